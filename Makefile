@@ -1,0 +1,62 @@
+# Everything runs in $(VENV), made from requirements.lock, with what the package registries give.
+
+# The first of these that is Python 3.11 or newer makes the environment.
+PYTHON = python3 python3.14 python3.13 python3.12 python3.11
+VENV = .venv
+BIN = $(VENV)/bin
+STAMP = $(VENV)/.installed
+ARGS =
+
+.PHONY: help demo test lint bench venv lock clean
+
+help: ## Show this
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: $(STAMP) ## Two clusters, orders flowing, a live view (ARGS="--seconds 20" ends by itself)
+	@$(BIN)/replicator demo $(ARGS)
+
+test: lint ## All checks and tests (ARGS goes to pytest)
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: $(STAMP) ## Style, format, types and layers
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/ruff format --quiet --check
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-logo
+
+bench: $(STAMP) ## Benchmarks beside the Java way (ARGS goes to the benchmark)
+	@$(BIN)/python -m bench $(ARGS)
+
+venv: $(STAMP) ## Only make the environment
+
+# The lock file is the result of uv alone: no index or mirror of this machine may stand in it.
+lock: $(STAMP) ## Renew requirements.lock from pyproject.toml
+	@$(BIN)/python -m pip install --quiet uv
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-emit-find-links --no-header --extra sandbox --group dev \
+		pyproject.toml -o requirements.lock
+
+clean: ## Delete the environment and all caches of the checkout
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): requirements.lock pyproject.toml
+	@for each in $(PYTHON); do \
+		$$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && python=$$each && break; \
+	done; \
+	if [ -z "$$python" ]; then \
+		echo "Python 3.11 or newer is needed, and none of these is: $(PYTHON). Say which one: make PYTHON=/path/to/python" >&2; \
+		exit 1; \
+	fi; \
+	if ! $$python -c 'import ensurepip, venv' 2>/dev/null; then \
+		echo "$$python has no venv module. Debian and Ubuntu have it in the package python3-venv." >&2; \
+		exit 1; \
+	fi; \
+	if ! $(BIN)/python -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+		echo "Making $(VENV) with $$python …"; \
+		$$python -m venv --clear $(VENV); \
+	fi
+	@echo "Installing what requirements.lock names …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(STAMP)

@@ -1,0 +1,93 @@
+"""One broker as the benchmark looks at it: topics, how far they are, and when messages were stored."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import zlib
+from dataclasses import dataclass
+
+from replicator.client.endpoint import Endpoint
+from replicator.client.pull import pull
+from replicator.client.security import Security
+from replicator.client.send import send_batch
+from replicator.client.topics import TopicConfig, delete_topic, write_topic
+from replicator.errors import BrokerRefused
+from replicator.protocol import batch
+from replicator.protocol.codes import Request
+from replicator.protocol.message import StoredMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """When a topic's first and last message were stored, in seconds since the epoch, and how many there are."""
+
+    first: float
+    last: float
+    messages: int
+
+
+class Broker:
+    """Reached at `address`, past any proxy."""
+
+    def __init__(self, address: str) -> None:
+        self._endpoint = Endpoint(address, Security())
+
+    async def close(self) -> None:
+        await self._endpoint.close()
+
+    async def create(self, topic: str, *, queues: int) -> None:
+        await write_topic(self._endpoint, TopicConfig(name=topic, read_queues=queues, write_queues=queues))
+
+    async def delete(self, topic: str) -> None:
+        await delete_topic(self._endpoint, topic)
+
+    async def heads(self, topic: str, *, queues: int) -> list[int]:
+        """The next offset of each queue; zeros while the topic does not exist."""
+        return await asyncio.gather(*(self._head(topic, queue) for queue in range(queues)))
+
+    async def span(self, topic: str, *, queues: int) -> Span:
+        """By the broker's own clock, so neither polling nor the looker's load blurs it."""
+        heads = await self.heads(topic, queues=queues)
+        firsts, lasts = [], []
+        for queue, head in enumerate(heads):
+            if head:
+                firsts.append((await self._message(topic, queue, 0)).store_timestamp)
+                lasts.append((await self._message(topic, queue, head - 1)).store_timestamp)
+        return Span(min(firsts) / 1000, max(lasts) / 1000, sum(heads))
+
+    async def read(self, topic: str, *, queues: int) -> list[StoredMessage]:
+        """All messages."""
+        found: list[StoredMessage] = []
+        for queue in range(queues):
+            offset = 0
+            while messages := (await pull(self._endpoint, topic, queue, offset)).messages:
+                found += messages
+                offset = messages[-1].queue_offset + 1
+        return found
+
+    async def send(self, topic: str, queue: int, body: bytes) -> None:
+        """One message; it is stored when this returns."""
+        length = len(body).to_bytes(4, "big")
+        fields = batch.header_fields(
+            group="bench",
+            topic=topic,
+            queue_id=queue,
+            sys_flag=0,
+            born_timestamp=int(time.time() * 1000),
+            reconsume_times=0,
+        )
+        entry = batch.entry(length + body, b"KEYS\x01bench\x02", body_crc=zlib.crc32(body), flag=0)
+        await send_batch(self._endpoint, fields, entry)
+
+    async def _head(self, topic: str, queue: int) -> int:
+        fields = {"topic": topic, "queueId": str(queue)}
+        try:
+            answer = await self._endpoint.ask(Request.GET_MAX_OFFSET, fields)
+        except BrokerRefused:
+            return 0
+        return answer.number("offset")
+
+    async def _message(self, topic: str, queue: int, offset: int) -> StoredMessage:
+        pulled = await pull(self._endpoint, topic, queue, offset, count=1)
+        return pulled.messages[0]

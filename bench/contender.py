@@ -1,0 +1,123 @@
+"""Who is measured: each contender is a command line that moves one topic, and a way to know its end."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from replicator.sandbox.java import environment, java
+from tests.support.javatool import compiled
+
+SOURCES = Path(__file__).parent / "java"
+REPLICATOR = (str(Path(sys.executable).with_name("replicator")),)
+
+_JAVA_FLAGS = (
+    "-Xmx1g",
+    "-XX:-UsePerfData",
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What to move: name servers, `topic` into `target_topic`, and a directory for files."""
+
+    source: str
+    target: str
+    topic: str
+    target_topic: str
+    messages: int
+    size: int
+    directory: Path
+
+
+class Contender(Protocol):
+    """`ends` says that it ends by itself after the last message; `makes_topic` that it creates the target."""
+
+    name: str
+    ends: bool
+    makes_topic: bool
+
+    async def command(self, job: Job) -> list[str]: ...
+
+    def environment(self, job: Job) -> dict[str, str]: ...
+
+
+class Replicator:
+    """This project, as its users start it. It runs until it is told to stop."""
+
+    name = "replicator"
+    ends = False
+    makes_topic = True
+
+    def __init__(self, program: Sequence[str] = REPLICATOR) -> None:
+        self._program = list(program)
+
+    @classmethod
+    def named(cls, text: str) -> Replicator:
+        return cls(shlex.split(text)) if text else cls()
+
+    async def command(self, job: Job) -> list[str]:
+        options = ["--source", job.source, "--target", job.target, "--topics", job.topic]
+        if job.target_topic != job.topic:
+            options += ["--rename", job.target_topic.replace(job.topic, "{topic}")]
+        return [*self._program, *options, "--store-path", str(job.directory / "store"), "--rest-port", "0"]
+
+    def environment(self, job: Job) -> dict[str, str]:
+        return {"PATH": os.environ.get("PATH", ""), "HOME": str(job.directory)}
+
+
+class Relay:
+    """A plain relay with the official Java client."""
+
+    name = "java-relay"
+    ends = True
+    makes_topic = False
+
+    async def command(self, job: Job) -> list[str]:
+        return await _java(
+            "Relay",
+            home=job.directory,
+            source=job.source,
+            target=job.target,
+            source_topic=job.topic,
+            target_topic=job.target_topic,
+            messages=str(job.messages),
+        )
+
+    def environment(self, job: Job) -> dict[str, str]:
+        return environment(HOME=str(job.directory))
+
+
+class Fill:
+    """Batches of the official Java client into one topic: fills sources, and shows the target's ceiling."""
+
+    name = "ceiling"
+    ends = True
+    makes_topic = False
+
+    async def command(self, job: Job) -> list[str]:
+        return await _java(
+            "Fill",
+            home=job.directory,
+            namesrv=job.target,
+            topic=job.target_topic,
+            messages=str(job.messages),
+            size=str(job.size),
+        )
+
+    def environment(self, job: Job) -> dict[str, str]:
+        return environment(HOME=str(job.directory))
+
+
+async def _java(program: str, *, home: Path, **options: str) -> list[str]:
+    classpath = await compiled(sorted(SOURCES.glob("*.java")))
+    arguments = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", value)]
+    flags = [*_JAVA_FLAGS, f"-Duser.home={home}", "-cp", os.pathsep.join(map(str, classpath))]
+    return [str(java()), *flags, program, *arguments]

@@ -1,0 +1,130 @@
+"""One measured process: what it cost in CPU and memory, children included."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_POLL_SECONDS = 0.1
+_TERM_SECONDS = 30.0
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class ContenderFailed(RuntimeError):
+    """A measured process ended when it should not have, or too late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """CPU seconds (user and system), peak resident memory in bytes, and how it ended (negative: signal)."""
+
+    cpu: float
+    peak_rss: int
+    exit_code: int
+
+
+class Measured:
+    """A running process; `await finished()` or `await stopped()` gives its cost."""
+
+    def __init__(self, command: Sequence[str], *, log: Path, environment: Mapping[str, str]) -> None:
+        self.started = time.time()
+        self._log = log
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=dict(environment),
+            )
+        self._peak = 0
+        # wait4 counts the process and every descendant that was waited for.
+        self._end = asyncio.create_task(asyncio.to_thread(os.wait4, self._process.pid, 0))
+        self._sampler = asyncio.create_task(self._sample())
+
+    @property
+    def running(self) -> bool:
+        return not self._end.done()
+
+    def cpu(self) -> float:
+        """CPU seconds so far of the process and those of its children that have ended."""
+        text = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="utf-8")
+        fields = text.rpartition(")")[2].split()
+        return sum(map(int, fields[11:15])) / _TICKS
+
+    def memory(self) -> int:
+        """Resident bytes now, of it and all its descendants."""
+        return sum(_memory(pid, "VmRSS") for pid in self._family())
+
+    async def finished(self, *, seconds: float) -> Cost:
+        """Its cost once it has ended by itself."""
+        done, _ = await asyncio.wait([self._end], timeout=seconds)
+        if not done:
+            await self.stopped()
+            raise ContenderFailed(f"it did not end within {seconds:g} s; its output:\n{self.output()}")
+        return await self._cost()
+
+    async def stopped(self) -> Cost:
+        """Its cost after SIGTERM, or SIGKILL when that does not end it."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if not self.running:
+                break
+            os.kill(self._process.pid, number)
+            await asyncio.wait([self._end], timeout=_TERM_SECONDS)
+        return await self._cost()
+
+    def output(self) -> str:
+        """The last lines that it printed."""
+        return "\n".join(self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-20:])
+
+    async def _cost(self) -> Cost:
+        _, status, usage = await self._end
+        self._sampler.cancel()
+        self._process.returncode = os.waitstatus_to_exitcode(status)
+        return Cost(_seconds(usage), self._peak, self._process.returncode)
+
+    async def _sample(self) -> None:
+        # The kernel keeps each process's own peak, so the last look before its end is what counts.
+        while self.running:
+            self._peak = max(self._peak, sum(_memory(pid, "VmHWM") for pid in self._family()))
+            await asyncio.sleep(_POLL_SECONDS)
+
+    def _family(self) -> list[int]:
+        family, fresh = [], [self._process.pid]
+        while fresh:
+            pid = fresh.pop()
+            family.append(pid)
+            fresh += _children(pid)
+        return family
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found += map(int, task.read_text(encoding="utf-8").split())
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+def _memory(pid: int, name: str) -> int:
+    try:
+        text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    for line in text.splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _seconds(usage: resource.struct_rusage) -> float:
+    return usage.ru_utime + usage.ru_stime

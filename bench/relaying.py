@@ -1,0 +1,171 @@
+"""Throughput: contenders take turns to move the same full topic, each time into a fresh one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.contender import Contender, Fill, Job
+from bench.process import ContenderFailed, Cost, Measured
+from bench.stage import Scenario, Stage, staged
+
+QUEUES = 8
+_POLL_SECONDS = 0.2
+_SETTLE_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """One contender's turn. `seconds` is from its start to the last message's storing at the target,
+    `moving` from the first message's storing to the last one's."""
+
+    scenario: str
+    contender: str
+    size: int
+    messages: int
+    seconds: float
+    moving: float
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """How much, how often, and how long a round may take."""
+
+    messages: int
+    sizes: Sequence[int]
+    rounds: int
+    limit: float
+
+
+async def relay_rounds(
+    scenario: Scenario,
+    contenders: Sequence[Contender],
+    *,
+    scale: Scale,
+    directory: Path,
+    say: Callable[[str], None],
+) -> list[Round]:
+    """All rounds of one scenario, on clusters of its own."""
+    found: list[Round] = []
+    async with staged(scenario, directory=directory / scenario.name) as stage:
+        for size in scale.sizes:
+            topic = f"bench-{size}"
+            async with stage.reachable(delayed=False):
+                await fill(stage, topic, messages=scale.messages, size=size, directory=directory)
+                await warm_up(stage, messages=scale.messages // 5, size=size, directory=directory)
+            async with stage.reachable(delayed=True):
+                for turn in range(scale.rounds):
+                    # Whoever goes first meets other caches than whoever goes last.
+                    shift = turn % len(contenders)
+                    for contender in (*contenders[shift:], *contenders[:shift]):
+                        job = Job(
+                            source=stage.source.namesrv,
+                            target=stage.target.namesrv,
+                            topic=topic,
+                            target_topic=f"{topic}-{contender.name}-{turn + 1}",
+                            messages=scale.messages,
+                            size=size,
+                            directory=made(directory / f"{scenario.name}-{size}-{contender.name}-{turn + 1}"),
+                        )
+                        done = await one_round(stage, contender, job, scenario=scenario.name, limit=scale.limit)
+                        say(_line(done))
+                        found.append(done)
+    return found
+
+
+async def one_round(stage: Stage, contender: Contender, job: Job, *, scenario: str, limit: float) -> Round:
+    """One turn: start, wait until the target has all messages, end, and look at what was stored when."""
+    target = stage.target.broker
+    if not contender.makes_topic:
+        await target.create(job.target_topic, queues=QUEUES)
+        await _routed()
+    process = Measured(
+        await contender.command(job), log=job.directory / "output", environment=contender.environment(job)
+    )
+    deadline = time.monotonic() + limit
+    while sum(await target.heads(job.target_topic, queues=QUEUES)) < job.messages:
+        if time.monotonic() > deadline or (not process.running and not contender.ends):
+            await process.stopped()
+            raise ContenderFailed(f"{contender.name} did not move all messages; its output:\n{process.output()}")
+        if not process.running:
+            # It ended by itself: the last offsets may still be on their way into the queues.
+            await asyncio.sleep(_SETTLE_SECONDS)
+            stored = sum(await target.heads(job.target_topic, queues=QUEUES))
+            if stored < job.messages:
+                raise ContenderFailed(
+                    f"{contender.name} ended after {stored} of {job.messages} messages:\n{process.output()}"
+                )
+        await asyncio.sleep(_POLL_SECONDS)
+    cost = await (process.finished(seconds=limit) if contender.ends else process.stopped())
+    if cost.exit_code != 0:
+        raise ContenderFailed(f"{contender.name} ended with {cost.exit_code}; its output:\n{process.output()}")
+    span = await target.span(job.target_topic, queues=QUEUES)
+    if span.messages != job.messages:
+        raise ContenderFailed(f"{contender.name} stored {span.messages} messages instead of {job.messages}")
+    await target.delete(job.target_topic)
+    return Round(
+        scenario=scenario,
+        contender=contender.name,
+        size=job.size,
+        messages=job.messages,
+        seconds=span.last - process.started,
+        moving=span.last - span.first,
+        cost=cost,
+    )
+
+
+async def fill(stage: Stage, topic: str, *, messages: int, size: int, directory: Path) -> None:
+    """Fills the source topic."""
+    await stage.source.broker.create(topic, queues=QUEUES)
+    await _routed()
+    await _fill(stage.source.namesrv, topic, messages=messages, size=size, directory=directory)
+
+
+async def warm_up(stage: Stage, *, messages: int, size: int, directory: Path) -> None:
+    """Has the target's JVM compile its code before the first round."""
+    topic = f"warm-up-{size}"
+    await stage.target.broker.create(topic, queues=QUEUES)
+    await _routed()
+    await _fill(stage.target.namesrv, topic, messages=messages, size=size, directory=directory)
+    await stage.target.broker.delete(topic)
+
+
+async def _fill(namesrv: str, topic: str, *, messages: int, size: int, directory: Path) -> None:
+    filler = Fill()
+    job = Job(
+        source=namesrv,
+        target=namesrv,
+        topic=topic,
+        target_topic=topic,
+        messages=messages,
+        size=size,
+        directory=made(directory / f"fill-{topic}-{os.urandom(3).hex()}"),
+    )
+    process = Measured(await filler.command(job), log=job.directory / "output", environment=filler.environment(job))
+    cost = await process.finished(seconds=600)
+    if cost.exit_code != 0:
+        raise ContenderFailed(f"{topic} could not be filled:\n{process.output()}")
+
+
+async def _routed() -> None:
+    """Brokers tell the name servers of a new topic at once, but not before they answer."""
+    await asyncio.sleep(_SETTLE_SECONDS)
+
+
+def made(directory: Path) -> Path:
+    """The directory, which exists then."""
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+def _line(done: Round) -> str:
+    rate = done.messages / done.seconds
+    return (
+        f"{done.scenario} {done.size} B {done.contender}: {done.seconds:.2f} s ({rate:,.0f}/s), moving"
+        f" {done.moving:.2f} s, CPU {done.cost.cpu:.2f} s, peak {done.cost.peak_rss / 1e6:.0f} MB"
+    )

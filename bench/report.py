@@ -1,0 +1,159 @@
+"""The results as a page of Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from bench.contender import Fill, Relay, Replicator
+from bench.figures import Spread
+from bench.idle import Idle
+from bench.latency import RATE, Latency
+from bench.machine import Machine
+from bench.relaying import QUEUES, Round
+from bench.stage import SCENARIOS, VERSION
+
+_ABOUT = {
+    Replicator.name: "this project, `replicator`, started like any user would, stopped with SIGTERM at the end",
+    Relay.name: "a plain relay with the official Java client: a thread per queue pulls 32 messages and sends"
+    " them as one batch to the same queue ([source](../bench/java/Relay.java)); it keeps no progress",
+    Fill.name: "batches of 64 put into the target by the Java client, without a source: what the target takes"
+    " at most on this machine",
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Results:
+    """All that was measured so far."""
+
+    machine: Machine
+    command: str
+    rounds: list[Round] = field(default_factory=list)
+    latencies: list[Latency] = field(default_factory=list)
+    idle: list[Idle] = field(default_factory=list)
+    loads: dict[str, float] = field(default_factory=dict)
+
+
+def render(results: Results) -> str:
+    """The page."""
+    parts = [_head(results)]
+    if results.rounds:
+        parts += ["## Throughput", _contenders(results.rounds), _ways()]
+        for name, scenario in SCENARIOS.items():
+            sizes = sorted({r.size for r in results.rounds if r.scenario == name}, reverse=True)
+            for size in sizes:
+                several = [r for r in results.rounds if (r.scenario, r.size) == (name, size)]
+                parts += [f"### {scenario.title}, {size:,} B a message", _throughput(several)]
+    if results.latencies:
+        parts += ["## Live latency", _latency(results.latencies)]
+    if results.idle:
+        parts += ["## Idle queues", _idle(results.idle)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _head(results: Results) -> str:
+    machine = results.machine
+    loads = ", ".join(f"{name} {load:.2f}" for name, load in results.loads.items())
+    shared = "shared by all: both clusters, the contender and whoever looks on"
+    facts = {
+        "Date": machine.date,
+        "Machine": f"{machine.cpu}, {machine.cores} cores, {machine.memory / (1 << 30):.0f} GiB, {shared}",
+        "Linux": machine.kernel,
+        "Python": machine.python,
+        "RocketMQ": f"{VERSION} on both sides",
+        "Replicator": machine.replicator,
+        "Load average before each part": loads or f"{machine.load:.2f}",
+        "Made by": f"`{results.command}`",
+    }
+    return "# Benchmarks\n\n" + "\n".join(f"- **{name}**: {text}" for name, text in facts.items())
+
+
+def _contenders(rounds: Iterable[Round]) -> str:
+    present = {r.contender for r in rounds}
+    return "\n".join(f"- **{name}**: {about}" for name, about in _ABOUT.items() if name in present)
+
+
+def _ways() -> str:
+    return (
+        f"Contenders take turns, each into a fresh topic of {QUEUES} queues. The rate counts from the start of"
+        " the process to the moment at which the target stored the last message (its own timestamp);"
+        " *moving* leaves out what comes before the first stored message, such as the start of a JVM. CPU is"
+        " user and system time of the whole process, start included. Every cell is the median, with the"
+        " smallest and largest of all rounds. A round trip of 50 ms is made by a proxy that delays bytes by"
+        " 25 ms each way and limits no bandwidth."
+    )
+
+
+def _throughput(rounds: Sequence[Round]) -> str:
+    names = [name for name in _ABOUT if any(r.contender == name for r in rounds)]
+    by_name = {name: [r for r in rounds if r.contender == name] for name in names}
+    whole = {name: Spread.of([_rate(r) for r in several]).median for name, several in by_name.items()}
+    # A ceiling is the broker's: how long its JVM takes to start has no part in it.
+    moving = {name: Spread.of([_moving(r) for r in several]).median for name, several in by_name.items()}
+    rows = []
+    for name, several in by_name.items():
+        rows.append([
+            name,
+            str(len(several)),
+            _spread(several, _rate, "{:,.0f}"),
+            _spread(several, _moving, "{:,.0f}"),
+            _spread(several, lambda r: r.messages * r.size / r.seconds / 1e6, "{:,.1f}"),
+            _spread(several, lambda r: r.seconds, "{:.2f}"),
+            _spread(several, lambda r: r.cost.cpu, "{:.2f}"),
+            _spread(several, lambda r: r.cost.cpu / r.messages * 1e6, "{:.1f}"),
+            _spread(several, lambda r: r.cost.peak_rss / 1e6, "{:,.0f}"),
+            _times(whole, name, Relay.name),
+            _times(moving, name, Fill.name),
+        ])  # fmt: skip
+    titles = ["contender", "rounds", "messages/s", "moving, messages/s", "MB/s", "seconds", "CPU s"]
+    titles += ["CPU µs/message", "peak memory MB", "of the relay", "moving, of the ceiling"]
+    return f"{rounds[0].messages:,} messages a round.\n\n" + _table(titles, rows)
+
+
+def _latency(latencies: Iterable[Latency]) -> str:
+    rows = [
+        [
+            found.contender,
+            f"{found.messages:,}",
+            f"{found.p50:.0f}",
+            f"{found.p99:.0f}",
+            f"{found.highest:.0f}",
+            f"{found.cpu_share:.1%}",
+        ]
+        for found in latencies
+    ]
+    intro = (
+        f"{RATE} messages/s of 1 KiB over {QUEUES} queues, both clusters near. From the source's store"
+        " timestamp to the target's (same clock, whole milliseconds)."
+    )
+    return f"{intro}\n\n" + _table(["contender", "messages", "p50 ms", "p99 ms", "max ms", "CPU of a core"], rows)
+
+
+def _idle(found: Iterable[Idle]) -> str:
+    rows = [[f"{i.queues:,}", f"{i.cpu_share:.1%}", f"{i.rss / 1e6:,.0f}"] for i in found]
+    intro = f"One replicator waits on topics of {QUEUES} queues each in which nothing happens."
+    return f"{intro}\n\n" + _table(["queues", "CPU of a core", "memory MB"], rows)
+
+
+def _rate(done: Round) -> float:
+    return done.messages / done.seconds
+
+
+def _moving(done: Round) -> float:
+    # Timestamps are whole milliseconds: a tiny round may take none.
+    return done.messages / max(done.moving, 0.001)
+
+
+def _spread(rounds: Sequence[Round], value: Callable[[Round], float], form: str) -> str:
+    spread = Spread.of([value(r) for r in rounds])
+    middle = form.format(spread.median)
+    return middle if len(rounds) == 1 else f"{middle} ({form.format(spread.low)} to {form.format(spread.high)})"
+
+
+def _times(medians: dict[str, float], name: str, base: str) -> str:
+    return f"{medians[name] / medians[base]:.2f}" if base in medians else ""
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [titles, ["---", *("---:" for _ in titles[1:])], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

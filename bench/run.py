@@ -1,0 +1,135 @@
+"""The command: which parts to run, at which scale, and where the page goes."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.contender import Contender, Fill, Relay, Replicator
+from bench.idle import idle_costs
+from bench.latency import latencies
+from bench.machine import Machine
+from bench.process import ContenderFailed
+from bench.relaying import Scale, relay_rounds
+from bench.report import Results, render
+from bench.stage import SCENARIOS
+from replicator.errors import ReplicatorError
+
+PARTS = (*SCENARIOS, "latency", "idle")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to run."""
+
+    parts: Sequence[str]
+    contenders: Sequence[Contender]
+    scale: Scale
+    latency_seconds: float
+    idle_seconds: float
+    idle_queues: Sequence[int]
+
+
+async def run(plan: Plan, results: Results, *, directory: Path, save: Callable[[], None]) -> None:
+    """Runs part after part and saves after each, so that a failure leaves what came before."""
+    movers = [contender for contender in plan.contenders if contender.name != Fill.name]
+    for part in plan.parts:
+        results.loads[part] = os.getloadavg()[0]
+        say(f"{part}: load average {results.loads[part]:.2f}")
+        place = directory / part
+        if part in SCENARIOS:
+            # The ceiling needs no source, and a delay before it would show the delay, not the target.
+            present = plan.contenders if part == "loopback" else movers
+            results.rounds += await relay_rounds(
+                SCENARIOS[part], present, scale=plan.scale, directory=place, say=say
+            )
+        elif part == "latency":
+            results.latencies += await latencies(movers, seconds=plan.latency_seconds, directory=place)
+        else:
+            for contender in movers:
+                if isinstance(contender, Replicator):
+                    results.idle += await idle_costs(
+                        contender,
+                        queues=plan.idle_queues,
+                        seconds=plan.idle_seconds,
+                        directory=place,
+                        say=say,
+                    )
+        save()
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def plan_of(options: argparse.Namespace) -> Plan:
+    known: dict[str, Contender] = {
+        "replicator": Replicator.named(options.replicator),
+        "relay": Relay(),
+        "ceiling": Fill(),
+    }
+    quick = options.quick
+    return Plan(
+        parts=_chosen(options.only, PARTS),
+        contenders=[known[name] for name in _chosen(options.contenders, list(known))],
+        scale=Scale(
+            messages=options.messages or (20_000 if quick else 500_000),
+            sizes=[int(size) for size in options.sizes.split(",")],
+            rounds=options.rounds or (1 if quick else 3),
+            limit=120 if quick else 600,
+        ),
+        latency_seconds=5 if quick else 60,
+        idle_seconds=5 if quick else 60,
+        idle_queues=[80] if quick else [1_000, 10_000],
+    )
+
+
+def _chosen(text: str, known: Sequence[str]) -> list[str]:
+    if not text:
+        return list(known)
+    wanted = text.split(",")
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        raise SystemExit(f"unknown: {', '.join(unknown)}; choose from {', '.join(known)}")
+    return wanted
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure side by side.")
+    parser.add_argument("--quick", action="store_true", help="a small run that only shows that all works")
+    parser.add_argument("--only", default="", metavar="PART,…", help=f"of {', '.join(PARTS)}")
+    parser.add_argument("--contenders", default="", metavar="NAME,…", help="of replicator, relay, ceiling")
+    parser.add_argument("--messages", type=int, help="in the full topic (500,000)")
+    parser.add_argument("--sizes", default="1024,200", metavar="BYTES,…", help="of bodies (1024,200)")
+    parser.add_argument("--rounds", type=int, help="of each contender (3)")
+    parser.add_argument("--replicator", default="", metavar="COMMAND", help="instead of the installed one")
+    parser.add_argument("--output", type=Path, help="where the page goes (standard output)")
+    parser.add_argument("--directory", type=Path, help="for stores and logs; needs some 10 GB (temporary)")
+    options = parser.parse_args()
+    plan = plan_of(options)
+    results = Results(machine=Machine.look(), command=" ".join(["python -m bench", *sys.argv[1:]]))
+
+    def save() -> None:
+        if options.output:
+            options.output.write_text(render(results), encoding="utf-8")
+
+    directory = Path(tempfile.mkdtemp(prefix="bench-", dir=options.directory))
+    try:
+        asyncio.run(run(plan, results, directory=directory, save=save))
+    except (ContenderFailed, ReplicatorError) as error:
+        raise SystemExit(f"{error}\nfiles: {directory}") from None
+    shutil.rmtree(directory, ignore_errors=True)
+    if not options.output:
+        print(render(results), end="")
+
+
+if __name__ == "__main__":
+    main()

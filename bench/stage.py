@@ -1,0 +1,107 @@
+"""Where a benchmark plays: a source and a target cluster, one of them perhaps far away."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.broker import Broker
+from replicator.sandbox import Cluster, ClusterSpec
+
+VERSION = "5.3.3"
+FAR = "127.0.0.2"
+NEAR = "127.0.0.1"
+
+_PROPERTIES = {
+    # The machine is loaded on purpose: brokers shall not answer "busy" after the usual 200 ms.
+    "waitTimeMillsInSendQueue": "10000",
+    # The sandbox's small files would have brokers busy with making new ones.
+    "mappedFileSizeCommitLog": str(1 << 30),
+    "mappedFileSizeConsumeQueue": "6000000",
+    "maxIndexNum": "20000000",
+    "maxHashSlotNum": "5000000",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """Round trips to the two clusters, in milliseconds."""
+
+    name: str
+    title: str
+    source_ms: float = 0.0
+    target_ms: float = 0.0
+
+
+SCENARIOS = {
+    "loopback": Scenario(name="loopback", title="Both clusters near"),
+    "source50": Scenario(name="source50", title="50 ms round trip to the source", source_ms=50),
+    "target50": Scenario(name="target50", title="50 ms round trip to the target", target_ms=50),
+}
+
+
+class Side:
+    """One cluster of one broker. `broker` reaches it directly, past any delay."""
+
+    def __init__(self, cluster: Cluster, *, round_trip_ms: float) -> None:
+        self.namesrv = cluster.namesrv
+        self.round_trip_ms = round_trip_ms
+        self._port = cluster.brokers[0].port
+        self.broker = Broker(f"{NEAR}:{self._port}")
+
+    @asynccontextmanager
+    async def reachable(self, *, delayed: bool) -> AsyncIterator[None]:
+        """Its registered address leads to it, with the delay or, for preparations, without."""
+        if not self.round_trip_ms:
+            yield
+            return
+        command = [sys.executable, "-m", "tests.support.proxy"]
+        command += ["--delay-ms", str(self.round_trip_ms / 2 if delayed else 0)]
+        for port in (self._port, self._port - 2):
+            command += ["--listen", f"{FAR}:{port}", "--upstream", f"{NEAR}:{port}"]
+        process = await asyncio.create_subprocess_exec(
+            *command, stdout=subprocess.PIPE, cwd=Path(__file__).parent.parent, env=dict(os.environ)
+        )
+        try:
+            assert process.stdout is not None
+            if await process.stdout.readline() != b"ready\n":
+                raise RuntimeError(f"the proxy before port {self._port} did not start")
+            yield
+        finally:
+            if process.returncode is None:
+                process.terminate()
+            await process.wait()
+
+
+class Stage:
+    """Both sides, running."""
+
+    def __init__(self, source: Side, target: Side) -> None:
+        self.source = source
+        self.target = target
+
+    @asynccontextmanager
+    async def reachable(self, *, delayed: bool) -> AsyncIterator[None]:
+        async with self.source.reachable(delayed=delayed), self.target.reachable(delayed=delayed):
+            yield
+
+
+@asynccontextmanager
+async def staged(scenario: Scenario, *, directory: Path) -> AsyncIterator[Stage]:
+    """Fresh clusters, ended afterwards."""
+    async with AsyncExitStack() as stack:
+        sides = []
+        for name, delay in (("source", scenario.source_ms), ("target", scenario.target_ms)):
+            spec = ClusterSpec(name=name, version=VERSION, broker_ip=FAR if delay else NEAR, properties=_PROPERTIES)
+            cluster = Cluster(spec, directory=directory / name)
+            await stack.enter_async_context(cluster)
+            side = Side(cluster, round_trip_ms=delay)
+            stack.push_async_callback(side.broker.close)
+            sides.append(side)
+        yield Stage(*sides)

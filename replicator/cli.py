@@ -1,0 +1,169 @@
+"""The command line. Commands only: what they do is elsewhere."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from replicator import __version__, service
+from replicator.demo.command import demo
+from replicator.errors import ConfigError, ReplicatorError
+from replicator.observe.logging import configure
+from replicator.sandbox.commands import app as sandbox_app
+from replicator.settings import leaves, load, origins, setting_fields
+
+__all__ = ["BAD_CONFIG", "START_FAILED", "app", "main"]
+
+#: Exit codes, see docs/CONFIG.md: the user's input (sysexits' EX_CONFIG), and the surroundings.
+BAD_CONFIG: Final = 78
+START_FAILED: Final = 3
+
+app = typer.Typer(pretty_exceptions_enable=False)
+config_app = typer.Typer(no_args_is_help=True, help="Look at the settings.")
+app.add_typer(config_app, name="config")
+app.add_typer(sandbox_app, name="sandbox")
+app.command()(demo)
+
+
+class Output(StrEnum):
+    """How a result is shown: to people, or to scripts."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+Command = Callable[..., None]
+
+
+def _flag(name: str) -> str:
+    return "--" + name.removesuffix(".namesrv").replace(".", "-").replace("_", "-")
+
+
+def _with_settings(command: Command) -> Command:
+    """Gives `command` a flag for each setting; what was given comes as one nested mapping, `flags`."""
+    names = {name.replace(".", "__"): name for name, _ in setting_fields()}
+    own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "flags"]
+    options = [
+        inspect.Parameter(
+            name.replace(".", "__"),
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[str | None, typer.Option(_flag(name), help=field.description, show_default=False)],
+        )
+        for name, field in setting_fields()
+        if not name.endswith("secret_key")  # it would be seen in the list of processes
+    ]
+
+    def run(**values: Any) -> None:
+        flags: dict[str, Any] = {}
+        for key, name in names.items():
+            value = values.pop(key, None)
+            if value is not None:
+                _put(flags, name.split("."), value)
+        command(**values, flags=flags)
+
+    parameters = [*(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own), *options]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    run.__doc__ = command.__doc__
+    return run
+
+
+def _put(values: dict[str, Any], path: list[str], value: object) -> None:
+    for name in path[:-1]:
+        values = values.setdefault(name, {})
+    values[path[-1]] = value
+
+
+File = Annotated[
+    Path | None,
+    typer.Option("--config", envvar="REPLICATOR_CONFIG", help="TOML file with settings.", show_default=False),
+]
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        typer.echo(f"rocketmq-replicator {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+@_with_settings
+def replicate(
+    context: typer.Context,
+    flags: Mapping[str, Any],
+    config: File = None,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Copies topics from one RocketMQ cluster to another, until told to stop.
+
+    Give --source and --target, each the address of a name server: host:port.
+    """
+    if context.invoked_subcommand is not None:
+        given = [_flag(name) for name in leaves(flags)]
+        source = context.get_parameter_source("config")
+        if source is not None and source.name == "COMMANDLINE":
+            given.append("--config")
+        if given:
+            raise ConfigError(
+                f"{', '.join(given)} before `{context.invoked_subcommand}` would do nothing",
+                hint="give it behind the command",
+            )
+    else:
+        settings = load(flags, file=config)
+        configure(level=settings.log_level)
+        raise typer.Exit(service.run(settings))
+
+
+@config_app.command("check")
+@_with_settings
+def check(
+    flags: Mapping[str, Any],
+    config: File = None,
+    output: Annotated[Output, typer.Option(help="How to show it.")] = Output.TABLE,
+) -> None:
+    """Says what is in force and where each value came from; touches no cluster."""
+    values = load(flags, file=config).model_dump(mode="json")
+    found = origins(flags, file=config)
+    rows = [(name, _shown(values, name), found.get(name, "default")) for name, _ in setting_fields()]
+    if output is Output.JSON:
+        typer.echo(json.dumps({name: {"value": value, "from": origin} for name, value, origin in rows}, indent=2))
+        return
+    table = Table("setting", Column("value", overflow="fold"), "from")
+    for name, value, origin in rows:
+        shown = Text("" if value is None else str(value))
+        table.add_row(name, shown, Text(origin), style="dim" if origin == "default" else "")
+    Console().print(table)
+
+
+def _shown(values: Mapping[str, Any], name: str) -> Any:
+    value: Any = values
+    for part in name.split("."):
+        value = value[part]
+    return ", ".join(value) if isinstance(value, list) else value
+
+
+def main() -> None:
+    """Runs the command line; a mistake is told in one line each, without a traceback."""
+    try:
+        app()
+    except ReplicatorError as error:
+        for line in _lines(error):
+            print(f"replicator: {line}", file=sys.stderr)
+        sys.exit(BAD_CONFIG if isinstance(error, ConfigError) else START_FAILED)
+
+
+def _lines(error: ReplicatorError) -> Iterator[str]:
+    yield from str(error).splitlines()

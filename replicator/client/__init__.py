@@ -1,0 +1,1 @@
+"""The asyncio shell around `replicator.protocol`: connections, clusters, pulls, sends, admin."""

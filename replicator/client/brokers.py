@@ -1,0 +1,54 @@
+"""What else is asked of a broker: its configuration and the ends of its queues."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from replicator.client.endpoint import Endpoint
+from replicator.protocol.codes import Request
+
+__all__ = ["BrokerConfig", "max_offset", "min_offset", "offset_at", "read_config"]
+
+#: Bytes; `MessageStoreConfig.maxMessageSize`.
+_DEFAULT_MAX_MESSAGE: Final = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """The settings of a broker that matter to us."""
+
+    max_message_size: int
+    property_filter: bool
+
+
+async def read_config(broker: Endpoint) -> BrokerConfig:
+    """The configuration in force at `broker` (26: `key=value` lines, not JSON)."""
+    answer = await broker.ask(Request.GET_BROKER_CONFIG, {})
+    lines = answer.body.decode(errors="replace").splitlines()
+    values = dict(line.split("=", 1) for line in lines if "=" in line)
+    size = values.get("maxMessageSize", "")
+    return BrokerConfig(
+        max_message_size=int(size) if size.isdecimal() else _DEFAULT_MAX_MESSAGE,
+        property_filter=values.get("enablePropertyFilter") == "true",
+    )
+
+
+async def max_offset(broker: Endpoint, topic: str, queue_id: int) -> int:
+    """The offset of the next message. It lags right after sends: no proof of what was stored."""
+    return await _offset(broker, Request.GET_MAX_OFFSET, {"topic": topic, "queueId": str(queue_id)})
+
+
+async def min_offset(broker: Endpoint, topic: str, queue_id: int) -> int:
+    """The offset of the oldest message that is still there."""
+    return await _offset(broker, Request.GET_MIN_OFFSET, {"topic": topic, "queueId": str(queue_id)})
+
+
+async def offset_at(broker: Endpoint, topic: str, queue_id: int, timestamp: int) -> int:
+    """The offset of the first message stored at or after `timestamp` (ms since the epoch)."""
+    fields = {"topic": topic, "queueId": str(queue_id), "timestamp": str(timestamp)}
+    return await _offset(broker, Request.SEARCH_OFFSET_BY_TIMESTAMP, fields)
+
+
+async def _offset(broker: Endpoint, code: int, fields: dict[str, str]) -> int:
+    return (await broker.ask(code, fields)).number("offset")

@@ -1,0 +1,180 @@
+"""One RocketMQ cluster: its name servers, its brokers, and endpoints to them.
+
+Brokers that vanish from the name servers are remembered: whoever works with one waits for its return
+instead of losing its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from replicator.client.endpoint import Endpoint
+from replicator.client.nameservers import NameServers
+from replicator.client.security import Security
+from replicator.client.vip import VipChannel
+from replicator.errors import ProtocolError, StartupError, Unreachable
+from replicator.protocol import fastjson
+from replicator.protocol.codes import Request, Response
+
+__all__ = ["Broker", "Cluster", "Topology"]
+
+_MASTER: Final = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker group: the addresses of its members by broker id; 0 is the master."""
+
+    name: str
+    addresses: Mapping[int, str]
+
+    @property
+    def master(self) -> str | None:
+        return self.addresses.get(_MASTER)
+
+    @property
+    def readable(self) -> str:
+        """The master, or the slave with the lowest id when the master is gone."""
+        return self.addresses[min(self.addresses)]
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """The brokers of one cluster as its name servers know them now."""
+
+    cluster: str
+    brokers: Mapping[str, Broker]
+
+
+class Cluster:
+    """Connections to one cluster.
+
+    Args:
+        name: the cluster's name; needed only where its name servers serve several.
+        on_fallback: called with a broker's name and a reason when its VIP port cannot be reached.
+    """
+
+    def __init__(
+        self,
+        nameservers: Sequence[str],
+        *,
+        security: Security | None = None,
+        name: str | None = None,
+        on_fallback: Callable[[str, str], None] = lambda _broker, _reason: None,
+    ) -> None:
+        self._security = security or Security()
+        self._nameservers = NameServers(nameservers, self._security)
+        self._name = name
+        self._on_fallback = on_fallback
+        self._endpoints: dict[str, Endpoint] = {}
+        self._vips: dict[str, VipChannel] = {}
+        self._brokers: dict[str, Broker] = {}
+
+    @property
+    def addresses(self) -> list[str]:
+        """The name servers."""
+        return self._nameservers.addresses
+
+    def brokers(self) -> Mapping[str, Broker]:
+        """All brokers ever seen, each with its newest addresses."""
+        return self._brokers
+
+    async def refresh(self) -> Topology:
+        """Asks the name servers who is there (106).
+
+        Raises:
+            Unreachable: no name server answered.
+            StartupError: it is no name server, or which cluster is meant is not clear.
+        """
+        address, answer = await self._nameservers.invoke(Request.GET_BROKER_CLUSTER_INFO, {})
+        if answer.code == Response.REQUEST_CODE_NOT_SUPPORTED:
+            raise StartupError(
+                f"{address} is a broker, not a name server",
+                hint="name servers listen on port 9876 by default",
+            )
+        if answer.code != Response.SUCCESS:
+            raise StartupError(
+                f"{address} refused to list its brokers: code {answer.code}, {answer.remark or 'no remark'}",
+                hint="check its credentials and the account's rights",
+            )
+        topology = _read_topology(fastjson.parse(answer.body), address, self._name)
+        self._brokers.update(topology.brokers)
+        return topology
+
+    def reader(self, broker: str) -> Endpoint:
+        """Where to read the queues of `broker`: its master, or a slave when the master is gone."""
+        return self._endpoint(self._broker(broker).readable)
+
+    def is_master(self, broker: str, address: str) -> bool:
+        return self._broker(broker).master == address
+
+    def master(self, broker: str) -> Endpoint:
+        """The listen port of the master of `broker`.
+
+        Raises:
+            Unreachable: it has no master now.
+        """
+        return self._endpoint(self._master_address(broker))
+
+    def _master_address(self, broker: str) -> str:
+        address = self._broker(broker).master
+        if address is None:
+            raise Unreachable(broker, "the name servers know no master of it")
+        return address
+
+    def writer(self, broker: str) -> VipChannel:
+        """Where to send to `broker`: the VIP port of its master.
+
+        Raises:
+            Unreachable: it has no master now.
+        """
+        address = self._master_address(broker)
+        vip = self._vips.get(address)
+        if vip is None:
+            vip = self._vips[address] = VipChannel(
+                self._endpoint(address), self._security, lambda reason: self._on_fallback(broker, reason)
+            )
+        return vip
+
+    def _broker(self, name: str) -> Broker:
+        try:
+            return self._brokers[name]
+        except KeyError:
+            raise Unreachable(name, "the name servers do not know it") from None
+
+    def _endpoint(self, address: str) -> Endpoint:
+        endpoint = self._endpoints.get(address)
+        if endpoint is None:
+            endpoint = self._endpoints[address] = Endpoint(address, self._security)
+        return endpoint
+
+    async def close(self) -> None:
+        """Ends all connections."""
+        for endpoint in (*self._vips.values(), *self._endpoints.values()):
+            await endpoint.close()
+        await self._nameservers.close()
+
+
+def _read_topology(info: Any, address: str, name: str | None) -> Topology:
+    try:
+        clusters: dict[str, list[str]] = info["clusterAddrTable"] or {}
+        table: dict[str, Any] = info["brokerAddrTable"] or {}
+        names = sorted(cluster for cluster, brokers in clusters.items() if brokers)
+        if name is None and len(names) == 1:
+            name = names[0]
+        if name is None or name not in names:
+            known = ", ".join(names) or "none"
+            raise StartupError(
+                f"name server {address} knows the clusters: {known}",
+                hint="start a broker there" if not names else "say which one is meant with the setting `cluster`",
+            )
+        brokers = {
+            broker: Broker(broker, {int(i): str(a) for i, a in table[broker]["brokerAddrs"].items()})
+            for broker in clusters[name]
+            if broker in table and table[broker]["brokerAddrs"]
+        }
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise ProtocolError(f"name server {address} gave an unreadable list of brokers ({error!r})") from None
+    return Topology(name, brokers)

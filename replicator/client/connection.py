@@ -1,0 +1,183 @@
+"""One TCP connection: requests go out, answers find the request that they belong to.
+
+Answers may come in any order. A request that has no answer in time ends with `RequestTimeout`; its
+answer, should it come later, is dropped. A peer's own requests are answered, never obeyed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, cast
+
+from replicator.client.security import Credentials
+from replicator.errors import ClientError, ProtocolError, RequestTimeout, Unreachable
+from replicator.protocol.codes import Response
+from replicator.protocol.frame import ONE_WAY, Frame, FrameDecoder, encode_answer, encode_request
+from replicator.protocol.signing import sign
+
+__all__ = ["Answer", "Connection", "OnAnswer"]
+
+#: What comes of a request.
+Answer = Frame | ClientError
+OnAnswer = Callable[[Answer], None]
+
+#: Seconds between two looks for requests that are overdue; one timer serves all requests.
+_SWEEP: Final = 0.25
+
+#: Bytes in the socket's own buffer above which senders wait.
+_HIGH_WATER: Final = 8 * 1024 * 1024
+
+
+class Connection(asyncio.Protocol):
+    """A live connection to `address`; made by `Endpoint`, gone when `closed` is set.
+
+    `heard` says that a frame has come: the peer is one, and serves.
+    """
+
+    def __init__(self, address: str, credentials: Credentials | None) -> None:
+        self.address = address
+        self.closed = False
+        self.heard = False
+        self._credentials = credentials
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._decoder = FrameDecoder()
+        self._opaque = itertools.count(1)
+        self._waiting: dict[int, tuple[OnAnswer, float, float, int]] = {}
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._last_heard = self._loop.time()
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._why_closed = "closed by us"
+
+    def request(
+        self,
+        code: int,
+        fields: Mapping[str, str],
+        on_answer: OnAnswer,
+        *,
+        body: Sequence[bytes] = (),
+        timeout: float,
+    ) -> None:
+        """Sends a request; `on_answer` is called exactly once, never before this returns.
+
+        Args:
+            timeout: seconds until `RequestTimeout`.
+        """
+        if self.closed or self._transport is None:
+            self._loop.call_soon(on_answer, Unreachable(self.address, self._why_closed))
+            return
+        if self._credentials is not None:
+            fields = sign(
+                fields,
+                body,
+                access_key=self._credentials.access_key,
+                secret_key=self._credentials.secret_key,
+            )
+        opaque = next(self._opaque) & 0x7FFFFFFF
+        now = self._loop.time()
+        self._waiting[opaque] = (on_answer, now, now + timeout, code)
+        if self._sweeper is None:
+            self._sweeper = self._loop.call_later(_SWEEP, self._sweep)
+        self._transport.write(encode_request(code, opaque, fields, body=body))
+
+    async def invoke(
+        self, code: int, fields: Mapping[str, str], *, body: Sequence[bytes] = (), timeout: float
+    ) -> Frame:
+        """Sends a request and waits for its answer.
+
+        Raises:
+            Unreachable, RequestTimeout: see there. Error codes are the caller's to judge.
+        """
+        await self._writable.wait()
+        future: asyncio.Future[Frame] = self._loop.create_future()
+
+        def settle(answer: Answer) -> None:
+            if future.done():
+                return
+            if isinstance(answer, ClientError):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
+
+        self.request(code, fields, settle, body=body, timeout=timeout)
+        return await future
+
+    def close(self) -> None:
+        """Ends the connection; whoever still waits gets `Unreachable`."""
+        if self._transport is not None:
+            self._transport.abort()
+        self._lost("closed by us")
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=_HIGH_WATER)
+
+    def data_received(self, data: bytes) -> None:
+        self._last_heard = self._loop.time()
+        try:
+            frames = self._decoder.feed(data)
+        except ProtocolError as error:
+            self._why_closed = f"it does not speak the RocketMQ remoting protocol: {error}"
+            if self._transport is not None:
+                self._transport.abort()
+            self._lost(self._why_closed)
+            return
+        waiting = self._waiting
+        self.heard = self.heard or bool(frames)
+        for frame in frames:
+            if frame.flag & 1:
+                entry = waiting.pop(frame.opaque, None)
+                if entry is not None:
+                    entry[0](frame)
+            elif not frame.flag & ONE_WAY and self._transport is not None:
+                # 40, 39 and others: news for push consumers, which we are not.
+                self._transport.write(
+                    encode_answer(Response.REQUEST_CODE_NOT_SUPPORTED, frame.opaque, "not a consumer")
+                )
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        why = "closed by the peer" if exc is None else str(exc) or type(exc).__name__
+        if not self.heard and self._transport is not None and self._transport.get_extra_info("sslcontext"):
+            why += " before it answered anything; it may want a client certificate"
+        self._lost(why)
+
+    def _lost(self, why: str) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        self._why_closed = why
+        self._writable.set()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
+        waiting, self._waiting = self._waiting, {}
+        for on_answer, *_ in waiting.values():
+            self._loop.call_soon(on_answer, Unreachable(self.address, why))
+
+    def _sweep(self) -> None:
+        self._sweeper = None
+        now = self._loop.time()
+        overdue = [opaque for opaque, entry in self._waiting.items() if entry[2] <= now]
+        silent = False
+        for opaque in overdue:
+            on_answer, sent, deadline, code = self._waiting.pop(opaque)
+            silent = silent or self._last_heard < sent
+            on_answer(RequestTimeout(self.address, code, deadline - sent))
+        if silent and not self.closed:
+            # Nothing at all came since: half open or hung. A new connection finds out which.
+            if self._transport is not None:
+                self._transport.abort()
+            self._lost("it has fallen silent")
+        elif self._waiting and not self.closed:
+            self._sweeper = self._loop.call_later(_SWEEP, self._sweep)

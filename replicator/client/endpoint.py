@@ -1,0 +1,189 @@
+"""One address of a cluster: a connection that is made when needed and made again when lost.
+
+Attempts are spaced by jittered exponential backoff. While one attempt runs or the backoff lasts,
+everyone waits for the same attempt, so a dead broker sees at most one knock at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+import ssl
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from replicator.client.connection import Connection
+from replicator.client.security import Security
+from replicator.errors import BrokerRefused, Unreachable
+from replicator.protocol.codes import Response
+from replicator.protocol.frame import Frame
+
+__all__ = ["CONNECT_TIMEOUT", "REQUEST_TIMEOUT", "Endpoint", "split_address"]
+
+#: Seconds until a TCP and TLS handshake must be done. RocketMQ's own clients allow 3.
+CONNECT_TIMEOUT: Final = 3.0
+#: Seconds until an answer is overdue; RocketMQ's own clients allow 3 for sends. Admin tables of
+#: thousands of topics take longer.
+REQUEST_TIMEOUT: Final = 10.0
+
+#: Seconds between attempts: the first, and the most.
+_BACKOFF_FIRST: Final = 0.1
+_BACKOFF_MOST: Final = 5.0
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of `host:port`, also of `[v6]:port`.
+
+    Raises:
+        ValueError: no such form, or no such port.
+    """
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ValueError(f"{address!r} is no host:port")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _reason(error: OSError) -> str:
+    """What the system calls it; event loops put words of their own in its place."""
+    if isinstance(error, socket.gaierror) or not error.errno:
+        return error.strerror or str(error) or type(error).__name__
+    return os.strerror(error.errno)
+
+
+class Endpoint:
+    """Requests to `address` (`host:port`), over one connection at a time."""
+
+    def __init__(self, address: str, security: Security) -> None:
+        self.address = address
+        self._security = security
+        self._connection: Connection | None = None
+        self._attempt: asyncio.Task[Connection] | None = None
+        self._failures = 0
+        self._not_before = 0.0
+
+    @property
+    def live(self) -> Connection | None:
+        """The connection, if there is one now."""
+        connection = self._connection
+        return None if connection is None or connection.closed else connection
+
+    async def connection(self) -> Connection:
+        """A live connection; waits out the backoff of earlier failures first.
+
+        Raises:
+            Unreachable: this attempt failed.
+        """
+        connection = self._connection
+        if connection is not None and not connection.closed:
+            return connection
+        if self._attempt is None:
+            self._attempt = asyncio.create_task(self._connect(), name=f"connect {self.address}")
+            self._attempt.add_done_callback(self._attempted)
+        attempt = self._attempt
+        await asyncio.wait([attempt])
+        if attempt.cancelled():
+            raise Unreachable(self.address, "closed by us")
+        return attempt.result()
+
+    def _attempted(self, attempt: asyncio.Task[Connection]) -> None:
+        self._attempt = None
+        if not attempt.cancelled():
+            attempt.exception()  # seen here too, should every waiter have been cancelled
+
+    async def _connect(self) -> Connection:
+        loop = asyncio.get_running_loop()
+        self._judge_last()
+        if (wait := self._not_before - loop.time()) > 0:
+            await asyncio.sleep(wait)
+        tls = self._security.tls
+        try:
+            host, port = split_address(self.address)
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                _, connection = await loop.create_connection(
+                    lambda: Connection(self.address, self._security.credentials),
+                    host,
+                    port,
+                    ssl=tls,
+                    server_hostname=host if tls is not None else None,
+                )
+        except TimeoutError:
+            raise self._failed(f"no connection within {CONNECT_TIMEOUT:g} s") from None
+        except ssl.SSLCertVerificationError as error:
+            raise self._failed(f"its certificate was refused: {error.verify_message}") from None
+        except ssl.SSLError as error:
+            raise self._failed(f"no TLS with it: {error.reason or error}") from None
+        except (ConnectionResetError, ConnectionAbortedError, BrokenPipeError) as error:
+            broken_off = "no TLS with it: it broke the handshake off; it may want a client certificate"
+            raise self._failed(broken_off if tls is not None else _reason(error)) from None
+        except OSError as error:
+            raise self._failed(_reason(error)) from None
+        except ValueError as error:  # addresses come from peers too; a host name may be none
+            raise self._failed(str(error)) from None
+        self._connection = connection
+        return connection
+
+    def _judge_last(self) -> None:
+        """A connection that ended without an answer on it was a failure too: whoever takes connections and
+        drops them must not be knocked at without a pause.
+        """
+        last, self._connection = self._connection, None
+        if last is None:
+            return
+        if last.heard:
+            self._failures = 0
+            self._not_before = 0.0
+        else:
+            self._back_off()
+
+    def _failed(self, reason: str) -> Unreachable:
+        self._back_off()
+        return Unreachable(self.address, reason)
+
+    def _back_off(self) -> None:
+        self._failures += 1
+        most = min(_BACKOFF_MOST, _BACKOFF_FIRST * 2 ** min(self._failures, 10))
+        self._not_before = asyncio.get_running_loop().time() + most * random.uniform(0.5, 1.0)
+
+    async def invoke(
+        self,
+        code: int,
+        fields: Mapping[str, str],
+        *,
+        body: Sequence[bytes] = (),
+        timeout: float = REQUEST_TIMEOUT,
+    ) -> Frame:
+        """Sends a request and waits for its answer, whatever its code.
+
+        Raises:
+            Unreachable, RequestTimeout: see there.
+        """
+        connection = await self.connection()
+        return await connection.invoke(code, fields, body=body, timeout=timeout)
+
+    async def ask(
+        self,
+        code: int,
+        fields: Mapping[str, str],
+        *,
+        body: Sequence[bytes] = (),
+        timeout: float = REQUEST_TIMEOUT,
+    ) -> Frame:
+        """As `invoke`, for requests of which only success is of use.
+
+        Raises:
+            BrokerRefused: any other code.
+        """
+        answer = await self.invoke(code, fields, body=body, timeout=timeout)
+        if answer.code != Response.SUCCESS:
+            raise BrokerRefused(self.address, code, answer.code, answer.remark)
+        return answer
+
+    async def close(self) -> None:
+        """Ends the connection and any attempt at one."""
+        if self._attempt is not None:
+            self._attempt.cancel()
+            await asyncio.wait([self._attempt])
+        if self._connection is not None:
+            self._connection.close()

@@ -1,0 +1,145 @@
+"""Pulls (11): ask for the messages of one queue from an offset on, and read the answer."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from replicator.client.endpoint import Endpoint
+from replicator.errors import BrokerRefused
+from replicator.protocol.codes import Request, Response
+from replicator.protocol.frame import Frame
+from replicator.protocol.message import StoredMessage, cut
+
+__all__ = [
+    "EVERYTHING",
+    "GROUP",
+    "MAX_PULL",
+    "PULL_TIMEOUT",
+    "SUSPEND",
+    "Pulled",
+    "Subscription",
+    "pull",
+    "pull_fields",
+    "read",
+]
+
+#: The consumer group that pulls are made in. Brokers make groups with this prefix by themselves even
+#: where `autoCreateSubscriptionGroup=false` (`MixAll.isSysConsumerGroup`). No offset is committed for it.
+GROUP: Final = "CID_RMQ_SYS_REPLICATOR"
+
+#: Messages asked for at most in one pull, as in RocketMQ's own clients. Brokers give 32 from memory and
+#: 8 from disk unless their `maxTransfer*` settings were raised.
+MAX_PULL: Final = 1024
+
+#: Seconds that a broker holds a pull for which there is no message yet.
+SUSPEND: Final = 15.0
+#: Seconds until an answer is overdue, beyond what the broker was asked to hold it.
+PULL_TIMEOUT: Final = 10.0
+
+_LONG_POLL: Final = 0x2
+_SUBSCRIPTION: Final = 0x4
+
+
+class Subscription(NamedTuple):
+    """What the broker filters by: `TAG` with `a || b` or `*`, or `SQL92` with an expression."""
+
+    kind: str = "TAG"
+    expression: str = "*"
+
+
+#: No filter.
+EVERYTHING: Final = Subscription()
+
+
+class Pulled(NamedTuple):
+    """The answer to one pull.
+
+    `code` is SUCCESS, PULL_NOT_FOUND, PULL_RETRY_IMMEDIATELY or PULL_OFFSET_MOVED; offsets are the
+    queue's own, `next_offset` is where to go on and `max_offset` that of the next message to be stored.
+    """
+
+    code: int
+    remark: str
+    messages: list[StoredMessage]
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    size: int
+
+
+def pull_fields(
+    topic: str,
+    queue_id: int,
+    offset: int,
+    *,
+    count: int = 32,
+    suspend: float = 0.0,
+    subscription: Subscription = EVERYTHING,
+) -> dict[str, str]:
+    """The request's extension fields.
+
+    Args:
+        offset: queue offset, next to read.
+        count: messages wanted; brokers cap it.
+        suspend: seconds that the broker may hold the request until a message comes.
+    """
+    return {
+        "consumerGroup": GROUP,
+        "topic": topic,
+        "queueId": str(queue_id),
+        "queueOffset": str(offset),
+        "maxMsgNums": str(count),
+        "sysFlag": str(_SUBSCRIPTION | (_LONG_POLL if suspend else 0)),
+        "commitOffset": "0",
+        "suspendTimeoutMillis": str(int(suspend * 1000)),
+        "subscription": subscription.expression,
+        "subVersion": "0",
+        "expressionType": subscription.kind,
+    }
+
+
+_ANSWERS: Final = frozenset(
+    {
+        Response.SUCCESS,
+        Response.PULL_NOT_FOUND,
+        Response.PULL_RETRY_IMMEDIATELY,
+        Response.PULL_OFFSET_MOVED,
+    }
+)
+
+
+def read(frame: Frame, address: str) -> Pulled:
+    """What is in an answer.
+
+    Raises:
+        BrokerRefused: the broker could not serve the pull.
+        ProtocolError: the answer is no answer to a pull.
+    """
+    code = frame.code
+    if code not in _ANSWERS:
+        raise BrokerRefused(address, Request.PULL_MESSAGE, code, frame.remark)
+    return Pulled(
+        code,
+        frame.remark,
+        cut(frame.body) if code == Response.SUCCESS else [],
+        frame.number("nextBeginOffset"),
+        frame.number("minOffset"),
+        frame.number("maxOffset"),
+        len(frame.body),
+    )
+
+
+async def pull(
+    broker: Endpoint, topic: str, queue_id: int, offset: int, *, count: int = 32, suspend: float = 0.0
+) -> Pulled:
+    """Pulls once.
+
+    Raises:
+        BrokerRefused, Unreachable, RequestTimeout: see there.
+    """
+    frame = await broker.invoke(
+        Request.PULL_MESSAGE,
+        pull_fields(topic, queue_id, offset, count=count, suspend=suspend),
+        timeout=PULL_TIMEOUT + suspend,
+    )
+    return read(frame, broker.address)

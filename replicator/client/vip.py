@@ -1,0 +1,91 @@
+"""The VIP channel of a broker: sends and admin go to listen port - 2.
+
+It keeps what we send apart from what consumers pull. Where only the listen port can be reached
+(firewalls, containers that publish one port) that one is used, and said. Pulls are not served there:
+"request type 11 not supported".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from replicator.client.connection import Connection
+from replicator.client.endpoint import REQUEST_TIMEOUT, Endpoint, split_address
+from replicator.client.security import Security
+from replicator.errors import Unreachable
+from replicator.protocol.frame import Frame
+
+__all__ = ["VipChannel", "vip_address"]
+
+
+def vip_address(address: str) -> str:
+    """The VIP address of the broker that listens at `address`."""
+    host, port = split_address(address)
+    return f"[{host}]:{port - 2}" if ":" in host else f"{host}:{port - 2}"
+
+
+class VipChannel(Endpoint):
+    """An endpoint at the VIP port that falls back to the listen port.
+
+    Args:
+        listen: the endpoint of the listen port, shared with whoever pulls.
+        on_fallback: called with the reason each time the listen port has to serve instead.
+    """
+
+    def __init__(self, listen: Endpoint, security: Security, on_fallback: Callable[[str], None]) -> None:
+        super().__init__(vip_address(listen.address), security)
+        self._listen = listen
+        self._on_fallback = on_fallback
+        self._fallen_back = False
+
+    @property
+    def live_here(self) -> Connection | None:
+        """The connection to the VIP port itself, if there is one now."""
+        return super().live
+
+    @property
+    def live(self) -> Connection | None:
+        return self.live_here or (self._listen.live if self._fallen_back else None)
+
+    async def connection(self) -> Connection:
+        """A live connection to the VIP port, else to the listen port.
+
+        Raises:
+            Unreachable: neither port can be reached.
+        """
+        if self._fallen_back and (live := self._listen.live) is not None:
+            return live
+        try:
+            self._refuse_dumb_port()
+            connection = await super().connection()
+        except Unreachable as error:
+            connection = await self._listen.connection()
+            if not self._fallen_back:
+                self._on_fallback(str(error))
+            self._fallen_back = True
+            return connection
+        self._fallen_back = False
+        return connection
+
+    def _refuse_dumb_port(self) -> None:
+        """A port forwarder without a broker behind it takes connections and drops them."""
+        last, self._connection = self._connection, self.live_here
+        if last is not None and last.closed and not last.heard:
+            raise Unreachable(self.address, "it drops connections without an answer")
+
+    async def ask(
+        self,
+        code: int,
+        fields: Mapping[str, str],
+        *,
+        body: Sequence[bytes] = (),
+        timeout: float = REQUEST_TIMEOUT,
+    ) -> Frame:
+        """As `Endpoint.ask`; asked again where the first answer shows that the VIP port leads nowhere.
+
+        What is asked may be asked twice; sends go by `invoke`.
+        """
+        try:
+            return await super().ask(code, fields, body=body, timeout=timeout)
+        except Unreachable:
+            return await super().ask(code, fields, body=body, timeout=timeout)

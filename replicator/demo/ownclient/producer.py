@@ -1,0 +1,79 @@
+"""Sends the messages that standard input describes, over all queues in turn; see `pyclient.producer`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+import uuid
+import zlib
+from typing import Any
+
+from replicator.client.cluster import Cluster
+from replicator.client.send import send_batch
+from replicator.client.topics import read_topics
+from replicator.demo.clusters import connected
+from replicator.errors import ClientError
+from replicator.protocol import properties
+from replicator.protocol.batch import entry, header_fields
+
+
+async def lanes(client: Cluster, topic: str) -> list[tuple[str, int]]:
+    """The topic's queues, of all brokers."""
+    found = {broker: (await read_topics(client.master(broker))).topics.get(topic) for broker in client.brokers()}
+    return [(broker, i) for broker, config in found.items() if config for i in range(config.write_queues)]
+
+
+async def send(client: Cluster, group: str, *, lane: tuple[str, int], order: dict[str, Any]) -> dict[str, object]:
+    """The answer to one line."""
+    broker, queue_id = lane
+    body, unique = order["body"].encode(), uuid.uuid4().hex.upper()
+    told = {"KEYS": order.get("keys"), "TAGS": order.get("tags"), "UNIQ_KEY": unique, **order.get("properties", {})}
+    raw = properties.encode({name: value for name, value in told.items() if value})
+    parts = entry(len(body).to_bytes(4) + body, raw, body_crc=zlib.crc32(body) & 0x7FFFFFFF, flag=0)
+    fields = header_fields(
+        group=group,
+        topic=order["topic"],
+        queue_id=queue_id,
+        sys_flag=0,
+        born_timestamp=int(time.time() * 1000),
+        reconsume_times=0,
+    )
+    stored = await send_batch(client.writer(broker), fields, parts)
+    return {"msg_id": unique, "offset": stored.offset}
+
+
+async def run(namesrv: str, group: str) -> None:
+    known: dict[str, list[tuple[str, int]]] = {}
+    async with connected(namesrv) as client:
+        print(json.dumps({"ready": True}), flush=True)
+        number = 0
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            order = json.loads(line)
+            try:
+                if not known.get(order["topic"]):
+                    known[order["topic"]] = await lanes(client, order["topic"])
+                places = known[order["topic"]]
+                if places:
+                    lane = places[number % len(places)]
+                    answer = await send(client, group, lane=lane, order=order)
+                else:
+                    answer = {"error": f"there is no topic {order['topic']}"}
+            except ClientError as error:
+                answer = {"error": f"{type(error).__name__}: {error}"}
+            number += 1
+            print(json.dumps(answer), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Send messages that come as JSON lines.")
+    parser.add_argument("--namesrv", required=True, metavar="HOST:PORT")
+    parser.add_argument("--group", required=True)
+    options = parser.parse_args()
+    asyncio.run(run(options.namesrv, options.group))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""The demo from its first process to its summary."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from replicator.demo import clusters, programs
+from replicator.demo.orders import QUEUES, TOPIC
+from replicator.demo.stop import Stop
+from replicator.demo.traffic import Traffic
+from replicator.demo.verdict import judge
+from replicator.demo.view import View
+from replicator.demo.worker import Worker
+
+__all__ = ["run"]
+
+#: Exit codes.
+_CLEAN: Final = 0
+_UNCLEAN: Final = 1
+
+#: How long the consumer may get nothing before its rest is given up.
+_IDLE_SECONDS: Final = 10.0
+
+
+async def run(*, seconds: float | None, version: str, console: Console) -> int:
+    """Runs until a signal, or for `seconds`; the exit code.
+
+    Raises:
+        ReplicatorError: a part failed; everything has been ended.
+    """
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101 - this is a coroutine
+    stop = Stop(task)
+    with stop.listening():
+        try:
+            return await _Stage(console, stop=stop, version=version).run(seconds)
+        except asyncio.CancelledError:
+            if stop.signal is None:
+                raise
+            console.print("Ended at once; nothing was judged.")
+            return 128 + stop.signal
+
+
+class _Stage:
+    def __init__(self, console: Console, *, stop: Stop, version: str) -> None:
+        self._console = console
+        self._stop = stop
+        self._version = version
+
+    async def run(self, seconds: float | None) -> int:
+        directory = Path(tempfile.mkdtemp(prefix="replicator-demo-"))
+        keep = True
+        try:
+            code = await self._run_in(directory, seconds=seconds)
+            keep = code != _CLEAN
+            return code
+        except asyncio.CancelledError:
+            keep = False
+            raise
+        finally:
+            if keep:
+                self._say(f"Logs and data are kept in {directory}.")
+            else:
+                shutil.rmtree(directory, ignore_errors=True)
+
+    async def _run_in(self, directory: Path, *, seconds: float | None) -> int:
+        async with AsyncExitStack() as stack:
+            chosen = await programs.choose(directory, say=self._say)
+            self._say(f"Starting two clusters of RocketMQ {self._version}: east (source) and west (target) …")
+            source, target = await stack.enter_async_context(clusters.started(self._version, directory))
+            await clusters.create_topic(source.namesrv, TOPIC, queues=QUEUES)
+            self._say(f"Starting the replicator, a producer and a consumer ({chosen.client}) …")
+            worker = Worker(source.namesrv, target.namesrv, directory=directory)
+            await stack.enter_async_context(worker.started())
+            traffic = Traffic(chosen, source=source.namesrv, target=target.namesrv)
+            await stack.enter_async_context(traffic.started(directory))
+            view = View(self._console, source=source.namesrv, target=target.namesrv, version=self._version)
+            self._stop.drain_from_now_on()
+            if not self._console.is_terminal:
+                self._say(f"Source {source.namesrv}, target {target.namesrv}, metrics at {worker.metrics}")
+            with view:
+                view.tell("Ctrl-C drains and ends everything" if seconds is None else f"Runs for {seconds:g} s")
+                await self._flow(view, worker, traffic=traffic, seconds=seconds)
+            self._say("Reading the topic whole on both clusters …")
+            verdict = await judge(source.namesrv, target.namesrv, topic=TOPIC)
+            view.summary(verdict, traffic)
+        return _CLEAN if verdict.clean else _UNCLEAN
+
+    async def _flow(self, view: View, worker: Worker, *, traffic: Traffic, seconds: float | None) -> None:
+        """Orders flow until it is time to stop; returns when all are over and the replicator has ended."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                watching = group.create_task(_watch(view, worker, traffic=traffic))
+                producing = group.create_task(traffic.produce(self._stop.wanted))
+                group.create_task(traffic.consume())
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(seconds):
+                        await self._stop.wanted.wait()
+                self._stop.wanted.set()
+                view.tell("Draining: the producer stops, the replicator copies what is left")
+                await producing
+                in_time = await worker.caught_up(traffic.produced)
+                await traffic.all_seen(traffic.produced, idle_seconds=_IDLE_SECONDS)
+                watching.cancel()
+                view.tell("Ending the replicator" if in_time else "The replicator does not catch up; ending it")
+                view.show(worker, traffic)
+                await worker.drain()
+                await traffic.stop_consuming()
+        except BaseExceptionGroup as failures:
+            # The first is the cause: the others were cancelled for it.
+            raise failures.exceptions[0] from None
+
+    def _say(self, line: str) -> None:
+        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+async def _watch(view: View, worker: Worker, *, traffic: Traffic) -> None:
+    while True:
+        await worker.poll()
+        view.show(worker, traffic)
+        await asyncio.sleep(view.interval)

@@ -1,0 +1,111 @@
+"""The orders on their way in and out: a producer on the source, a consumer on the target."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from replicator.demo.child import Child
+from replicator.demo.orders import TOPIC, order
+from replicator.demo.programs import Programs
+
+__all__ = ["Traffic"]
+
+#: Orders per second: many enough to be work, few enough for reading some of them.
+_PER_SECOND: Final = 200
+_TICK_SECONDS: Final = 0.05
+_KEPT: Final = 20
+_END_SECONDS: Final = 20.0
+
+
+class Traffic:
+    """`produced` counts what the source acknowledged, `refused` what it did not, `seen` distinct orders."""
+
+    def __init__(self, programs: Programs, *, source: str, target: str) -> None:
+        self._programs = programs
+        self._source = source
+        self._target = target
+        self._seen: dict[int, bytearray] = {}
+        self._producer: Child | None = None
+        self._consumer: Child | None = None
+        self._stopping = False
+        self.produced = 0
+        self.refused = 0
+        self.seen = 0
+        self.latest: deque[dict[str, Any]] = deque(maxlen=_KEPT)
+
+    @asynccontextmanager
+    async def started(self, directory: Path) -> AsyncIterator[Traffic]:
+        """Both programs, ready."""
+        consumer = ("--group", "demo-readers", "--topic", TOPIC, "--property", "shop")
+        async with AsyncExitStack() as stack:
+            for program, namesrv, more in (
+                ("consumer", self._target, consumer),
+                ("producer", self._source, ("--group", "demo-shops")),
+            ):
+                child = self._programs.child(program, "--namesrv", namesrv, *more, directory=directory)
+                await stack.enter_async_context(child)
+                await child.read()  # it says that it is ready
+                setattr(self, f"_{program}", child)
+            yield self
+
+    async def produce(self, stop: asyncio.Event) -> None:
+        """Sends orders until `stop`; returns when all that were sent are answered and the program has ended."""
+        producer = self._producer
+        assert producer is not None  # noqa: S101 - `started` comes first
+        begin, sent = time.monotonic(), 0
+        while not stop.is_set():
+            # As many as are due by now, but no flood after a pause of the machine.
+            due = min(int((time.monotonic() - begin) * _PER_SECOND) - sent, _PER_SECOND)
+            for number in range(sent + 1, sent + due + 1):
+                producer.write(order(number))
+            for _ in range(due):
+                accepted = "error" not in await producer.read()
+                self.produced += accepted
+                self.refused += not accepted
+            sent += due
+            await asyncio.sleep(_TICK_SECONDS)
+        producer.close_input()
+        await producer.ended(seconds=_END_SECONDS)
+
+    async def consume(self) -> None:
+        """Takes what the consumer prints, until `stop_consuming`."""
+        consumer = self._consumer
+        assert consumer is not None  # noqa: S101 - `started` comes first
+        while line := await consumer.read_line():
+            received = json.loads(line)
+            self.latest.append(received)
+            self.seen += self._is_new(received["queue"], received["offset"])
+        code = await consumer.ended(seconds=_END_SECONDS)
+        if not self._stopping:
+            raise consumer.failure(f"the consumer ended with code {code}")
+
+    async def all_seen(self, count: int, *, idle_seconds: float) -> None:
+        """Waits until the consumer got `count` orders, or none for `idle_seconds`."""
+        before, changed_at = self.seen, time.monotonic()
+        while self.seen < count and time.monotonic() - changed_at < idle_seconds:
+            await asyncio.sleep(_TICK_SECONDS)
+            if self.seen != before:
+                before, changed_at = self.seen, time.monotonic()
+
+    async def stop_consuming(self) -> None:
+        """Ends the consumer, which commits what it got."""
+        assert self._consumer is not None  # noqa: S101 - `started` comes first
+        self._stopping = True
+        self._consumer.close_input()
+        await self._consumer.ended(seconds=_END_SECONDS)
+
+    def _is_new(self, queue: int, offset: int) -> bool:
+        # A group may get a message twice, which says nothing about the copy.
+        marks = self._seen.setdefault(queue, bytearray())
+        if len(marks) <= offset:
+            marks.extend(bytes(offset + 1024 - len(marks)))
+        is_new = not marks[offset]
+        marks[offset] = 1
+        return is_new

@@ -1,0 +1,121 @@
+"""What became of the orders, judged from both topics read whole.
+
+Neither the replicator's counters nor its files are asked: each message on the target says which source
+message it is a copy of (`__RPL_SOURCE`), and is compared with that.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from replicator.client.topics import read_topics
+from replicator.demo.clusters import connected
+from replicator.protocol import properties
+from replicator.protocol.message import StoredMessage
+from replicator.routing import provenance
+from replicator.routing.recovery import read_range
+
+__all__ = ["Judge", "Lane", "Verdict", "judge"]
+
+#: A queue: broker and queue id.
+Lane = tuple[str, int]
+
+#: How properties begin that brokers or the replicator put on a message; the rest are the application's.
+_ADDED = tuple(name.decode() for name in (*properties.BROKER_MADE, provenance.PREFIX))
+
+
+@dataclass(slots=True)
+class Verdict:
+    """`copied` counts source messages that are on the target; `foreign` is what is no copy of any of them."""
+
+    sources: int = 0
+    copied: int = 0
+    lost: int = 0
+    duplicated: int = 0
+    out_of_order: int = 0
+    changed: int = 0
+    foreign: int = 0
+
+    @property
+    def clean(self) -> bool:
+        """Every message once, in order, unchanged, and nothing else."""
+        return not (self.lost or self.duplicated or self.out_of_order or self.changed or self.foreign)
+
+
+class _Queue:
+    """A source queue: what its messages were, and what was found of them."""
+
+    def __init__(self) -> None:
+        self.first = 0
+        self.prints = array("q")
+        self.found = bytearray()
+        self.latest = -1
+        self.lane: Lane | None = None
+
+
+class Judge:
+    """Takes all of the source, then all of the target, each queue by queue in its order."""
+
+    def __init__(self) -> None:
+        self._queues: dict[Lane, _Queue] = {}
+        self._verdict = Verdict()
+
+    def take_source(self, lane: Lane, message: StoredMessage) -> None:
+        queue = self._queues.setdefault(lane, _Queue())
+        if not queue.prints:
+            queue.first = message.queue_offset
+        queue.prints.append(_print(message))
+        queue.found.append(0)
+        self._verdict.sources += 1
+
+    def take_target(self, lane: Lane, message: StoredMessage) -> None:
+        copy = provenance.read(message.properties)
+        queue = self._queues.get((copy.broker, copy.queue_id)) if copy else None
+        index = copy.offset - queue.first if copy and queue else -1
+        if queue is None or not 0 <= index < len(queue.prints):
+            self._verdict.foreign += 1
+        elif queue.found[index]:
+            self._verdict.duplicated += 1
+        else:
+            queue.found[index] = 1
+            queue.lane = queue.lane or lane
+            # What lies in another queue than the messages before it has lost its order, too.
+            self._verdict.out_of_order += index < queue.latest or lane != queue.lane
+            queue.latest = max(queue.latest, index)
+            self._verdict.copied += 1
+            self._verdict.changed += queue.prints[index] != _print(message)
+
+    def verdict(self) -> Verdict:
+        self._verdict.lost = self._verdict.sources - self._verdict.copied
+        return self._verdict
+
+
+def _print(message: StoredMessage) -> int:
+    told = properties.decode(message.properties).items()
+    own = frozenset((name, value) for name, value in told if not name.startswith(_ADDED))
+    return hash((message.flag, message.body, own))
+
+
+async def judge(source: str, target: str, *, topic: str) -> Verdict:
+    """Reads the topic on both clusters, given by their name servers.
+
+    Raises:
+        ClientError: it could not be read.
+    """
+    result = Judge()
+    async for lane, message in _read(source, topic):
+        result.take_source(lane, message)
+    async for lane, message in _read(target, topic):
+        result.take_target(lane, message)
+    return result.verdict()
+
+
+async def _read(namesrv: str, topic: str) -> AsyncIterator[tuple[Lane, StoredMessage]]:
+    async with connected(namesrv) as client:
+        for broker in client.brokers():
+            config = (await read_topics(client.master(broker))).topics.get(topic)
+            for queue_id in range(config.queues if config else 0):
+                async for message in read_range(client.master(broker), topic, queue_id, 0):
+                    yield (broker, queue_id), message

@@ -1,0 +1,82 @@
+"""What can go wrong, as types: who is at fault, and what the operator can do about it.
+
+All are a `ReplicatorError`. `ConfigError` is the user's input (exit code 78), `StartupError` the surroundings
+before anything was written (exit code 3), `ProtocolError` a peer's bytes. `ClientError` is talking to a cluster:
+`Unreachable`, `RequestTimeout` (outcome unknown), `BrokerRefused`. `SandboxError` is this machine's clusters.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BrokerRefused",
+    "ClientError",
+    "ConfigError",
+    "ProtocolError",
+    "ReplicatorError",
+    "RequestTimeout",
+    "SandboxError",
+    "StartupError",
+    "Unreachable",
+]
+
+
+class ReplicatorError(Exception):
+    """Base of all errors raised on purpose. `hint` is the way out, for a person."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}: {self.hint}" if self.hint else self.message
+
+
+class ConfigError(ReplicatorError):
+    """A setting cannot be used. Names the field, the value and the way out."""
+
+
+class StartupError(ReplicatorError):
+    """The surroundings do not allow a start; nothing has been written anywhere."""
+
+
+class ProtocolError(ReplicatorError):
+    """A peer broke the remoting protocol; the connection cannot be used further."""
+
+
+class ClientError(ReplicatorError):
+    """Talking to a cluster failed."""
+
+
+class Unreachable(ClientError):
+    """No connection to `address`, or it was lost before the answer came."""
+
+    def __init__(self, address: str, reason: str, *, hint: str = "") -> None:
+        super().__init__(f"{address} cannot be reached ({reason})", hint=hint)
+        self.address = address
+        self.reason = reason
+
+
+class RequestTimeout(ClientError):
+    """No answer within `seconds`; whether the request was carried out is unknown."""
+
+    def __init__(self, address: str, code: int, seconds: float) -> None:
+        super().__init__(f"{address} did not answer request {code} within {seconds:g} s")
+        self.address = address
+        self.code = code
+        self.seconds = seconds
+
+
+class BrokerRefused(ClientError):
+    """The peer answered with response code `code` and `remark`."""
+
+    def __init__(self, address: str, request: int, code: int, remark: str) -> None:
+        super().__init__(f"{address} refused request {request} with code {code}: {remark or 'no remark'}")
+        self.address = address
+        self.request = request
+        self.code = code
+        self.remark = remark
+
+
+class SandboxError(ReplicatorError):
+    """A sandbox cluster could not be fetched, started or ended."""

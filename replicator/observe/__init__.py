@@ -1,0 +1,1 @@
+"""What people see of a running replicator: metrics and logs."""

@@ -1,0 +1,71 @@
+"""Request and response codes of the remoting protocol.
+
+Names and numbers are those of `RequestCode`, `ResponseCode` and `RemotingSysResponseCode`
+in apache/rocketmq.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+__all__ = ["Request", "Response"]
+
+
+class Request(IntEnum):
+    """What can be asked of a broker or a name server."""
+
+    SEND_MESSAGE_V2 = 310
+    SEND_BATCH_MESSAGE = 320
+    PULL_MESSAGE = 11
+    HEART_BEAT = 34
+    GET_ALL_TOPIC_CONFIG = 21
+    UPDATE_AND_CREATE_TOPIC = 17
+    DELETE_TOPIC_IN_BROKER = 215
+    DELETE_TOPIC_IN_NAMESRV = 216
+    UPDATE_BROKER_CONFIG = 25
+    GET_BROKER_CONFIG = 26
+    SEARCH_OFFSET_BY_TIMESTAMP = 29
+    GET_MAX_OFFSET = 30
+    GET_MIN_OFFSET = 31
+    QUERY_CONSUMER_OFFSET = 14
+    UPDATE_CONSUMER_OFFSET = 15
+    GET_CONSUMER_LIST_BY_GROUP = 38
+    UPDATE_AND_CREATE_SUBSCRIPTIONGROUP = 200
+    GET_ALL_SUBSCRIPTIONGROUP_CONFIG = 201
+    GET_ROUTEINFO_BY_TOPIC = 105
+    GET_BROKER_CLUSTER_INFO = 106
+    GET_ALL_TOPIC_LIST_FROM_NAMESERVER = 206
+
+
+class Response(IntEnum):
+    """How a request ended."""
+
+    SUCCESS = 0
+    SYSTEM_ERROR = 1
+    SYSTEM_BUSY = 2
+    REQUEST_CODE_NOT_SUPPORTED = 3
+    FLUSH_DISK_TIMEOUT = 10
+    SLAVE_NOT_AVAILABLE = 11
+    FLUSH_SLAVE_TIMEOUT = 12
+    MESSAGE_ILLEGAL = 13
+    SERVICE_NOT_AVAILABLE = 14
+    NO_PERMISSION = 16
+    TOPIC_NOT_EXIST = 17
+    PULL_NOT_FOUND = 19
+    PULL_RETRY_IMMEDIATELY = 20
+    PULL_OFFSET_MOVED = 21
+    QUERY_NOT_FOUND = 22
+    SUBSCRIPTION_PARSE_FAILED = 23
+    SUBSCRIPTION_GROUP_NOT_EXIST = 26
+    INVALID_PARAMETER = 29
+
+
+#: The broker stored the message and says so with a warning: a flush or a slave was late.
+STORED = frozenset(
+    {
+        Response.SUCCESS,
+        Response.FLUSH_DISK_TIMEOUT,
+        Response.SLAVE_NOT_AVAILABLE,
+        Response.FLUSH_SLAVE_TIMEOUT,
+    }
+)

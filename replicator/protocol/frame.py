@@ -1,0 +1,200 @@
+"""Frames of the remoting protocol: encode a request, cut a byte stream into frames.
+
+A frame is `u32 length | u32 serialisation<<24 + header length | header | body`, big-endian; the
+length counts all that follows it. Headers are read in both serialisations (0 JSON, 1 RocketMQ
+binary) and written in JSON, which every broker takes. Source: `RemotingCommand` and
+`RocketMQSerializable` in apache/rocketmq.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from replicator.errors import ProtocolError
+
+__all__ = ["MAX_FRAME", "ONE_WAY", "RESPONSE", "Frame", "FrameDecoder", "encode_answer", "encode_request"]
+
+#: Bytes. Twice the 16 MiB that brokers accept by default (`com.rocketmq.remoting.frameMaxLength`),
+#: since an answer to a pull may hold one message of the maximal size after 256 KiB of others.
+MAX_FRAME: Final = 32 * 1024 * 1024
+
+#: Bits of the header's `flag`.
+RESPONSE: Final = 1
+ONE_WAY: Final = 2
+
+_JSON: Final = 0
+_BINARY: Final = 1
+_WORDS = struct.Struct(">II")
+_BINARY_FIXED = struct.Struct(">hBhiii")
+_HEADER_LENGTH: Final = 0xFFFFFF
+
+
+class _Header(msgspec.Struct, gc=False):
+    code: int
+    opaque: int
+    flag: int = 0
+    remark: str | None = None
+    extFields: dict[str, str | None] | None = None  # noqa: N815 - the name on the wire
+
+
+class _Outgoing(msgspec.Struct, gc=False):
+    code: int
+    opaque: int
+    flag: int
+    extFields: Mapping[str, str]  # noqa: N815 - the name on the wire
+    remark: str | None = None
+    language: str = "OTHER"
+    version: int = 399
+    serializeTypeCurrentRPC: str = "JSON"  # noqa: N815 - the name on the wire
+
+
+_decode_json = msgspec.json.Decoder(_Header).decode
+_encode_json = msgspec.json.Encoder().encode
+
+
+class Frame(NamedTuple):
+    """One command as it came from a peer."""
+
+    code: int
+    opaque: int
+    flag: int
+    remark: str
+    fields: Mapping[str, str | None]
+    body: bytes
+
+    @property
+    def is_response(self) -> bool:
+        return self.flag & RESPONSE != 0
+
+    def number(self, name: str) -> int:
+        """The extension field `name` as an integer.
+
+        Raises:
+            ProtocolError: the field is missing or no number.
+        """
+        value = self.fields.get(name)
+        try:
+            return int(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            raise ProtocolError(f"answer with code {self.code}: field {name} is {value!r}, no number") from None
+
+
+def encode_request(
+    code: int, opaque: int, fields: Mapping[str, str], *, body: Iterable[bytes] = (), one_way: bool = False
+) -> bytes:
+    """A request ready for the wire. `body` comes in pieces, so that it is copied only once."""
+    return _join(_Outgoing(code, opaque, ONE_WAY if one_way else 0, fields), body)
+
+
+def encode_answer(code: int, opaque: int, remark: str) -> bytes:
+    """An answer to a request that the peer made of us."""
+    return _join(_Outgoing(code, opaque, RESPONSE, {}, remark), ())
+
+
+def _join(header: _Outgoing, body: Iterable[bytes]) -> bytes:
+    encoded = _encode_json(header)
+    parts = [b"", encoded, *body]
+    parts[0] = _WORDS.pack(4 + sum(map(len, parts)), len(encoded))
+    return b"".join(parts)
+
+
+class FrameDecoder:
+    """Cuts a stream of bytes into frames; holds what is not whole yet.
+
+    Args:
+        max_frame: bytes; a longer frame is a `ProtocolError`, found before it is buffered.
+    """
+
+    __slots__ = ("_max_frame", "_pending")
+
+    def __init__(self, *, max_frame: int = MAX_FRAME) -> None:
+        self._pending = bytearray()
+        self._max_frame = max_frame
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """The frames that are whole now that `data` has come.
+
+        Raises:
+            ProtocolError: the peer does not speak this protocol; feed nothing more.
+        """
+        pending = self._pending
+        if pending:
+            pending += data
+            if len(pending) < 8:
+                return []
+            view = memoryview(pending)
+        else:
+            view = memoryview(data)
+        frames: list[Frame] = []
+        start, end = 0, len(view)
+        while end - start >= 8:
+            length, word = _WORDS.unpack_from(view, start)
+            if length < 4 or length > self._max_frame:
+                raise ProtocolError(f"a frame of {length} bytes; 4 to {self._max_frame} are possible")
+            stop = start + 4 + length
+            header_end = start + 8 + (word & _HEADER_LENGTH)
+            if header_end > stop:
+                raise ProtocolError(f"a header of {word & _HEADER_LENGTH} bytes in a frame of {length}")
+            if stop > end:
+                break
+            header = _parse_header(word >> 24, view[start + 8 : header_end])
+            frames.append(
+                Frame(
+                    header.code,
+                    header.opaque,
+                    header.flag,
+                    header.remark or "",
+                    header.extFields or {},
+                    bytes(view[header_end:stop]),
+                )
+            )
+            start = stop
+        if pending:
+            view.release()
+            del pending[:start]
+        else:
+            pending += view[start:]
+        return frames
+
+
+def _parse_header(serialisation: int, data: memoryview) -> _Header:
+    if serialisation == _JSON:
+        try:
+            return _decode_json(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise ProtocolError(f"a header that is no JSON header: {error}") from None
+    if serialisation == _BINARY:
+        return _parse_binary(bytes(data))
+    raise ProtocolError(f"a header in serialisation {serialisation}; 0 and 1 are known")
+
+
+def _parse_binary(data: bytes) -> _Header:
+    try:
+        code, _language, _version, opaque, flag, remark_length = _BINARY_FIXED.unpack_from(data)
+        at = _BINARY_FIXED.size
+        remark = _take(data, at, remark_length).decode()
+        at += remark_length
+        (fields_length,) = struct.unpack_from(">i", data, at)
+        at += 4
+        end = at + len(_take(data, at, fields_length))
+        fields: dict[str, str | None] = {}
+        while at < end:
+            (size,) = struct.unpack_from(">h", data, at)
+            name = _take(data, at + 2, size).decode()
+            at += 2 + size
+            (size,) = struct.unpack_from(">i", data, at)
+            fields[name] = _take(data, at + 4, size).decode()
+            at += 4 + size
+    except (struct.error, UnicodeDecodeError) as error:
+        raise ProtocolError(f"a broken binary header: {error}") from None
+    return _Header(code, opaque, flag, remark, fields)
+
+
+def _take(data: bytes, at: int, size: int) -> bytes:
+    if size < 0 or at + size > len(data):
+        raise ProtocolError(f"a binary header's field of {size} bytes at {at} of {len(data)}")
+    return data[at : at + size]

@@ -1,0 +1,135 @@
+"""Batches: as many messages from the front of a channel as one request to the target may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from replicator.protocol.batch import KEPT_SYS_FLAGS, pack_head, pack_length
+from replicator.protocol.message import StoredMessage
+from replicator.protocol.properties import MAX_PROPERTIES
+from replicator.routing.channel import Channel
+from replicator.routing.provenance import Stamp
+
+__all__ = ["Batch", "Batcher"]
+
+#: Bytes by which a stored message may be larger than its entry in a batch: hosts (IPv6), offsets and
+#: timestamps (96), and the properties that brokers append. 4.9.7 adds up stored sizes for its limit.
+_STORED_MORE: Final = 256
+
+
+Put = Callable[[bytes, int, int], bytes]
+
+
+class Batch:
+    """Messages of one queue that go out in one request.
+
+    `parts` is the request's body, four pieces a message; `position` is the source offset that is settled
+    once the batch is; `held` bytes of the memory budget are free then. `size` is that of the body in bytes,
+    `stored` what a broker may count for it at most.
+    """
+
+    __slots__ = ("held", "messages", "parts", "position", "size", "stored")
+
+    def __init__(self) -> None:
+        self.messages: list[StoredMessage] = []
+        self.parts: list[bytes] = []
+        self.position = -1
+        self.held = 0
+        self.size = 0
+        self.stored = 0
+
+    def part(self, start: int, stop: int) -> Batch:
+        """The messages [start, stop) as a batch that holds no memory of its own."""
+        part = Batch()
+        part.messages = self.messages[start:stop]
+        part.parts = self.parts[4 * start : 4 * stop]
+        part.size = sum(map(len, part.parts))
+        last = stop == len(self.messages)
+        part.position = self.position if last else self.messages[stop].queue_offset
+        return part
+
+    @property
+    def properties_too_long(self) -> bool:
+        """Whether it is a single message whose properties cannot be sent."""
+        return len(self.messages) == 1 and len(self.parts[3]) > MAX_PROPERTIES
+
+
+class Batcher:
+    """Cuts batches off a channel.
+
+    Args:
+        limit: bytes that one batch may be stored as; a larger message goes alone.
+        exact_born: messages of different born timestamps do not share a batch.
+    """
+
+    def __init__(
+        self, channel: Channel, stamp: Stamp, *, topic: str, limit: int, max_messages: int, exact_born: bool
+    ) -> None:
+        self._channel = channel
+        self._stamp = stamp
+        self._limit = limit
+        self._max_messages = max_messages
+        self._exact_born = exact_born
+        self._more = _STORED_MORE + len(topic)
+
+    def take(self) -> Batch:
+        """The next batch; without messages when all that the channel held had been filtered out.
+
+        A message that is over the limit, or whose properties are over theirs, comes alone.
+        """
+        batch = Batch()
+        chunks = self._channel.chunks
+        while chunks:
+            chunk = chunks[0]
+            messages = chunk.messages
+            put = self._stamp.renew if chunk.copies else self._stamp.put
+            chunk.taken = self._fill(batch, messages, chunk.taken, put)
+            if chunk.taken < len(messages):
+                batch.position = messages[chunk.taken].queue_offset
+                break
+            batch.position = chunk.next_offset
+            batch.held += self._channel.pop()
+            if batch.properties_too_long:
+                break
+        return batch
+
+    def _fill(self, batch: Batch, messages: list[StoredMessage], start: int, put: Put) -> int:
+        """Adds `messages` from `start` on as far as they fit; returns where it stopped."""
+        add, more, limit = batch.parts.extend, self._more, self._limit
+        exact_born, kept = self._exact_born, KEPT_SYS_FLAGS
+        taken = len(batch.messages)
+        stop = min(len(messages), start + self._max_messages - taken)
+        if start >= stop:
+            return start
+        first = batch.messages[0] if taken else messages[start]
+        kind, times, born = first.sys_flag & kept, first.reconsume_times, first.born_timestamp
+        stored, size, at = batch.stored, batch.size, start
+        while at < stop:
+            message = messages[at]
+            if message.sys_flag & kept != kind or message.reconsume_times != times:
+                break
+            if exact_born and message.born_timestamp != born:
+                break
+            body = message.body
+            raw = put(message.properties, message.queue_offset, message.store_timestamp)
+            length = len(raw)
+            entry = 18 + len(body) + length
+            if (stored + entry + more > limit or length > MAX_PROPERTIES) and (taken or at > start):
+                break
+            size += entry
+            stored += entry + more
+            add(
+                (
+                    pack_head(entry, 0, message.body_crc, message.flag),
+                    body,
+                    pack_length(min(length, MAX_PROPERTIES)),
+                    raw,
+                )
+            )
+            at += 1
+            if length > MAX_PROPERTIES:
+                break
+        batch.stored, batch.size = stored, size
+        batch.messages += messages[start:at]
+        return at

@@ -1,0 +1,95 @@
+"""The in-memory channel between the source task and the sink task of one queue.
+
+It holds chunks: what one pull brought, with the source offset that follows. It is bounded by the
+memory budget that the source task reserves from before it pulls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from replicator.protocol.message import StoredMessage
+from replicator.routing.budget import MemoryBudget
+
+__all__ = ["Channel", "Chunk"]
+
+
+class Chunk:
+    """Messages of one queue in order; `next_offset` is the source offset after all of them.
+
+    `messages` may be fewer than the offsets that they cover: what was filtered out is not in it. `copies`
+    says that some of them are copies themselves. `taken` counts those that are in batches already.
+    """
+
+    __slots__ = ("copies", "messages", "next_offset", "size", "taken")
+
+    def __init__(self, messages: list[StoredMessage], next_offset: int, size: int, *, copies: bool) -> None:
+        self.messages = messages
+        self.copies = copies
+        self.next_offset = next_offset
+        self.size = size
+        self.taken = 0
+
+
+class Channel:
+    """One writer, one reader. A failure of the writer reaches the reader behind all chunks."""
+
+    __slots__ = ("_budget", "_failure", "_reader", "chunks", "size")
+
+    def __init__(self, budget: MemoryBudget) -> None:
+        self.chunks: deque[Chunk] = deque()
+        self.size = 0
+        self._budget = budget
+        self._failure: Exception | None = None
+        self._reader: asyncio.Future[None] | None = None
+
+    def put(self, chunk: Chunk) -> None:
+        """Appends `chunk`, whose bytes are charged to the budget already."""
+        self.chunks.append(chunk)
+        self.size += chunk.size
+        self._wake()
+
+    def fail(self, error: Exception) -> None:
+        """Ends the channel: nothing comes any more, because of `error`."""
+        if self._failure is None:
+            self._failure = error
+            self._wake()
+
+    def pop(self) -> int:
+        """Removes the first chunk; its bytes stay charged until they are released.
+
+        Returns:
+            those bytes.
+        """
+        size = self.chunks.popleft().size
+        self.size -= size
+        return size
+
+    def release(self, size: int) -> None:
+        """Gives the memory of popped chunks back."""
+        self._budget.release(size)
+
+    async def ready(self) -> None:
+        """Waits until there is a chunk.
+
+        Raises:
+            the failure of the writer, once all chunks are gone.
+        """
+        while not self.chunks:
+            if self._failure is not None:
+                raise self._failure
+            self._reader = asyncio.get_running_loop().create_future()
+            try:
+                await self._reader
+            finally:
+                self._reader = None
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    def drop(self) -> None:
+        """Forgets all chunks and gives their memory back."""
+        while self.chunks:
+            self.release(self.pop())

@@ -1,0 +1,74 @@
+"""The dead-letter topic on the target: messages that the target would not take, with their coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from replicator.client.cluster import Cluster
+from replicator.client.pull import GROUP
+from replicator.client.send import Stored, send_batch
+from replicator.client.topics import TopicConfig, write_topic
+from replicator.errors import Unreachable
+from replicator.protocol.batch import KEPT_SYS_FLAGS, entry, header_fields
+from replicator.protocol.message import StoredMessage
+from replicator.protocol.properties import MAX_PROPERTIES, encode
+from replicator.routing.provenance import Stamp
+from replicator.routing.queue_map import Queue
+
+__all__ = ["DeadLetters"]
+
+_EMPTY: Final = b"\x00\x00\x00\x00"
+#: Bytes of the original's properties and body that a dead letter may have, less than any limit.
+_ROOM: Final = 4096
+
+
+class DeadLetters:
+    """Writes to `topic`, queue 0, on any target broker that has a master.
+
+    A dead letter has the original's body and properties as far as they fit, and `__RPL_TOPIC`,
+    `__RPL_REASON`, `__RPL_SIZE`, `__RPL_ORIGIN`, `__RPL_SOURCE`; `__RPL_OMITTED` names what did not fit. One may
+    be written twice when the worker dies right after it.
+    """
+
+    def __init__(self, target: Cluster, topic: str, *, cluster: str, limit: Callable[[str], int]) -> None:
+        self._target = target
+        self._topic = topic
+        self._cluster = cluster
+        self._limit = limit
+        self._made: set[str] = set()
+
+    async def put(self, topic: str, source: Queue, message: StoredMessage, reason: str) -> Stored:
+        """Writes one dead letter; errors as those of a send."""
+        broker = self._broker()
+        writer = self._target.writer(broker)
+        if broker not in self._made:
+            await write_topic(writer, TopicConfig(name=self._topic, read_queues=1, write_queues=1))
+            self._made.add(broker)
+        told = {"__RPL_TOPIC": topic, "__RPL_REASON": reason[:1024], "__RPL_SIZE": str(message.body_length)}
+        body, original, omitted = message.body, message.properties, []
+        if len(original) + _ROOM > MAX_PROPERTIES:
+            original = b""
+            omitted.append("properties")
+        if len(body) + _ROOM + len(original) > self._limit(broker):
+            body = _EMPTY
+            omitted.append("body")
+        if omitted:
+            told["__RPL_OMITTED"] = ",".join(omitted)
+        stamp = Stamp(self._cluster, source.broker, source.queue_id)
+        raw = stamp.renew(original, message.queue_offset, message.store_timestamp) + encode(told)
+        fields = header_fields(
+            group=GROUP,
+            topic=self._topic,
+            queue_id=0,
+            sys_flag=message.sys_flag & KEPT_SYS_FLAGS if body is message.body else 0,
+            born_timestamp=message.born_timestamp,
+            reconsume_times=message.reconsume_times,
+        )
+        return await send_batch(writer, fields, entry(body, raw, body_crc=message.body_crc, flag=message.flag))
+
+    def _broker(self) -> str:
+        for name, broker in sorted(self._target.brokers().items()):
+            if broker.master is not None:
+                return name
+        raise Unreachable(",".join(self._target.addresses), "no target broker has a master now")

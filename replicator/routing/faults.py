@@ -1,0 +1,94 @@
+"""What can happen to one queue on the way, as exceptions that say what must be done next."""
+
+from __future__ import annotations
+
+from replicator.errors import BrokerRefused, ReplicatorError
+from replicator.protocol.codes import Response
+
+__all__ = [
+    "MessageRejected",
+    "OutcomeUnknown",
+    "QueueFailed",
+    "SourceGap",
+    "SourceLost",
+    "SourceReset",
+    "TargetBlocked",
+    "judge",
+]
+
+
+class SourceLost(ReplicatorError):
+    """The source broker cannot be pulled from now: go on at the position, later."""
+
+
+class SourceGap(ReplicatorError):
+    """Messages [`start`, `end`) are gone from the source before they were read."""
+
+    def __init__(self, start: int, end: int) -> None:
+        super().__init__(
+            f"the source no longer has the {end - start} messages at offsets {start} to {end - 1}",
+            hint="on_gap=skip goes on behind them",
+        )
+        self.start = start
+        self.end = end
+
+
+class SourceReset(ReplicatorError):
+    """The source queue ends at `max_offset`, before the position `position`: truncated or made anew."""
+
+    def __init__(self, position: int, min_offset: int, max_offset: int) -> None:
+        super().__init__(
+            f"the source queue ends at offset {max_offset}, before the position {position}:"
+            " it was truncated, or deleted and made anew",
+            hint="on_gap=skip goes on with what it has now",
+        )
+        self.position = position
+        self.min_offset = min_offset
+        self.max_offset = max_offset
+
+
+class TargetBlocked(ReplicatorError):
+    """The target takes nothing now, and nothing of the last send was stored: try again, later."""
+
+
+class OutcomeUnknown(ReplicatorError):
+    """Whether the last send was stored is unknown: the target queue's tail must be read."""
+
+
+class MessageRejected(ReplicatorError):
+    """The target will never take this message as it is."""
+
+
+class QueueFailed(ReplicatorError):
+    """By policy the queue stands still until a person has decided."""
+
+
+_NOT_STORED = frozenset({Response.SYSTEM_BUSY, Response.SERVICE_NOT_AVAILABLE, Response.NO_PERMISSION})
+_MISSING = frozenset({Response.TOPIC_NOT_EXIST, Response.INVALID_PARAMETER})
+
+#: Remarks of code 1 that mean the message: 5.x throws, and 4.9.7 does for properties (measured).
+_ABOUT_THE_MESSAGE = ("size exceeded", "newPosition", "IllegalArgumentException", "BufferOverflow")
+
+_HINTS = {
+    Response.SYSTEM_BUSY: "the target is busy",
+    Response.SERVICE_NOT_AVAILABLE: "its disk may be full, or it is not a master",
+    Response.NO_PERMISSION: "the replicator's account needs PUB on the topic, and the broker write permission",
+    Response.TOPIC_NOT_EXIST: "the target's topic or queue has gone; it is made again",
+    Response.INVALID_PARAMETER: "the target's topic or queue has gone; it is made again",
+}
+
+
+def judge(error: BrokerRefused) -> ReplicatorError:
+    """What a refused send means: `TargetBlocked`, `MessageRejected` or `OutcomeUnknown`."""
+    if error.code in _NOT_STORED:
+        return TargetBlocked(error.message, hint=_HINTS[Response(error.code)])
+    if error.code in _MISSING:
+        return OutcomeUnknown(error.message, hint=_HINTS[Response(error.code)])
+    if error.code == Response.MESSAGE_ILLEGAL:
+        return MessageRejected(error.message)
+    if error.code == Response.SYSTEM_ERROR:
+        if any(words in error.remark for words in _ABOUT_THE_MESSAGE):
+            return MessageRejected(error.message)
+        if "queueId" in error.remark:
+            return OutcomeUnknown(error.message, hint=_HINTS[Response.INVALID_PARAMETER])
+    return OutcomeUnknown(error.message)

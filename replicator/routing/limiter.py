@@ -1,0 +1,68 @@
+"""A token bucket for messages and bytes per second; its rates can be changed while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+__all__ = ["RateLimiter"]
+
+#: Seconds slept at least; what rounding leaves of a wait may be less than the clock can tell.
+_TICK: Final = 0.001
+
+#: Seconds' worth of tokens that may pile up while nothing is sent.
+_BURST: Final = 0.1
+
+
+class RateLimiter:
+    """Shared by all queues of a route.
+
+    A batch is let through while there is credit, and what it costs is taken then, even into debt: so a
+    batch larger than a second's worth passes too, and the average holds.
+
+    Args:
+        messages, size: per second; 0 is no limit. `size` counts bytes as sent.
+    """
+
+    def __init__(self, messages: int = 0, size: int = 0) -> None:
+        self._rates = [0.0, 0.0]
+        self._credit = [0.0, 0.0]
+        self._at = 0.0
+        self.throttled_seconds = 0.0
+        self.set(messages, size)
+
+    @property
+    def messages(self) -> int:
+        return int(self._rates[0])
+
+    @property
+    def size(self) -> int:
+        return int(self._rates[1])
+
+    def set(self, messages: int, size: int) -> None:
+        """Changes the rates; whoever waits feels it with its next look."""
+        self._rates = [float(messages), float(size)]
+        self._credit = [0.0, 0.0]
+
+    async def acquire(self, messages: int, size: int) -> None:
+        """Waits until a batch of `messages` and `size` bytes may go."""
+        if not self._rates[0] and not self._rates[1]:
+            return
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        while (wait := self._wait(loop.time())) > 0:  # noqa: ASYNC110 - rates may change meanwhile
+            await asyncio.sleep(min(max(wait, _TICK), 0.25))
+        self.throttled_seconds += loop.time() - started
+        self._credit[0] -= messages
+        self._credit[1] -= size
+
+    def _wait(self, now: float) -> float:
+        """Seconds until both credits are positive, after adding what has come since the last look."""
+        passed = now - self._at
+        self._at = now
+        wait = 0.0
+        for i, rate in enumerate(self._rates):
+            if rate:
+                self._credit[i] = min(rate * _BURST, self._credit[i] + passed * rate)
+                wait = max(wait, -self._credit[i] / rate)
+        return wait

@@ -1,0 +1,96 @@
+"""The exact map between the offsets of one source queue and its target queue.
+
+Every acknowledged run of messages is an interval (source start, target start, length); intervals that
+continue each other are merged, so a queue without gaps is a single one. Offsets are translated exactly
+or not at all, never estimated.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+__all__ = ["MAX_INTERVALS", "Interval", "OffsetMap"]
+
+#: Intervals kept per queue. A filter or a busy local producer makes many; the oldest are dropped, and
+#: what they said can be read from the target's messages, whose provenance is the map itself.
+MAX_INTERVALS: Final = 10_000
+
+
+class Interval(NamedTuple):
+    """`length` messages: source + i was stored at target + i."""
+
+    source: int
+    target: int
+    length: int
+
+
+class OffsetMap:
+    """Both offsets grow from interval to interval."""
+
+    __slots__ = ("_length", "_sources", "_targets")
+
+    def __init__(self, intervals: Iterable[Interval] = ()) -> None:
+        self._sources: list[int] = []
+        self._targets: list[int] = []
+        self._length: list[int] = []
+        for interval in intervals:
+            self.add(*interval)
+
+    def add(self, source: int, target: int, length: int) -> None:
+        """Appends a run.
+
+        Raises:
+            ValueError: it lies before what is known, or is empty: a bug of the caller.
+        """
+        sources, targets, lengths = self._sources, self._targets, self._length
+        if length < 1 or source < 0 or target < 0:
+            raise ValueError(f"no run: {source}, {target}, {length}")
+        if sources:
+            source_end = sources[-1] + lengths[-1]
+            target_end = targets[-1] + lengths[-1]
+            if source < source_end or target < target_end:
+                raise ValueError(f"{source} -> {target} lies before {source_end} -> {target_end}")
+            if source == source_end and target == target_end:
+                lengths[-1] += length
+                return
+        sources.append(source)
+        targets.append(target)
+        lengths.append(length)
+        if len(sources) > MAX_INTERVALS:
+            del sources[0], targets[0], lengths[0]
+
+    def clear(self) -> None:
+        """Forgets all: the source's or the target's offsets have begun anew."""
+        self._sources.clear()
+        self._targets.clear()
+        self._length.clear()
+
+    @property
+    def last(self) -> tuple[int, int] | None:
+        """The last message of which both offsets are known: (source, target)."""
+        if not self._sources:
+            return None
+        return self._sources[-1] + self._length[-1] - 1, self._targets[-1] + self._length[-1] - 1
+
+    def target_of(self, source: int) -> int | None:
+        """The target offset of the message at `source`, if it was copied."""
+        return _look_up(self._sources, self._targets, self._length, source)
+
+    def source_of(self, target: int) -> int | None:
+        """The source offset of the message at `target`, if it is a copy."""
+        return _look_up(self._targets, self._sources, self._length, target)
+
+    def __iter__(self) -> Iterator[Interval]:
+        return map(Interval, self._sources, self._targets, self._length)
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+
+def _look_up(keys: list[int], values: list[int], lengths: list[int], key: int) -> int | None:
+    at = bisect_right(keys, key) - 1
+    if at < 0 or key >= keys[at] + lengths[at]:
+        return None
+    return values[at] + key - keys[at]

@@ -1,0 +1,42 @@
+"""What a route is told about how to copy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from replicator.client.pull import EVERYTHING, Subscription
+
+__all__ = ["Identity", "RouteOptions"]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The ids of the two clusters, as they stand in provenance."""
+
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteOptions:
+    """Policies and limits of one route; see docs/CONFIG.md for what each means."""
+
+    identity: Identity
+    forward: Literal["local", "all"] = "all"
+    born_timestamp: Literal["batch", "exact"] = "batch"
+    on_error: Literal["fail", "skip", "wait", "dead-letter"] = "fail"
+    on_gap: Literal["fail", "skip"] = "skip"
+    subscription: Subscription = EVERYTHING
+    tags: frozenset[bytes] | None = None
+    start_from: Literal["earliest", "latest"] | int = "earliest"
+    batch_messages: int = 1024
+    batch_bytes: int = 4 * 1024 * 1024
+    pulls_in_flight: int = 64
+    settle_seconds: float = 1.0
+    dead_letter_topic: str = "replicator_sys_dead_letter"
+
+    @property
+    def filtered(self) -> bool:
+        """Whether the broker leaves messages out of its answers."""
+        return self.subscription != EVERYTHING

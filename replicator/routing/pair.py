@@ -1,0 +1,340 @@
+"""The source task and the sink task of one queue, put together, kept going, and taken apart.
+
+It is the only place that decides what follows a fault: wait, read the target's tail again, go on behind
+a gap, or stand still until a person has decided.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from replicator.client.brokers import max_offset, min_offset, offset_at
+from replicator.client.cluster import Cluster
+from replicator.client.pull import pull
+from replicator.errors import ClientError, ProtocolError, ReplicatorError
+from replicator.observe.logging import get_logger
+from replicator.routing.auditor import Auditor
+from replicator.routing.batcher import Batcher
+from replicator.routing.budget import MemoryBudget
+from replicator.routing.channel import Channel
+from replicator.routing.dead_letter import DeadLetters
+from replicator.routing.faults import (
+    OutcomeUnknown,
+    QueueFailed,
+    SourceGap,
+    SourceLost,
+    SourceReset,
+    TargetBlocked,
+)
+from replicator.routing.limiter import RateLimiter
+from replicator.routing.options import RouteOptions
+from replicator.routing.provenance import Provenance, Stamp
+from replicator.routing.provenance import read as read_provenance
+from replicator.routing.recovery import Copy, Tail, read_on, read_range, read_tail
+from replicator.routing.sink_task import SinkTask
+from replicator.routing.source_task import SourceTask
+from replicator.routing.state import Phase, QueueState
+
+__all__ = ["QueuePair", "Shared"]
+
+#: Seconds to wait after a fault: the first time, and the most.
+_BACKOFF_FIRST: Final = 0.1
+_BACKOFF_MOST: Final = 5.0
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What all queues of a route have in common."""
+
+    source: Cluster
+    target: Cluster
+    options: RouteOptions
+    budget: MemoryBudget
+    limiter: RateLimiter
+    dead_letters: DeadLetters
+    auditor: Auditor
+    message_limit: Callable[[str], int]
+
+
+class _Drained(ReplicatorError):
+    """All that was pulled is settled, and no more is to be pulled."""
+
+
+class QueuePair:
+    """Copies one source queue to one target queue until drained or cancelled.
+
+    Args:
+        topic: the topic's name at the target.
+        from_start: the queue is new, so it is copied from its first message whatever `start_from` says.
+    """
+
+    def __init__(self, state: QueueState, shared: Shared, *, topic: str, from_start: bool) -> None:
+        self.state = state
+        self._shared = shared
+        self._topic = topic
+        self._from_start = from_start
+        self._stop = asyncio.Event()
+        self._copying: tuple[SourceTask, Channel] | None = None
+        self._suspicious = True
+        self._compared = False
+        self._blocked = False
+        self._log = log.bind(topic=state.topic, broker=state.source.broker, queue=state.source.queue_id)
+
+    def drain(self) -> None:
+        """No more pulls; what was pulled is still sent, then `run` ends."""
+        self._stop.set()
+        if self._copying is not None:
+            source_task, channel = self._copying
+            source_task.stop()
+            channel.fail(_Drained("drained"))
+
+    def follow(self, address: str) -> None:
+        """Moves to `address` when the source is to be read there now: its master came back, or moved."""
+        if self._copying is not None and self._copying[0].address != address:
+            source_task, channel = self._copying
+            source_task.stop()
+            channel.fail(SourceLost(f"the source broker is to be read at {address} now"))
+
+    async def run(self) -> None:
+        """Runs until drained, failed by policy, or cancelled."""
+        state, pause, unknown = self.state, _BACKOFF_FIRST, True
+        while not self._stop.is_set():
+            before = state.position
+            try:
+                if unknown:
+                    await self._recover()
+                    unknown = False
+                await self._copy()
+            except _Drained:
+                state.clean = True
+                state.set_phase(Phase.STOPPED)
+                return
+            except OutcomeUnknown as fault:
+                self._blocked = False
+                unknown = self._suspicious = True
+                self._waits(Phase.RECOVERING, fault)
+            except (TargetBlocked, SourceLost, ClientError, ProtocolError) as fault:
+                self._blocked = isinstance(fault, TargetBlocked)
+                self._waits(Phase.WAITING, fault)
+            except (SourceGap, SourceReset) as fault:
+                unknown = not await self._goes_on(fault)
+                if state.phase is Phase.FAILED:
+                    return
+            except QueueFailed as fault:
+                self._fail(fault)
+                return
+            pause = _BACKOFF_FIRST if state.position != before else min(_BACKOFF_MOST, pause * 2)
+            await self._pause(pause * random.uniform(0.5, 1.0))
+        state.clean = not unknown
+        state.set_phase(Phase.STOPPED)
+
+    def _waits(self, phase: Phase, fault: ReplicatorError) -> None:
+        if self.state.reason != str(fault):
+            self._log.warning(str(phase), reason=str(fault))
+        self.state.set_phase(phase, str(fault))
+
+    def _fail(self, fault: ReplicatorError) -> None:
+        self._log.error("queue failed", reason=str(fault))
+        self.state.set_phase(Phase.FAILED, str(fault))
+
+    async def _pause(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stop.wait(), seconds)
+
+    async def _copy(self) -> None:
+        state, shared, options = self.state, self._shared, self._shared.options
+        assert state.position is not None  # noqa: S101 - _recover has set it
+        reader = shared.source.reader(state.source.broker)
+        writer = shared.target.writer(state.target.broker)
+        connection = await reader.connection()
+        channel = Channel(shared.budget)
+        batcher = Batcher(
+            channel,
+            Stamp(options.identity.source, *state.source),
+            topic=self._topic,
+            limit=min(options.batch_bytes, shared.message_limit(state.target.broker)),
+            max_messages=options.batch_messages,
+            exact_born=options.born_timestamp == "exact",
+        )
+        source_task = SourceTask(
+            connection,
+            channel,
+            offset=state.position,
+            state=state,
+            options=options,
+            budget=shared.budget,
+            from_master=shared.source.is_master(state.source.broker, reader.address),
+        )
+        sink_task = SinkTask(
+            writer,
+            channel,
+            batcher,
+            topic=self._topic,
+            state=state,
+            options=options,
+            limiter=shared.limiter,
+            dead_letters=shared.dead_letters,
+            on_taken=source_task.pump,
+            on_shift=lambda start, stop: shared.auditor.add(self._look, start, stop),
+            suspicious=self._suspicious,
+        )
+        if not self._blocked:  # else only a message that the target takes proves that it is over
+            state.set_phase(Phase.RUNNING)
+        self._copying = (source_task, channel)
+        try:
+            if self._stop.is_set():
+                return
+            source_task.start()
+            await sink_task.run()
+        finally:
+            self._copying = None
+            self._suspicious = sink_task.suspicious
+            source_task.stop()
+            channel.drop()
+
+    async def _recover(self) -> None:
+        state, shared = self.state, self._shared
+        state.set_phase(Phase.RECOVERING, state.reason)
+        broker = shared.target.master(state.target.broker)
+        place = (broker, self._topic, state.target.queue_id)
+        known = None
+        if state.offsets.last is not None:
+            source, target = state.offsets.last
+            known = Copy(source, state.store_timestamp, target)
+        tail = await read_tail(*place, mine=self._mine, known=known, floor=state.target_floor)
+        if not state.clean:
+            # The last request of whoever sent before may still wait inside the broker.
+            await asyncio.sleep(shared.options.settle_seconds)
+            await read_on(*place, tail, mine=self._mine)
+        self._suspicious = not state.clean
+        state.clean = False
+        state.target_end = tail.end
+        state.foreign += tail.foreign
+        state.repeated += tail.repeated
+        if tail.repeated:
+            self._log.error("repeated at the target", count=tail.repeated)
+        self._take(tail, known)
+        await self._resume(tail)
+
+    def _take(self, tail: Tail, known: Copy | None) -> None:
+        """Makes the state agree with what the target has."""
+        state = self.state
+        if known is not None and not tail.known_holds:
+            self._log.warning("the target has lost messages that it had acknowledged", known=known, last=tail.last)
+            state.offsets.clear()
+            state.position = None
+        if tail.anew:
+            state.offsets.clear()
+            state.position = None
+            state.target_floor = tail.copies[0].target
+        for copy in tail.copies:
+            state.offsets.add(copy.source, copy.target, 1)
+        if tail.last is not None:
+            state.position = max(state.position or 0, tail.last.source + 1)
+            state.store_timestamp = tail.last.stored
+
+    async def _resume(self, tail: Tail) -> None:
+        """Sets the position.
+
+        Raises:
+            SourceReset: the source has another message now where the last copy came from.
+        """
+        state = self.state
+        if state.position is None:
+            state.position = await self._first_offset()
+        elif tail.last is not None and not self._compared and not await self._is_there(tail.last):
+            raise SourceReset(state.position, *await self._source_ends())
+        if state.start is None:
+            state.start = state.position
+        self._compared = True
+
+    async def _source_ends(self) -> tuple[int, int]:
+        state = self.state
+        broker = self._shared.source.reader(state.source.broker)
+        place = (broker, state.topic, state.source.queue_id)
+        return await min_offset(*place), await max_offset(*place)
+
+    async def _first_offset(self) -> int:
+        state, start_from = self.state, self._shared.options.start_from
+        broker = self._shared.source.reader(state.source.broker)
+        place = (broker, state.topic, state.source.queue_id)
+        if state.start is not None:
+            return max(state.start, await min_offset(*place))
+        if self._from_start or start_from == "earliest":
+            return await min_offset(*place)
+        if start_from == "latest":
+            return await max_offset(*place)
+        return await offset_at(*place, start_from)
+
+    async def _is_there(self, copy: Copy) -> bool:
+        """Whether the source still has the message that `copy` came from, as far as it can be seen."""
+        state = self.state
+        reader = self._shared.source.reader(state.source.broker)
+        pulled = await pull(reader, state.topic, state.source.queue_id, copy.source, count=1)
+        if not pulled.messages or pulled.messages[0].queue_offset != copy.source:
+            return True  # retention has taken it, or the queue ends before it: pulling will tell
+        return pulled.messages[0].store_timestamp == copy.stored
+
+    def _mine(self, found: Provenance) -> bool:
+        source = self.state.source
+        return (
+            found.cluster == self._shared.options.identity.source
+            and found.broker == source.broker
+            and found.queue_id == source.queue_id
+        )
+
+    async def _look(self, start: int, stop: int) -> None:
+        """Counts what is in target offsets [start, stop), which we did not store just now."""
+        state = self.state
+        broker = self._shared.target.master(state.target.broker)
+        async for message in read_range(broker, self._topic, state.target.queue_id, start, stop):
+            found = read_provenance(message.properties)
+            if found is not None and self._mine(found):
+                state.repeated += 1
+                self._log.error("repeated at the target", offset=message.queue_offset, source=found.offset)
+            else:
+                state.foreign += 1
+
+    async def _goes_on(self, fault: SourceGap | SourceReset) -> bool:
+        """Counts what the source has lost, and sets the position behind it unless the policy is to fail."""
+        state = self.state
+        if isinstance(fault, SourceGap):
+            state.gaps += fault.end - fault.start
+        else:
+            state.resets += 1
+        if self._shared.options.on_gap == "fail":
+            self._fail(fault)
+            return False
+        self._log.error("source gap", reason=fault.message)
+        if isinstance(fault, SourceGap):
+            state.position = fault.end
+            return True
+        try:
+            state.position = await self._after_reset(fault)
+        except ClientError as error:
+            self._waits(Phase.WAITING, error)
+            return False
+        state.offsets.clear()
+        state.target_floor = state.target_end or 0
+        return True
+
+    async def _after_reset(self, fault: SourceReset) -> int:
+        """Where to go on: at the end of a truncated queue, at the beginning of a new one.
+
+        What a truncated queue still has at its end was stored before what we copied last; what a new one
+        has was stored after it.
+        """
+        state = self.state
+        reader = self._shared.source.reader(state.source.broker)
+        if fault.max_offset > fault.min_offset and state.store_timestamp:
+            last = await pull(reader, state.topic, state.source.queue_id, fault.max_offset - 1, count=1)
+            if last.messages and last.messages[0].store_timestamp <= state.store_timestamp:
+                return fault.max_offset
+        return fault.min_offset

@@ -1,0 +1,105 @@
+"""What a route has to do, from what both clusters have now: a pure function, shown before it is applied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from replicator.client.topics import READABLE, WRITABLE, TopicConfig
+from replicator.routing.options import Identity
+from replicator.routing.queue_map import Queue, QueueMap, extend, needed_queues
+from replicator.routing.selector import TopicSelector, rename
+
+__all__ = ["TopicPlan", "Topics", "make_plan", "unsupported"]
+
+#: Per broker: its topics by name.
+Topics = Mapping[str, Mapping[str, TopicConfig]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPlan:
+    """One topic: its queue map, and what the target needs before the first message flows.
+
+    `writes` are (broker, topic) to create or to enlarge; `problem` says why it cannot be copied.
+    """
+
+    topic: str
+    target_topic: str
+    queue_map: QueueMap
+    writes: Sequence[tuple[str, TopicConfig]] = ()
+    problem: str = ""
+
+
+def unsupported(config: TopicConfig) -> str:
+    """Why a topic of this kind cannot be copied; empty when it can."""
+    if config.attributes.get("queue.type") == "BatchCQ":
+        return "it has a batch consume queue (queue.type=BatchCQ), whose offsets are not those of messages"
+    if config.attributes.get("cleanup.policy") == "COMPACTION":
+        return "it is compacted (cleanup.policy=COMPACTION): its offsets have gaps that tell nothing of losses"
+    return ""
+
+
+def make_plan(
+    source: Topics,
+    target: Topics,
+    known: Mapping[str, QueueMap],
+    *,
+    selector: TopicSelector,
+    template: str,
+    identity: Identity,
+    system: Sequence[str],
+) -> list[TopicPlan]:
+    """A plan for every selected topic of the source, sorted by name.
+
+    Args:
+        target: its brokers that have a master; at least one.
+        known: queue maps made before, by source topic. They are only ever extended.
+        system: names of clusters and brokers, which brokers use as topics of their own.
+
+    Raises:
+        ConfigError: two topics would get one name, or one an impossible name.
+    """
+    names = {name for topics in source.values() for name in topics if selector.selects(name, system=system)}
+    return [
+        _plan_topic(
+            name,
+            rename(template, name, source=identity.source, target=identity.target),
+            {broker: topics[name] for broker, topics in source.items() if name in topics},
+            target,
+            known.get(name, {}),
+        )
+        for name in sorted(names)
+    ]
+
+
+def _plan_topic(
+    name: str, target_name: str, source: Mapping[str, TopicConfig], target: Topics, known: QueueMap
+) -> TopicPlan:
+    problem = next(filter(None, map(unsupported, source.values())), "")
+    if problem:
+        return TopicPlan(topic=name, target_topic=target_name, queue_map=known, problem=problem)
+    queues = [Queue(broker, i) for broker, config in source.items() for i in range(config.queues)]
+    queue_map = extend(known, queues, list(target))
+    model = next(iter(source.values()))
+    writes = []
+    for broker, count in sorted(needed_queues(queue_map).items()):
+        if broker not in target:
+            continue  # it is away now; its queues wait
+        wanted = _wanted(target[broker].get(target_name), model, target_name, count)
+        if wanted is not None:
+            writes.append((broker, wanted))
+    return TopicPlan(topic=name, target_topic=target_name, queue_map=queue_map, writes=writes)
+
+
+def _wanted(existing: TopicConfig | None, model: TopicConfig, name: str, count: int) -> TopicConfig | None:
+    """What the topic must be on a target broker; None when it is so already."""
+    if existing is None:
+        return replace(model, name=name, read_queues=count, write_queues=count, perm=READABLE | WRITABLE)
+    if min(existing.read_queues, existing.write_queues) >= count:
+        return None
+    return replace(
+        existing,
+        read_queues=max(existing.read_queues, count),
+        write_queues=max(existing.write_queues, count),
+        attributes={},
+    )

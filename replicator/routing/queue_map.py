@@ -1,0 +1,74 @@
+"""Which target queue a source queue is copied to: one to one, append-only.
+
+A source queue keeps its id where that is free. Where fewer target brokers take the queues of more
+source brokers, ids are shifted; two source queues never share a target queue, or order and offsets
+would be lost. Pure functions; the same input gives the same map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+__all__ = ["Queue", "QueueMap", "extend", "needed_queues"]
+
+
+class Queue(NamedTuple):
+    """A queue of a topic: on `broker`, with `queue_id` there."""
+
+    broker: str
+    queue_id: int
+
+
+#: Source queue to target queue, for one topic.
+QueueMap = Mapping[Queue, Queue]
+
+
+def extend(known: QueueMap, sources: Iterable[Queue], target_brokers: Sequence[str]) -> dict[Queue, Queue]:
+    """`known` with a target for each of `sources` that has none.
+
+    Args:
+        known: stays as it is, whatever brokers exist now.
+        target_brokers: names, at least one.
+
+    Returns:
+        A map in which no two source queues share a target.
+    """
+    if not target_brokers:
+        raise ValueError("no target broker")
+    result = dict(known)
+    taken = set(known.values())
+    targets = sorted(target_brokers)
+    home = _homes(known, targets)
+    for source in sorted(set(sources) - set(known)):
+        if source.broker not in home:
+            home[source.broker] = _next_home(source.broker, home, targets)
+        broker = home[source.broker]
+        target = source._replace(broker=broker)
+        if target in taken:
+            free = 1 + max(queue.queue_id for queue in taken if queue.broker == broker)
+            target = Queue(broker, free)
+        taken.add(target)
+        result[source] = target
+    return result
+
+
+def _homes(known: QueueMap, targets: Sequence[str]) -> dict[str, str]:
+    """The target broker that each source broker's queues went to so far, if it still exists."""
+    return {source.broker: known[source].broker for source in sorted(known) if known[source].broker in targets}
+
+
+def _next_home(source: str, home: Mapping[str, str], targets: Sequence[str]) -> str:
+    """The broker of the same name, else the one that serves the fewest source brokers."""
+    if source in targets:
+        return source
+    used = list(home.values())
+    return min(targets, key=lambda target: (used.count(target), target))
+
+
+def needed_queues(queue_map: QueueMap) -> dict[str, int]:
+    """The queue numbers that the topic needs on each target broker."""
+    needed: dict[str, int] = {}
+    for target in queue_map.values():
+        needed[target.broker] = max(needed.get(target.broker, 0), target.queue_id + 1)
+    return needed

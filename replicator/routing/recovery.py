@@ -1,0 +1,160 @@
+"""Where a queue's copy stands, read from the target itself.
+
+The target's messages carry their source offsets, so the last of them says what was really stored,
+whatever a dead process or a lost answer left unknown. What is persisted only shortens the read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from replicator.client.brokers import max_offset
+from replicator.client.endpoint import Endpoint
+from replicator.client.pull import pull
+from replicator.protocol.codes import Response
+from replicator.protocol.message import StoredMessage
+from replicator.routing import provenance
+from replicator.routing.provenance import Provenance
+
+__all__ = ["Copy", "Tail", "last_copy", "read_on", "read_range", "read_tail"]
+
+#: Offsets of the first step back; each further step is twice as long.
+_STEP: Final = 32
+
+Mine = Callable[[Provenance], bool]
+
+
+class Copy(NamedTuple):
+    """A copy: its source offset, when the source stored it (ms), and its target offset."""
+
+    source: int
+    stored: int
+    target: int
+
+
+@dataclass(slots=True)
+class Tail:
+    """The end of a target queue.
+
+    `end` is the next offset; `copies` are ours in order, `last` is the last of them. `anew` says that the
+    source queue began anew among them: `copies` are those since then. `known_holds` says whether what was
+    known before is still there. Others wrote `foreign` of the messages read, and `repeated` came twice.
+    """
+
+    end: int = 0
+    last: Copy | None = None
+    copies: list[Copy] = field(default_factory=list)
+    anew: bool = False
+    known_holds: bool = False
+    foreign: int = 0
+    repeated: int = 0
+
+    def take(self, message: StoredMessage, mine: Mine) -> None:
+        """Adds the message at `end`."""
+        self.end = message.queue_offset + 1
+        found = provenance.read(message.properties)
+        if found is None or not mine(found):
+            self.foreign += 1
+            return
+        last = self.last
+        if last is not None and found.offset <= last.source:
+            if found.stored <= last.stored:
+                self.repeated += 1
+                return
+            self.copies.clear()
+            self.anew = True
+        self.last = Copy(found.offset, found.stored, message.queue_offset)
+        self.copies.append(self.last)
+
+
+async def read_range(
+    broker: Endpoint, topic: str, queue_id: int, start: int, stop: int | None = None
+) -> AsyncIterator[StoredMessage]:
+    """The messages of a queue in [start, stop), or to its end; begins at the oldest if `start` has gone.
+
+    Raises:
+        BrokerRefused, Unreachable, RequestTimeout: see there.
+    """
+    offset = start
+    while stop is None or offset < stop:
+        pulled = await pull(broker, topic, queue_id, offset)
+        for message in pulled.messages:
+            if stop is not None and message.queue_offset >= stop:
+                return
+            yield message
+        if pulled.code == Response.PULL_OFFSET_MOVED and offset < pulled.min_offset:
+            offset = pulled.min_offset
+        elif pulled.next_offset > offset:
+            offset = pulled.next_offset
+        else:
+            return
+
+
+async def read_tail(
+    broker: Endpoint, topic: str, queue_id: int, *, mine: Mine, known: Copy | None, floor: int = 0
+) -> Tail:
+    """The tail of a target queue, from what is known on, or back to the last copy.
+
+    Args:
+        broker: the target's master; a slave may not have all.
+        mine: whether a message with that provenance was copied from the same source queue.
+        known: the last message that was acknowledged.
+        floor: target offset before which no copy counts.
+
+    Raises:
+        BrokerRefused, Unreachable, RequestTimeout: see there.
+    """
+    if known is not None and (tail := await _from_known(broker, topic, queue_id, mine, known)) is not None:
+        return tail
+    end = await max_offset(broker, topic, queue_id)
+    tail = Tail(end=end)
+    step, start = _STEP, end
+    while start > floor and tail.last is None:
+        stop, start = start, max(floor, start - step)
+        step *= 2
+        part = Tail()
+        oldest: int | None = None
+        async for message in read_range(broker, topic, queue_id, start, stop):
+            oldest = message.queue_offset if oldest is None else oldest
+            part.take(message, mine)
+        tail.last, tail.copies, tail.anew = part.last, part.copies, part.anew
+        if oldest is None or oldest > start:  # retention has taken what is before
+            break
+    await read_on(broker, topic, queue_id, tail, mine=mine)
+    return tail
+
+
+async def read_on(broker: Endpoint, topic: str, queue_id: int, tail: Tail, *, mine: Mine) -> None:
+    """Adds what lies behind `tail.end` by now."""
+    async for message in read_range(broker, topic, queue_id, tail.end):
+        tail.take(message, mine)
+
+
+async def _from_known(broker: Endpoint, topic: str, queue_id: int, mine: Mine, known: Copy) -> Tail | None:
+    """The tail from the known message on; None when that message is not what it should be."""
+    tail = Tail(end=known.target + 1, last=known, known_holds=True)
+    checked = False
+    async for message in read_range(broker, topic, queue_id, known.target):
+        if not checked and message.queue_offset == known.target:
+            found = provenance.read(message.properties)
+            if found is None or not mine(found) or (found.offset, found.stored) != known[:2]:
+                return None
+        elif message.queue_offset > known.target:
+            tail.take(message, mine)
+        checked = True
+    if not checked:
+        # Nothing at or behind it: fine if retention took it, which leaves the queue's end where it was.
+        end = await max_offset(broker, topic, queue_id)
+        return tail if end == known.target + 1 else None
+    return tail
+
+
+async def last_copy(broker: Endpoint, topic: str, queue_id: int, *, look_back: int) -> Provenance | None:
+    """The provenance of the last copy among the last `look_back` messages of a queue."""
+    end = await max_offset(broker, topic, queue_id)
+    found: Provenance | None = None
+    async for message in read_range(broker, topic, queue_id, max(0, end - look_back)):
+        found = provenance.read(message.properties) or found
+    return found

@@ -1,0 +1,228 @@
+"""The sink task of one queue: batches from the channel to the target, one in flight, each accounted for.
+
+Whatever it cannot settle by itself ends it with an exception from `faults`; the pair of tasks is then
+put together again from what the target really has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from bisect import bisect_left
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from replicator.client.endpoint import Endpoint
+from replicator.client.pull import GROUP
+from replicator.client.send import Stored, send_batch, send_single
+from replicator.errors import BrokerRefused, ProtocolError, RequestTimeout, Unreachable
+from replicator.protocol import properties
+from replicator.protocol.batch import KEPT_SYS_FLAGS, header_fields
+from replicator.protocol.message import StoredMessage
+from replicator.routing.batcher import Batch, Batcher
+from replicator.routing.channel import Channel
+from replicator.routing.dead_letter import DeadLetters
+from replicator.routing.faults import MessageRejected, OutcomeUnknown, QueueFailed, TargetBlocked, judge
+from replicator.routing.limiter import RateLimiter
+from replicator.routing.options import RouteOptions
+from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState
+
+__all__ = ["SinkTask"]
+
+#: Seconds between attempts while the target is busy: 2 in all, before memory is given back to others.
+_PAUSES: Final = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 0.74)
+
+#: A single send of a message with one of these would be delayed or held back once more.
+_NOT_SINGLY = (b"DELAY", b"TIMER_DELIVER_MS", b"TIMER_DELAY_SEC", b"TIMER_DELAY_MS", b"TRAN_MSG")
+
+
+class SinkTask:
+    """Sends what comes through `channel` to `target` (a VIP channel).
+
+    Args:
+        topic: the topic's name at the target.
+        on_shift: called with [from, to) when target offsets were taken by somebody else.
+        suspicious: somebody else's request may still be waiting inside the broker, so that the first
+            answer decides whether the tail that was read is the whole one.
+    """
+
+    def __init__(
+        self,
+        target: Endpoint,
+        channel: Channel,
+        batcher: Batcher,
+        *,
+        topic: str,
+        state: QueueState,
+        options: RouteOptions,
+        limiter: RateLimiter,
+        dead_letters: DeadLetters,
+        on_taken: Callable[[], None],
+        on_shift: Callable[[int, int], None],
+        suspicious: bool,
+    ) -> None:
+        self._target = target
+        self._channel = channel
+        self._batcher = batcher
+        self._topic = topic
+        self._state = state
+        self._options = options
+        self._limiter = limiter
+        self._dead_letters = dead_letters
+        self._on_taken = on_taken
+        self._on_shift = on_shift
+        self.suspicious = suspicious
+
+    async def run(self) -> None:
+        """Sends until the channel fails; raises what it failed with, or what went wrong here."""
+        while True:
+            await self._channel.ready()
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Sends what is in the channel now."""
+        while self._channel.chunks:
+            batch = self._batcher.take()
+            self._on_taken()
+            try:
+                if batch.messages:
+                    await self._limiter.acquire(len(batch.messages), batch.size)
+                    await self._deliver(batch)
+                self._state.position = batch.position
+            finally:
+                self._channel.release(batch.held)
+
+    async def _deliver(self, batch: Batch) -> None:
+        if batch.properties_too_long:
+            size = len(batch.parts[3])
+            return await self._reject(batch, f"its properties are {size} bytes with provenance, 32767 are possible")
+        try:
+            stored = await self._send(batch)
+        except MessageRejected as rejected:
+            count = len(batch.messages)
+            if count > 1:
+                await self._deliver(batch.part(0, count // 2))
+                return await self._deliver(batch.part(count // 2, count))
+            return await self._deliver_single(batch, rejected)
+        self._settle(batch, stored)
+        return None
+
+    async def _send(self, batch: Batch) -> Stored:
+        fields = self._fields(batch.messages[0])
+        return await self._insist(lambda: send_batch(self._target, fields, batch.parts))
+
+    async def _insist(self, send: Callable[[], Awaitable[Stored]]) -> Stored:
+        """Sends until the target takes it; a busy target is left alone for longer and longer.
+
+        Raises:
+            TargetBlocked: it has taken nothing for about two seconds.
+        """
+        for pause in _PAUSES:
+            try:
+                return await self._once(send)
+            except TargetBlocked as blocked:
+                self._state.retries += 1
+                self._state.reason = str(blocked)
+                await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+        return await self._once(send)
+
+    async def _once(self, send: Callable[[], Awaitable[Stored]]) -> Stored:
+        try:
+            await self._target.connection()
+        except Unreachable as error:
+            raise TargetBlocked(str(error)) from None
+        try:
+            return await send()
+        except BrokerRefused as error:
+            raise judge(error) from None
+        except (Unreachable, RequestTimeout, ProtocolError) as error:
+            raise OutcomeUnknown(str(error)) from None
+
+    def _fields(self, message: StoredMessage) -> dict[str, str]:
+        return header_fields(
+            group=GROUP,
+            topic=self._topic,
+            queue_id=self._state.target.queue_id,
+            sys_flag=message.sys_flag & KEPT_SYS_FLAGS,
+            born_timestamp=message.born_timestamp,
+            reconsume_times=message.reconsume_times,
+        )
+
+    async def _deliver_single(self, batch: Batch, rejected: MessageRejected) -> None:
+        """A body of nearly the target's `maxMessageSize` fits in a single send where no batch holds it."""
+        message, raw = batch.messages[0], batch.parts[3]
+        if any(properties.find(raw, name) is not None for name in _NOT_SINGLY):
+            return await self._reject(batch, rejected.message)
+        fields = self._fields(message)
+        fields |= {"h": str(message.flag), "i": raw.decode(errors="surrogateescape"), "m": "false"}
+        try:
+            stored = await self._insist(lambda: send_single(self._target, fields, message.body[4:]))
+        except MessageRejected as again:
+            return await self._reject(batch, again.message)
+        self._settle(batch, stored)
+        return None
+
+    def _settle(self, batch: Batch, stored: Stored) -> None:
+        state, messages = self._state, batch.messages
+        expected, offset = state.target_end, stored.offset
+        if expected is not None and offset != expected:
+            self._shifted(expected, offset)
+        self.suspicious = False
+        count = len(messages)
+        first, last = messages[0], messages[-1]
+        if last.queue_offset - first.queue_offset + 1 == count:
+            state.offsets.add(first.queue_offset, offset, count)
+        else:
+            for i, message in enumerate(messages):
+                state.offsets.add(message.queue_offset, offset + i, 1)
+        state.target_end = offset + count
+        if state.reason:
+            state.set_phase(Phase.RUNNING)
+        state.position = batch.position
+        state.batches += 1
+        state.copied += count
+        state.copied_bytes += batch.size
+        state.store_timestamp = last.store_timestamp
+        self._observe(first.store_timestamp, last.store_timestamp, messages)
+
+    def _shifted(self, expected: int, offset: int) -> None:
+        if offset < expected:
+            raise OutcomeUnknown(
+                f"the target queue went back from offset {expected} to {offset}: it was truncated or made anew"
+            )
+        if self.suspicious:
+            raise OutcomeUnknown(f"something was stored at target offsets {expected} to {offset - 1} meanwhile")
+        self._on_shift(expected, offset)
+
+    def _observe(self, first: int, last: int, messages: list[StoredMessage]) -> None:
+        state = self._state
+        now = time.time() * 1000
+        high, low = max(0.0, (now - first) / 1000), max(0.0, (now - last) / 1000)
+        count = len(messages)
+        bucket = bisect_left(LATENCY_BUCKETS, high)
+        if bucket == bisect_left(LATENCY_BUCKETS, low):
+            state.latency[bucket] += count
+        else:
+            for message in messages:
+                seconds = max(0.0, (now - message.store_timestamp) / 1000)
+                state.latency[bisect_left(LATENCY_BUCKETS, seconds)] += 1
+        state.latency_sum += count * (high + low) / 2
+
+    async def _reject(self, batch: Batch, reason: str) -> None:
+        message, state = batch.messages[0], self._state
+        place = f"message {state.source.broker}/{state.source.queue_id}/{message.queue_offset} of {state.topic}"
+        policy = self._options.on_error
+        if policy == "wait":
+            raise TargetBlocked(f"{place} is refused by the target: {reason}", hint="on_error=wait tries it again")
+        if policy == "fail":
+            raise QueueFailed(
+                f"{place} is refused by the target: {reason}",
+                hint="raise the target's limit, or choose on_error=skip or dead-letter, and restart",
+            )
+        if policy == "dead-letter":
+            await self._insist(lambda: self._dead_letters.put(state.topic, state.source, message, reason))
+            state.skip("dead-letter", 1)
+        else:
+            state.skip("error", 1)
+        state.position = batch.position

@@ -1,0 +1,231 @@
+"""The source task of one queue: pipelined pulls, filter, loop check, gap check, into the channel.
+
+Driven by answers, not by a coroutine: an idle queue costs one long poll and no task. It ends by
+failing the channel; whoever reads the channel decides what to do next.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from replicator.client.connection import Answer, Connection
+from replicator.client.pull import PULL_TIMEOUT, SUSPEND, Pulled, pull_fields, read
+from replicator.errors import BrokerRefused, ClientError, ProtocolError
+from replicator.protocol import properties
+from replicator.protocol.codes import Request, Response
+from replicator.protocol.message import StoredMessage
+from replicator.routing import provenance
+from replicator.routing.budget import MemoryBudget
+from replicator.routing.channel import Channel, Chunk
+from replicator.routing.faults import SourceGap, SourceLost, SourceReset
+from replicator.routing.options import RouteOptions
+from replicator.routing.state import QueueState
+from replicator.routing.window import Pull, PullWindow
+
+__all__ = ["SourceTask"]
+
+#: Bytes that an answer is expected to have until some have come.
+_FIRST_ANSWER: Final = 32 * 1024
+#: Bytes reserved at least for a pull.
+_LEAST: Final = 2 * 1024
+#: Of the memory budget, what one queue may hold at most.
+_SHARE: Final = 4
+
+
+class SourceTask:
+    """Reads one source queue from `offset` on, over `connection`.
+
+    Args:
+        offset: queue offset, next to read.
+        from_master: whether the connection leads to the master; what a slave has not yet is no loss.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        channel: Channel,
+        *,
+        offset: int,
+        state: QueueState,
+        options: RouteOptions,
+        budget: MemoryBudget,
+        from_master: bool,
+    ) -> None:
+        self._connection = connection
+        self._channel = channel
+        self._state = state
+        self._options = options
+        self._budget = budget
+        self._from_master = from_master
+        self._target = options.identity.target.encode()
+        self._window = PullWindow(offset, filtered=options.filtered)
+        self._per_message = _FIRST_ANSWER / self._window.stride
+        self._stopped = False
+        self._in_line = False
+
+    @property
+    def address(self) -> str:
+        """The broker that is pulled from."""
+        return self._connection.address
+
+    def start(self) -> None:
+        """Makes the first pull."""
+        self._pump()
+
+    def stop(self) -> None:
+        """No more pulls; answers that are still to come are dropped."""
+        self._stopped = True
+        for pull in self._window.abandon():
+            self._budget.release(pull.reserved)
+
+    def pump(self) -> None:
+        """To be called when the channel has become shorter."""
+        if not self._stopped:
+            self._pump()
+
+    def _pump(self) -> None:
+        window, channel, budget = self._window, self._channel, self._budget
+        while not self._stopped and channel.size * _SHARE <= budget.limit:
+            if self._in_line and not window.has_hole:
+                return
+            pull = window.next_pull()
+            if pull is None:
+                return
+            if not pull.wait and not self._reserve(pull):
+                self._in_line = True
+                return
+            self._send(pull)
+
+    def _reserve(self, pull: Pull) -> bool:
+        size = max(_LEAST, int(self._per_message * pull.span))
+        if pull.offset == self._window.head and self._window.in_flight > 1:
+            self._budget.charge(size)  # it fills a hole: what is held behind it is freed only by it
+        elif not self._budget.reserve(size, lambda: self._granted(pull, size)):
+            return False
+        pull.reserved = size
+        return True
+
+    def _granted(self, pull: Pull, size: int) -> None:
+        self._in_line = False
+        if self._stopped:
+            self._budget.release(size)
+            return
+        pull.reserved = size
+        self._send(pull)
+        self._pump()
+
+    def _send(self, pull: Pull) -> None:
+        suspend = SUSPEND if pull.wait else 0.0
+        self._connection.request(
+            Request.PULL_MESSAGE,
+            pull_fields(
+                self._state.topic,
+                self._state.source.queue_id,
+                pull.offset,
+                count=pull.count,
+                suspend=suspend,
+                subscription=self._options.subscription,
+            ),
+            lambda answer: self._answered(pull, answer),
+            timeout=PULL_TIMEOUT + suspend,
+        )
+
+    def _answered(self, pull: Pull, answer: Answer) -> None:
+        if self._stopped:
+            return
+        if isinstance(answer, ClientError):
+            self._fail(SourceLost(str(answer)))
+            return
+        try:
+            pulled = read(answer, self._connection.address)
+        except (BrokerRefused, ProtocolError) as error:
+            self._fail(SourceLost(str(error)))
+            return
+        if pulled.code == Response.PULL_RETRY_IMMEDIATELY and pulled.next_offset <= pull.offset:
+            self._fail(
+                SourceLost(f"{self._connection.address} makes no progress at {pull.offset}: {pulled.remark}")
+            )
+            return
+        if pulled.messages:
+            self._per_message += 0.25 * (pulled.size / len(pulled.messages) - self._per_message)
+        self._state.max_offset = pulled.max_offset
+        starving = not self._channel.chunks
+        done = self._window.answered(pull, pulled)
+        self._budget.release(sum(pull.reserved for pull in done))
+        for pull in done:
+            if pull.answer is not None and not self._deliver(pull.offset, pull.answer):
+                return
+        window = self._window
+        if starving:
+            if window.in_flight:
+                window.depth = min(window.depth * 2, self._options.pulls_in_flight)
+        elif self._channel.size > self._enough():
+            window.depth = max(2, window.depth - 1)
+        self._pump()
+
+    def _enough(self) -> float:
+        """Bytes in the channel above which the sink has its next batch whole already."""
+        return min(self._options.batch_bytes, self._options.batch_messages * self._per_message)
+
+    def _deliver(self, start: int, pulled: Pulled) -> bool:
+        """Puts what came into the channel; False when the task has ended instead."""
+        if pulled.code == Response.PULL_OFFSET_MOVED:
+            self._fail(self._moved(start, pulled))
+            return False
+        messages, end = pulled.messages, pulled.next_offset
+        missing = end - start - len(messages)
+        if missing:
+            if self._options.filtered:
+                self._state.skip("filter", missing)
+            else:
+                self._fail(SourceGap(*_first_hole(start, end, messages)), before=messages)
+                return False
+        self._put(messages, end, pulled.size)
+        return True
+
+    def _put(self, messages: list[StoredMessage], end: int, size: int) -> None:
+        """Leaves out what is not to be copied and puts the rest into the channel."""
+        mark, options = provenance.PREFIX, self._options
+        born_here = [m for m in messages if mark not in m.properties]
+        copies = len(born_here) < len(messages)
+        kept = [m for m in messages if self._may_pass(m)] if copies else messages
+        self._state.skip("loop", len(messages) - len(kept))
+        if options.tags is not None:
+            # Brokers filter by the hash of a tag; equal hashes are not equal tags.
+            tagged = [m for m in kept if properties.find(m.properties, b"TAGS") in options.tags]
+            self._state.skip("filter", len(kept) - len(tagged))
+            kept = tagged
+        self._budget.charge(size)
+        self._channel.put(Chunk(kept, end, size, copies=copies))
+
+    def _may_pass(self, message: StoredMessage) -> bool:
+        origin = properties.find(message.properties, provenance.ORIGIN)
+        if origin is None:
+            return True
+        return self._options.forward == "all" and origin != self._target
+
+    def _moved(self, start: int, pulled: Pulled) -> Exception:
+        if start < pulled.min_offset:
+            return SourceGap(start, pulled.min_offset)
+        if not self._from_master:
+            return SourceLost(f"slave {self._connection.address} has not yet what its master had")
+        return SourceReset(start, pulled.min_offset, pulled.max_offset)
+
+    def _fail(self, error: Exception, *, before: list[StoredMessage] | None = None) -> None:
+        """Ends the task; of `before`, what lies ahead of the hole in `error` still goes through."""
+        self.stop()
+        if before and isinstance(error, SourceGap):
+            ahead = [m for m in before if m.queue_offset < error.start]
+            if ahead:
+                self._put(ahead, error.start, sum(len(m.body) for m in ahead))
+        self._channel.fail(error)
+
+
+def _first_hole(start: int, end: int, messages: list[StoredMessage]) -> tuple[int, int]:
+    """The first run of offsets in [start, end) that no message has."""
+    expected = start
+    for message in messages:
+        if message.queue_offset != expected:
+            return expected, message.queue_offset
+        expected += 1
+    return expected, end

@@ -1,0 +1,105 @@
+"""What is known of one queue on its way: progress, counters, and how it is doing.
+
+Written by the tasks of that queue only; read by status, metrics and the state store.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from replicator.routing.offset_map import OffsetMap
+from replicator.routing.queue_map import Queue
+
+__all__ = ["LATENCY_BUCKETS", "Phase", "QueueState"]
+
+#: Seconds; upper bounds of the histogram of source store time to acknowledgement.
+LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
+
+
+class Phase(StrEnum):
+    """How a queue is doing."""
+
+    STARTING = "starting"
+    RECOVERING = "recovering"
+    RUNNING = "running"
+    WAITING = "waiting"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+class QueueState:
+    """Progress and counters of one queue.
+
+    `start` is the source offset where its copy began. `position` is the next source offset that is not
+    settled: all before it are acknowledged by the target, or left out for a reason that was counted.
+    `target_end` is the offset that the next message gets in the target queue if nobody else writes
+    there; None before it has been looked up. Copies below `target_floor` are of a source queue that no
+    longer exists. Counters count since the process began.
+    """
+
+    __slots__ = (
+        "batches",
+        "clean",
+        "copied",
+        "copied_bytes",
+        "foreign",
+        "gaps",
+        "latency",
+        "latency_sum",
+        "max_offset",
+        "offsets",
+        "phase",
+        "position",
+        "reason",
+        "repeated",
+        "resets",
+        "retries",
+        "skipped",
+        "source",
+        "start",
+        "store_timestamp",
+        "target",
+        "target_end",
+        "target_floor",
+        "topic",
+    )
+
+    def __init__(self, topic: str, source: Queue, target: Queue) -> None:
+        self.topic = topic
+        self.source = source
+        self.target = target
+        self.phase = Phase.STARTING
+        self.reason = ""
+        self.position: int | None = None
+        self.start: int | None = None
+        self.max_offset = 0
+        self.target_end: int | None = None
+        self.target_floor = 0
+        self.clean = False
+        self.offsets = OffsetMap()
+        self.store_timestamp = 0
+        self.batches = 0
+        self.copied = 0
+        self.copied_bytes = 0
+        self.skipped: dict[str, int] = {}
+        self.gaps = 0
+        self.resets = 0
+        self.repeated = 0
+        self.foreign = 0
+        self.retries = 0
+        self.latency = [0] * (len(LATENCY_BUCKETS) + 1)
+        self.latency_sum = 0.0
+
+    @property
+    def lag(self) -> int:
+        """Messages that the source has and the target has not."""
+        return 0 if self.position is None else max(0, self.max_offset - self.position)
+
+    def set_phase(self, phase: Phase, reason: str = "") -> None:
+        self.phase = phase
+        self.reason = reason
+
+    def skip(self, reason: str, count: int) -> None:
+        """Counts `count` messages left out for `reason`."""
+        if count:
+            self.skipped[reason] = self.skipped.get(reason, 0) + count

@@ -1,0 +1,1 @@
+"""What keeps the tasks of a worker going: stores, discovery, supervision."""

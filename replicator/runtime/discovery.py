@@ -1,0 +1,77 @@
+"""What both clusters have: brokers, topics, limits. Looked at again and again, cheaply.
+
+A broker that does not answer keeps what was last known of it, so its queues wait instead of vanishing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from replicator.client.brokers import BrokerConfig, read_config
+from replicator.client.cluster import Cluster, Topology
+from replicator.client.endpoint import Endpoint
+from replicator.client.topics import TopicConfig, TopicTable, read_topics
+from replicator.errors import ClientError, ProtocolError, ReplicatorError
+
+__all__ = ["Discovery"]
+
+
+class Discovery:
+    """The topics and limits of one cluster's brokers.
+
+    Args:
+        masters_only: only brokers with a master count (the target, which is written to).
+    """
+
+    def __init__(self, cluster: Cluster, *, masters_only: bool) -> None:
+        self.cluster = cluster
+        self.cluster_name = ""
+        self.failures: dict[str, ReplicatorError] = {}
+        self._masters_only = masters_only
+        self._tables: dict[str, TopicTable] = {}
+        self._configs: dict[str, BrokerConfig] = {}
+
+    @property
+    def topics(self) -> Mapping[str, Mapping[str, TopicConfig]]:
+        """Per broker, its topics by name."""
+        return {name: table.topics for name, table in sorted(self._tables.items())}
+
+    @property
+    def configs(self) -> Mapping[str, BrokerConfig]:
+        return self._configs
+
+    async def refresh(self) -> tuple[Topology, bool]:
+        """Looks at all brokers that are there now.
+
+        Returns:
+            who is there, and whether any topic differs from the last look.
+
+        Raises:
+            Unreachable, StartupError: the name servers could not be asked.
+        """
+        topology = await self.cluster.refresh()
+        self.cluster_name = topology.cluster
+        names = [
+            broker.name
+            for broker in topology.brokers.values()
+            if broker.master is not None or not self._masters_only
+        ]
+        changed = await asyncio.gather(*(self._look(name) for name in names))
+        return topology, any(changed)
+
+    async def _look(self, name: str) -> bool:
+        broker: Endpoint = self.cluster.master(name) if self._masters_only else self.cluster.reader(name)
+        known = self._tables.get(name)
+        try:
+            table = await read_topics(broker, known=known)
+            self._configs[name] = await read_config(broker)
+        except (ClientError, ProtocolError) as error:
+            self.failures[name] = error
+            return False
+        if known is not None and not self.cluster.is_master(name, broker.address):
+            # A slave learns of topics later than its master: what it does not know yet is not gone.
+            table = TopicTable({**known.topics, **table.topics}, table.raw)
+        self.failures.pop(name, None)
+        self._tables[name] = table
+        return table is not known

@@ -1,0 +1,101 @@
+"""Files of state: JSON that a person can read, written whole or not at all, with a checksum.
+
+A file that fails its checksum is set aside as `NAME.corrupt-TIMESTAMP`, and the caller starts without it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from replicator.errors import StartupError
+from replicator.observe.logging import get_logger
+
+__all__ = ["VERSION", "read", "write"]
+
+#: Of the files' form. A newer one is refused, since guessing its meaning could lose messages.
+VERSION: Final = 1
+
+log = get_logger(__name__)
+
+
+def write(path: Path, content: object) -> None:
+    """Replaces `path` by `content`; a crash leaves the old file or the new one.
+
+    Raises:
+        OSError: the directory cannot be written.
+    """
+    body = msgspec.json.encode(content)
+    document = {"version": VERSION, "sha256": _digest(body), "content": msgspec.Raw(body)}
+    data = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def read(path: Path) -> Any | None:
+    """The content of `path`; None when there is none, or none that can be trusted.
+
+    Raises:
+        StartupError: it cannot be read or set aside, or was written by a newer version.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StartupError(
+            f"{path} cannot be read ({error.strerror})", hint="give its owner's rights back"
+        ) from None
+    try:
+        document = msgspec.json.decode(data)
+        version, digest, content = document["version"], document["sha256"], document["content"]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError):
+        _set_aside(path, "it is no state file")
+        return None
+    if not isinstance(version, int):
+        _set_aside(path, "it is no state file")
+        return None
+    if version > VERSION:
+        raise StartupError(
+            f"{path} has version {version}, this program knows up to {VERSION}",
+            hint="run the newer program, or move the file away: progress is then read from the target",
+        )
+    if digest != _digest(msgspec.json.encode(content)):
+        _set_aside(path, "its checksum does not hold")
+        return None
+    return content
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _set_aside(path: Path, reason: str) -> None:
+    aside = path.with_name(f"{path.name}.corrupt-{time.strftime('%Y%m%dT%H%M%S')}.{time.time_ns() % 10**9:09d}")
+    try:
+        path.replace(aside)
+    except OSError as error:
+        raise StartupError(
+            f"{path} cannot be trusted ({reason}), nor be set aside ({error.strerror})",
+            hint="make its directory writable, or move the file away",
+        ) from None
+    log.warning("state file set aside", file=str(path), kept_as=str(aside), reason=reason)

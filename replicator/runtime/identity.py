@@ -1,0 +1,70 @@
+"""Which two clusters these are: their ids, and that they are two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from replicator.client.cluster import Topology
+from replicator.errors import StartupError
+from replicator.observe.logging import get_logger
+from replicator.routing.options import Identity
+from replicator.settings import Settings, valid_id
+
+__all__ = ["identify", "refuse_same_cluster"]
+
+log = get_logger(__name__)
+
+
+def refuse_same_cluster(source: Topology, target: Topology) -> None:
+    """Brokers register under one address, whatever name servers and host names lead to them.
+
+    Raises:
+        StartupError: source and target share a broker.
+    """
+    ours = {address: broker.name for broker in source.brokers.values() for address in broker.addresses.values()}
+    for broker in target.brokers.values():
+        for address in broker.addresses.values():
+            if address in ours:
+                raise StartupError(
+                    f"source and target are the same cluster: both have the broker {ours[address]} at {address}",
+                    hint="give another cluster's name servers with --target",
+                )
+
+
+def identify(settings: Settings, source: Topology, target: Topology, known: Mapping[str, Any]) -> Identity:
+    """The ids that stand in provenance.
+
+    Args:
+        known: what the store has kept of an earlier run.
+
+    Raises:
+        StartupError: they are not those of the earlier run, or equal.
+    """
+    ours, theirs = settings.source.id or source.cluster, settings.target.id or target.cluster
+    if ours == theirs and not (settings.source.id and settings.target.id):
+        ours = settings.source.id or f"{ours}@{settings.source.namesrv[0]}"
+        theirs = settings.target.id or f"{theirs}@{settings.target.namesrv[0]}"
+        log.warning(
+            "both clusters have the same name; set source.id and target.id to ids that will last",
+            name=source.cluster,
+            source_id=ours,
+            target_id=theirs,
+        )
+    if ours == theirs:
+        raise StartupError(
+            f"source.id and target.id are both {ours!r}", hint="give the clusters two ids, or no loop could be seen"
+        )
+    for side, identity in (("source", ours), ("target", theirs)):
+        if not valid_id(identity):
+            raise StartupError(
+                f"the {side} cluster's name {identity!r} cannot be its id", hint=f"give it one with --{side}-id"
+            )
+    for field, new in (("source_id", ours), ("target_id", theirs)):
+        old = known.get(field)
+        if old is not None and old != new:
+            raise StartupError(
+                f"the store was written for {field} {old!r}, this is {new!r}",
+                hint=f"set {field.replace('_', '.')} to {old!r} if it is that cluster, or name another store_path",
+            )
+    return Identity(ours, theirs)

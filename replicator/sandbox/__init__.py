@@ -1,0 +1,8 @@
+"""Real RocketMQ clusters on this machine, for trying things out, for the demo and for tests."""
+
+from replicator.sandbox.broker import Broker
+from replicator.sandbox.cluster import Cluster
+from replicator.sandbox.nameserver import NameServer
+from replicator.sandbox.spec import ClusterSpec
+
+__all__ = ["Broker", "Cluster", "ClusterSpec", "NameServer"]

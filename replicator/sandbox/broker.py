@@ -1,0 +1,77 @@
+"""A broker of the sandbox: a master with its optional slave, or a slave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from replicator.client.security import Credentials
+from replicator.protocol.codes import Request
+from replicator.sandbox import config, java, probe
+from replicator.sandbox.nameserver import NameServer
+from replicator.sandbox.node import Node, Setup
+
+__all__ = ["Broker"]
+
+_LOCAL = "127.0.0.1"
+
+
+class Broker(Node):
+    """One broker process. `address` is what it registers and routes name; it listens on 127.0.0.1 itself."""
+
+    def __init__(self, name: str, *, home: Path, setup: Setup, namesrv: NameServer, is_slave: bool = False) -> None:
+        super().__init__(name, home=home, setup=setup)
+        self._namesrv = namesrv
+        self._is_slave = is_slave
+        self.role = "slave" if is_slave else "master"
+        self.slave: Broker | None = None
+        self.address = f"{setup.spec.broker_ip}:{self.port}"
+        self.vip_port = self.port - 2
+
+    async def answers(self) -> bool:
+        """Its listen port answers, its VIP port accepts, and the name server leads to it."""
+        # Any answer will do: with access control it is a refusal.
+        answer = await probe.ask((_LOCAL, self.port), Request.GET_BROKER_CONFIG, tls=self._setup.context)
+        return (
+            answer is not None
+            and await probe.accepts((_LOCAL, self.vip_port))
+            and await self._namesrv.lists(self.address)
+        )
+
+    async def assist(self) -> None:
+        """Have it register now: a 5.x broker forgets to at its start when the name server's connection is
+        not ready, as often on a busy machine or with TLS, and tries again 10 s later only.
+        """
+        # Setting the permission, to what it is already, ends with a registration.
+        spec = self._setup.spec
+        body = f"brokerPermission={spec.properties.get('brokerPermission', '6')}\n".encode()
+        account = Credentials(config.ACCESS_KEY, config.SECRET_KEY)
+        await probe.ask(
+            (_LOCAL, self.port),
+            Request.UPDATE_BROKER_CONFIG,
+            tls=self._setup.context,
+            credentials=None if spec.acl == "none" else account,
+            body=body,
+        )
+
+    def wipe(self) -> None:
+        """Delete its store: messages, topics, groups, offsets and accounts."""
+        self._delete(self.home / "store")
+
+    def _main_class(self) -> str:
+        return "org.apache.rocketmq.broker.BrokerStartup"
+
+    def _arguments(self) -> list[str]:
+        path = config.broker(
+            self.home,
+            spec=self._setup.spec,
+            name=self.name,
+            namesrv=self._namesrv.address,
+            port=self.port,
+            ha_port=self.port - 1,
+            slave=self._is_slave,
+        )
+        return ["-c", str(path)]
+
+    def _memory(self) -> Sequence[str]:
+        return java.BROKER_FLAGS

@@ -1,0 +1,153 @@
+"""A RocketMQ cluster on this machine: a name server and its brokers, started and ended as one."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from pathlib import Path
+from types import TracebackType
+
+from replicator.errors import SandboxError
+from replicator.sandbox import config, jars, tls
+from replicator.sandbox.broker import Broker
+from replicator.sandbox.nameserver import NameServer
+from replicator.sandbox.node import Node, Setup
+from replicator.sandbox.spec import ClusterSpec
+
+__all__ = ["Cluster", "together"]
+
+_REGISTER_SECONDS = 30.0
+
+
+class Cluster:
+    """The cluster of `spec`, with all its files below `directory`.
+
+    Its processes end with the thread that started it, however that ends; with `record` they live on, and it
+    is called with each node as soon as its process runs.
+    """
+
+    def __init__(self, spec: ClusterSpec, *, directory: Path, record: Callable[[Node], None] | None = None) -> None:
+        self.spec = spec
+        self.directory = directory.absolute()
+        self._record = record
+        self._nameserver: NameServer | None = None
+        self._tls: tls.TlsFiles | None = None
+        self.brokers: list[Broker] = []
+
+    async def __aenter__(self) -> Cluster:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    @property
+    def nameserver(self) -> NameServer:
+        if self._nameserver is None:
+            raise SandboxError(f"cluster {self.spec.name} has not been started")
+        return self._nameserver
+
+    @property
+    def namesrv(self) -> str:
+        """The name server's address."""
+        return self.nameserver.address
+
+    @property
+    def nodes(self) -> list[Node]:
+        slaves = [broker.slave for broker in self.brokers if broker.slave]
+        return [self.nameserver, *self.brokers, *slaves]
+
+    @property
+    def access_key(self) -> str:
+        return "" if self.spec.acl == "none" else config.ACCESS_KEY
+
+    @property
+    def secret_key(self) -> str:
+        return "" if self.spec.acl == "none" else config.SECRET_KEY
+
+    @property
+    def tls_files(self) -> tls.TlsFiles:
+        if self._tls is None:
+            raise SandboxError(f"cluster {self.spec.name} has no TLS")
+        return self._tls
+
+    @property
+    def ca_file(self) -> Path:
+        return self.tls_files.ca
+
+    @property
+    def client_cert_file(self) -> Path:
+        return self.tls_files.client_cert
+
+    @property
+    def client_key_file(self) -> Path:
+        return self.tls_files.client_key
+
+    async def start(self) -> None:
+        """Start everything and wait until it serves; when a part fails, the rest is ended again."""
+        if self._nameserver is not None:
+            raise SandboxError(f"cluster {self.spec.name} has been started already")
+        classpath = await asyncio.to_thread(jars.ensure, self.spec.version)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        if self.spec.tls:
+            self._tls = tls.make(self.directory / "tls", client_auth=self.spec.tls_client_auth)
+        setup = Setup(
+            spec=self.spec,
+            classpath=classpath,
+            tls=self._tls,
+            context=self._tls.context() if self._tls else None,
+            record=self._record,
+        )
+        self._nameserver = NameServer(home=self.directory / "namesrv", setup=setup)
+        try:
+            self.brokers = [self._broker(name, setup=setup) for name in self.spec.broker_names()]
+            await self._nameserver.start()
+            await together(broker.start() for broker in self.brokers)
+            await together(broker.slave.start() for broker in self.brokers if broker.slave)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """End every process at once. The files stay for whoever wants to read them."""
+        if self._nameserver is None:
+            return
+        nodes = self.nodes
+        await asyncio.gather(*(node.kill() for node in nodes))
+        for node in nodes:
+            node.release()
+
+    async def registered(self) -> None:
+        """Wait until the name server lists all running brokers, as after its own restart."""
+        deadline = time.monotonic() + _REGISTER_SECONDS
+        brokers = [node for node in self.nodes if isinstance(node, Broker) and node.running]
+        for broker in brokers:
+            while not await self.nameserver.lists(broker.address):
+                if time.monotonic() > deadline:
+                    raise SandboxError(f"{broker.name} did not register within {_REGISTER_SECONDS:g} s")
+                await broker.assist()
+                await asyncio.sleep(0.2)
+
+    def _broker(self, name: str, *, setup: Setup) -> Broker:
+        broker = Broker(name, home=self.directory / name, setup=setup, namesrv=self.nameserver)
+        if self.spec.slaves:
+            home = self.directory / f"{name}-slave"
+            broker.slave = Broker(name, home=home, setup=setup, namesrv=self.nameserver, is_slave=True)
+        return broker
+
+
+async def together(starts: Iterable[Coroutine[None, None, None]]) -> None:
+    """All at once; when one fails, its own error, after the others were cancelled."""
+    tasks = [asyncio.ensure_future(start) for start in starts]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,160 @@
+"""`replicator sandbox up | status | down`: clusters on this machine that outlive the command."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from replicator.errors import ConfigError, ReplicatorError
+from replicator.protocol.codes import Request
+from replicator.sandbox import config, jars, java, probe, tls
+from replicator.sandbox.cluster import Cluster, together
+from replicator.sandbox.spec import ClusterSpec
+from replicator.sandbox.state import Record, RecordedProcess, State
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Real RocketMQ clusters on this machine.", no_args_is_help=True)
+
+_FAILED, _BAD_INPUT = 3, 78
+
+
+@app.command()
+def up(
+    clusters: Annotated[str, typer.Option(help="Names, separated by commas; the first is the source.")] = (
+        "east,west"
+    ),
+    version: Annotated[str, typer.Option(help="RocketMQ version: 4.9.7, 5.3.3 or 5.5.0.")] = "5.3.3",
+    target_version: Annotated[str, typer.Option(help="Version of all but the first cluster.")] = "",
+    brokers: Annotated[int, typer.Option(help="Masters in each cluster.")] = 1,
+    acl: Annotated[str, typer.Option(help="Access control: none, 1.0 or 2.0.")] = "none",
+    tls: Annotated[bool, typer.Option("--tls", help="Serve TLS only.")] = False,
+) -> None:
+    """Start clusters; they run until `sandbox down`."""
+    _run(lambda: _up(clusters, version=version, other=target_version, brokers=brokers, acl=acl, with_tls=tls))
+
+
+@app.command()
+def status() -> None:
+    """What runs. Exit code 1 when something that was started does not."""
+    _run(_status)
+
+
+@app.command()
+def down() -> None:
+    """End all clusters and delete their data."""
+    _run(_down)
+
+
+def _run(command: Callable[[], Coroutine[None, None, int]]) -> None:
+    try:
+        code = asyncio.run(command())
+    except ReplicatorError as error:
+        Console(stderr=True, soft_wrap=True).print(str(error), style="red", markup=False, highlight=False)
+        code = _BAD_INPUT if isinstance(error, ConfigError) else _FAILED
+    except OSError as error:  # a full disk, a directory that is not ours
+        Console(stderr=True, soft_wrap=True).print(str(error), style="red", markup=False, highlight=False)
+        code = _FAILED
+    raise typer.Exit(code)
+
+
+async def _up(names: str, *, version: str, other: str, brokers: int, acl: str, with_tls: bool) -> int:
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    if not wanted or len(set(wanted)) < len(wanted):
+        raise ConfigError(f"--clusters {names!r} must name each cluster once")
+    specs = [
+        ClusterSpec(name=name, version=chosen, brokers=brokers, acl=acl, tls=with_tls)
+        for name, chosen in zip(wanted, [version] + [other or version] * (len(wanted) - 1), strict=True)
+    ]
+    console, state = Console(soft_wrap=True), State()
+    java.java()
+    for each in sorted({spec.version for spec in specs}):
+        await asyncio.to_thread(jars.ensure, each)
+    added: list[ClusterSpec] = []
+    try:
+        for spec in specs:
+            state.add(spec)
+            added.append(spec)
+        with console.status(f"Starting {' and '.join(wanted)} …"):
+            await together(_cluster(spec, state=state).start() for spec in specs)
+    except BaseException:
+        for spec in added:
+            await state.end(spec.name)
+        raise
+    _show(console, [state.read()[name] for name in wanted], state=state, states={})
+    return 0
+
+
+def _cluster(spec: ClusterSpec, *, state: State) -> Cluster:
+    return Cluster(spec, directory=state.cluster_directory(spec.name), record=partial(state.record, spec))
+
+
+async def _status() -> int:
+    state = State()
+    records = list(state.read().values())
+    states = {
+        process.pid: await _state_of(process, record=record, state=state)
+        for record in records
+        for process in record.processes
+    }
+    _show(Console(soft_wrap=True), records, state=state, states=states)
+    return 0 if all(each == "running" for each in states.values()) else 1
+
+
+async def _down() -> int:
+    state, console = State(), Console(soft_wrap=True)
+    names = list(state.read())
+    # Together, so that one that cannot be ended keeps no other alive.
+    results = await asyncio.gather(*(state.end(name) for name in names), return_exceptions=True)
+    for result in results:
+        if result is not None:
+            raise result
+    console.print(f"Ended {', '.join(names)}." if names else "No clusters are up.", highlight=False)
+    return 0
+
+
+async def _state_of(process: RecordedProcess, *, record: Record, state: State) -> str:
+    if not process.id.running():
+        return "ended"
+    context = _context(record, state=state)
+    code = Request.GET_BROKER_CLUSTER_INFO if process.role == "name server" else Request.GET_BROKER_CONFIG
+    answer = await probe.ask(("127.0.0.1", process.port), code, tls=context)
+    return "running" if answer else "does not answer"
+
+
+def _context(record: Record, *, state: State) -> ssl.SSLContext | None:
+    return tls.files(state.cluster_directory(record.name) / "tls").context() if record.tls else None
+
+
+def _show(console: Console, records: Sequence[Record], *, state: State, states: dict[int, str]) -> None:
+    if not records:
+        console.print("No clusters are up.")
+        return
+    table = Table("cluster", "version", "process", "address", "pid", "state")
+    for record in records:
+        for process in record.processes:
+            name = process.role if process.role == "name server" else f"{process.role} {process.name}"
+            shown = states.get(process.pid, "running")
+            table.add_row(record.name, record.version, name, process.address, str(process.pid), shown)
+    console.print(table)
+    for record in records:
+        _show_access(console, record, state=state)
+    addresses = [process.address for record in records for process in record.processes[:1]]
+    if len(addresses) > 1:
+        console.print(f"\nreplicator --source {addresses[0]} --target {addresses[1]}", highlight=False)
+
+
+def _show_access(console: Console, record: Record, *, state: State) -> None:
+    if record.acl != "none":
+        keys = f"access key {config.ACCESS_KEY}, secret key {config.SECRET_KEY}"
+        console.print(f"{record.name}: {keys}", highlight=False)
+    if record.tls:
+        ca = tls.files(state.cluster_directory(record.name) / "tls").ca
+        console.print(f"{record.name}: TLS, certificate authority {ca}", highlight=False)

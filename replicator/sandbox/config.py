@@ -1,0 +1,110 @@
+"""The files a RocketMQ process reads before it starts: broker.conf, namesrv.conf, ACL accounts, logging."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from replicator.sandbox.spec import ClusterSpec
+
+__all__ = ["ACCESS_KEY", "SECRET_KEY", "broker", "logging_4x", "nameserver"]
+
+ACCESS_KEY = "sandboxadmin"
+SECRET_KEY = "sandboxsecret"  # noqa: S105 - of throw-away clusters on loopback
+
+_AUTHENTICATION = "org.apache.rocketmq.auth.authentication.provider"
+_AUTHORIZATION = "org.apache.rocketmq.auth.authorization.provider"
+
+_PLAIN_ACL = f"""\
+globalWhiteRemoteAddresses: []
+accounts:
+- accessKey: {ACCESS_KEY}
+  secretKey: {SECRET_KEY}
+  whiteRemoteAddress:
+  admin: true
+"""
+
+_LOGBACK = """\
+<configuration>
+  <appender name="file" class="ch.qos.logback.core.FileAppender">
+    <file>{path}</file>
+    <encoder><pattern>%d{{yyyy-MM-dd HH:mm:ss.SSS}} %-5p %t - %m%n</pattern></encoder>
+  </appender>
+  <root level="INFO"><appender-ref ref="file"/></root>
+</configuration>
+"""
+
+
+def nameserver(home: Path, *, spec: ClusterSpec, port: int) -> Path:
+    """Write the name server's files below `home`; the path of its configuration."""
+    settings = {"listenPort": str(port)}
+    if not spec.version.startswith("4."):
+        settings["bindAddress"] = "127.0.0.1"
+    return _write(home / "conf" / "namesrv.conf", _lines(settings))
+
+
+def broker(home: Path, *, spec: ClusterSpec, name: str, namesrv: str, port: int, ha_port: int, slave: bool) -> Path:
+    """Write a broker's files below `home`; the path of its configuration."""
+    settings = {
+        "brokerClusterName": spec.name,
+        "brokerName": name,
+        "brokerId": "1" if slave else "0",
+        "brokerRole": "SLAVE" if slave else "ASYNC_MASTER",
+        "flushDiskType": "ASYNC_FLUSH",
+        "brokerIP1": spec.broker_ip,
+        "brokerIP2": "127.0.0.1",  # replication between master and slave goes past any proxy
+        "listenPort": str(port),
+        "haListenPort": str(ha_port),
+        "namesrvAddr": namesrv,
+        "storePathRootDir": str(home / "store"),
+        "storePathCommitLog": str(home / "store" / "commitlog"),
+        "autoCreateTopicEnable": "false",
+        "enablePropertyFilter": "true",
+        "diskMaxUsedSpaceRatio": "95",
+        # A restarted name server knows its brokers again after this long; 10 s is the least.
+        "registerNameServerPeriod": "10000",
+        # Small files: the defaults map 1 GB and more per broker.
+        "mappedFileSizeCommitLog": "67108864",
+        "mappedFileSizeConsumeQueue": "600000",
+        "maxIndexNum": "100000",
+        "maxHashSlotNum": "20000",
+    }
+    if not spec.version.startswith("4."):
+        settings["bindAddress"] = "127.0.0.1"
+    if spec.acl == "1.0":
+        settings["aclEnable"] = "true"
+        _write(home / "conf" / "plain_acl.yml", _PLAIN_ACL)
+    elif spec.acl == "2.0":
+        settings |= _acl_2()
+    return _write(home / "conf" / "broker.conf", _lines(settings | dict(spec.properties)))
+
+
+def logging_4x(home: Path) -> None:
+    """4.x ends at once without these two files; 5.x has its own inside its jars."""
+    for process in ("broker", "namesrv"):
+        text = _LOGBACK.format(path=home / "logs" / f"{process}.log")
+        _write(home / "conf" / f"logback_{process}.xml", text)
+
+
+def _acl_2() -> dict[str, str]:
+    return {
+        "authenticationEnabled": "true",
+        "authenticationProvider": f"{_AUTHENTICATION}.DefaultAuthenticationProvider",
+        "authenticationMetadataProvider": f"{_AUTHENTICATION}.LocalAuthenticationMetadataProvider",
+        "initAuthenticationUser": json.dumps({"username": ACCESS_KEY, "password": SECRET_KEY}),
+        "innerClientAuthenticationCredentials": json.dumps({"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}),
+        "authorizationEnabled": "true",
+        "authorizationProvider": f"{_AUTHORIZATION}.DefaultAuthorizationProvider",
+        "authorizationMetadataProvider": f"{_AUTHORIZATION}.LocalAuthorizationMetadataProvider",
+    }
+
+
+def _lines(settings: Mapping[str, str]) -> str:
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def _write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path

@@ -1,0 +1,93 @@
+"""Fetches one file over HTTP: resumed where it stopped, verified, and visible only when complete."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import http.client
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+__all__ = ["ChecksumMismatch", "digest", "fetch"]
+
+_CHUNK = 256 * 1024
+_STALLED_SECONDS = 30
+_ATTEMPTS = 3
+
+
+class ChecksumMismatch(OSError):
+    """The server gave other bytes than the lock file names."""
+
+
+def digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def fetch(
+    opener: urllib.request.OpenerDirector,
+    url: str,
+    *,
+    target: Path,
+    size: int,
+    sha256: str,
+    advance: Callable[[int], None],
+) -> None:
+    """Bring `url` to `target`. What arrived before a failure stays beside it as `.part` for the next try."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(target.name + ".part")
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            _transfer(opener, url, partial=partial, size=size, advance=advance)
+            break
+        except urllib.error.HTTPError as error:
+            error.close()  # it holds the connection
+            raise OSError(f"{error.code} {error.reason}") from error
+        except (OSError, http.client.HTTPException) as error:
+            if attempt == _ATTEMPTS:
+                raise OSError(str(error) or type(error).__name__) from error
+    found = digest(partial)
+    if found != sha256:
+        partial.unlink()
+        raise ChecksumMismatch(f"its sha256 is {found}, expected {sha256}")
+    partial.replace(target)
+
+
+def _transfer(
+    opener: urllib.request.OpenerDirector,
+    url: str,
+    *,
+    partial: Path,
+    size: int,
+    advance: Callable[[int], None],
+) -> None:
+    have = partial.stat().st_size if partial.exists() else 0
+    if have > size:  # not ours to continue
+        have = 0
+    if have == size:
+        advance(have)
+        return
+    request = urllib.request.Request(url)  # noqa: S310 - http(s) only, checked where the source is made
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+    with contextlib.closing(opener.open(request, timeout=_STALLED_SECONDS)) as response:
+        if have and response.status != http.HTTPStatus.PARTIAL_CONTENT:
+            have = 0  # the server has no ranges: it sends everything again
+        moved = have
+        advance(have)
+        try:
+            with partial.open("ab" if have else "wb") as file:
+                while chunk := response.read(_CHUNK):
+                    file.write(chunk)
+                    moved += len(chunk)
+                    advance(len(chunk))
+                os.fsync(file.fileno())
+        except (OSError, http.client.HTTPException):
+            advance(-moved)
+            raise
+    if moved < size:
+        advance(-moved)
+        raise http.client.IncompleteRead(b"", size - moved)

@@ -1,0 +1,155 @@
+"""The jars of each RocketMQ version: what the lock file names, from the cache, Maven's own or the network."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+from replicator.errors import SandboxError
+from replicator.sandbox import download, maven
+
+__all__ = ["Jar", "cache_directory", "ensure", "locked"]
+
+_PARALLEL = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jar:
+    """One jar: its place in a Maven repository, and what its bytes must be."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+@cache
+def locked() -> dict[str, tuple[Jar, ...]]:
+    """The lock file's jars by group: one per RocketMQ version, and `ecj`."""
+    text = resources.files("replicator.sandbox").joinpath("jars.lock.json").read_text(encoding="utf-8")
+    groups: dict[str, list[Jar]] = {}
+    for entry in json.loads(text)["jars"]:
+        jar = Jar(path=entry["path"], size=entry["size"], sha256=entry["sha256"])
+        for group in entry["groups"]:
+            groups.setdefault(group, []).append(jar)
+    return {group: tuple(jars) for group, jars in groups.items()}
+
+
+def cache_directory() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "rocketmq-replicator" / "jars"
+
+
+def ensure(group: str, *, console: Console | None = None) -> list[Path]:
+    """The group's jars on disk, fetched when missing. Raises SandboxError when they cannot be had."""
+    root = cache_directory()
+    jars = locked()[group]
+    paths = [root / jar.path for jar in jars]
+    if not _missing(jars, root):
+        return paths
+    root.mkdir(parents=True, exist_ok=True)
+    with _exclusive(root / ".lock"):
+        # Again: another process may have fetched them while this one waited.
+        wanted = [jar for jar in _missing(jars, root) if not _from_local_maven(jar, root)]
+        if wanted:
+            _fetch(group, wanted, root=root, console=console or Console(stderr=True))
+    return paths
+
+
+def _missing(jars: tuple[Jar, ...], root: Path) -> list[Jar]:
+    # By size alone: files appear by rename after their checksum was right, and hashing 100 MB at
+    # every start would cost more than it finds.
+    return [jar for jar in jars if not _has_size(root / jar.path, jar.size)]
+
+
+def _has_size(path: Path, size: int) -> bool:
+    try:
+        return path.stat().st_size == size
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def _exclusive(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _from_local_maven(jar: Jar, root: Path) -> bool:
+    present = maven.local_repository() / jar.path
+    if not _has_size(present, jar.size) or download.digest(present) != jar.sha256:
+        return False
+    target = root / jar.path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh = target.with_name(target.name + ".copy")
+    fresh.unlink(missing_ok=True)
+    try:
+        os.link(present, fresh)
+    except OSError:  # another file system
+        shutil.copyfile(present, fresh)
+    fresh.replace(target)
+    return True
+
+
+def _fetch(group: str, wanted: list[Jar], *, root: Path, console: Console) -> None:
+    origin = maven.source()
+    total = sum(jar.size for jar in wanted)
+    title = _title(group)
+    if not console.is_terminal:
+        console.print(f"Fetching {title}: {len(wanted)} files, {total / 1e6:.0f} MB from {origin.repository}")
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(f"Fetching {title}", total=total)
+        failed = threading.Event()
+
+        def one(jar: Jar) -> tuple[Jar, OSError] | None:
+            if failed.is_set():  # offline: one failure says it all
+                return None
+            try:
+                download.fetch(
+                    origin.opener(),
+                    origin.url(jar.path),
+                    target=root / jar.path,
+                    size=jar.size,
+                    sha256=jar.sha256,
+                    advance=lambda count: progress.advance(task, count),
+                )
+            except OSError as error:
+                failed.set()
+                return jar, error
+            return None
+
+        with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="jars") as pool:
+            failures = [failure for failure in pool.map(one, wanted) if failure]
+    if failures:
+        raise _error(title, failures, wanted=wanted, root=root, repository=origin.repository)
+
+
+def _error(
+    title: str, failures: list[tuple[Jar, OSError]], *, wanted: list[Jar], root: Path, repository: str
+) -> SandboxError:
+    jar, error = failures[0]
+    left = sum(1 for each in wanted if not _has_size(root / each.path, each.size))
+    reason = getattr(error, "reason", None) or error
+    return SandboxError(
+        f"{title} cannot be fetched: {jar.path} from {repository} ({reason}); {left} files are missing",
+        hint="go online, or set REPLICATOR_MAVEN_REPOSITORY to a mirror of Maven Central, "
+        f"or copy {root} from a machine that has it",
+    )
+
+
+def _title(group: str) -> str:
+    return "the Java compiler" if group == "ecj" else f"RocketMQ {group}"

@@ -1,0 +1,43 @@
+"""A name server of the sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from replicator.protocol.codes import Request
+from replicator.sandbox import config, java, probe
+from replicator.sandbox.node import Node, Setup
+
+__all__ = ["NameServer"]
+
+
+class NameServer(Node):
+    """The cluster's one name server. It keeps nothing: brokers register anew within 10 s of a restart."""
+
+    role = "name server"
+
+    def __init__(self, *, home: Path, setup: Setup) -> None:
+        super().__init__(f"{setup.spec.name}-namesrv", home=home, setup=setup)
+        self.address = f"127.0.0.1:{self.port}"
+
+    async def answers(self) -> bool:
+        return await self.cluster_info() is not None
+
+    async def lists(self, address: str) -> bool:
+        """Whether a broker is registered with this address."""
+        # The answer is not standard JSON; the quoted address occurs in it for nothing else.
+        return f'"{address}"'.encode() in (await self.cluster_info() or b"")
+
+    async def cluster_info(self) -> bytes | None:
+        answer = await probe.ask(("127.0.0.1", self.port), Request.GET_BROKER_CLUSTER_INFO, tls=self._setup.context)
+        return None if answer is None else answer.body
+
+    def _main_class(self) -> str:
+        return "org.apache.rocketmq.namesrv.NamesrvStartup"
+
+    def _arguments(self) -> list[str]:
+        return ["-c", str(config.nameserver(self.home, spec=self._setup.spec, port=self.port))]
+
+    def _memory(self) -> Sequence[str]:
+        return java.NAMESRV_FLAGS

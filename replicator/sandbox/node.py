@@ -1,0 +1,181 @@
+"""What brokers and name servers have in common: one JVM on fixed ports, started, paused and ended at will."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import ssl
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from replicator.errors import SandboxError
+from replicator.sandbox import config, java, ports
+from replicator.sandbox.process import Process, ProcessId
+from replicator.sandbox.spec import ClusterSpec
+from replicator.sandbox.tls import TlsFiles
+
+__all__ = ["Node", "Setup"]
+
+_START_SECONDS = 180.0
+_STOP_SECONDS = 60.0
+_UNASSISTED_SECONDS = 3.0
+_ASSIST_SECONDS = 1.0
+_PROBE_SECONDS = 0.1
+_LOG_LINES = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What all nodes of a cluster are started with."""
+
+    spec: ClusterSpec
+    classpath: Sequence[Path]
+    tls: TlsFiles | None
+    context: ssl.SSLContext | None
+    # Told of every process that was started. Without it, the processes end when we do.
+    record: Callable[[Node], None] | None
+
+
+class Node(ABC):
+    """A RocketMQ process. After `start` it may be ended and started again: same ports, same files."""
+
+    role = ""
+
+    def __init__(self, name: str, *, home: Path, setup: Setup) -> None:
+        self.name = name
+        self.address = ""
+        self.home = home
+        self._setup = setup
+        self._ports = ports.lease()
+        self._process: Process | None = None
+        self.port = self._ports.base + 2
+
+    @property
+    def pid(self) -> int:
+        return self.process_id.pid
+
+    @property
+    def process_id(self) -> ProcessId:
+        if self._process is None:
+            raise SandboxError(f"{self.name} has not been started")
+        return self._process.id
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.running()
+
+    async def start(self) -> None:
+        """Start it and wait until it answers."""
+        if self.running:
+            raise SandboxError(f"{self.name} runs already (pid {self.pid})")
+        self.home.mkdir(parents=True, exist_ok=True)
+        if self._setup.spec.version.startswith("4."):
+            config.logging_4x(self.home)
+        console = self.home / "console.log"
+        begin = console.stat().st_size if console.exists() else 0
+        process = self._process = Process(
+            [str(java.java()), *self._flags(), self._main_class(), *self._arguments()],
+            directory=self.home,
+            log=console,
+            environment=java.environment(HOME=str(self.home), ROCKETMQ_HOME=str(self.home)),
+            descriptor=self._ports.descriptor,
+            detached=self._setup.record is not None,
+        )
+        if self._setup.record is not None:
+            self._setup.record(self)
+        deadline = time.monotonic() + _START_SECONDS
+        assist_at = time.monotonic() + _UNASSISTED_SECONDS
+        while not await self.answers():
+            if not process.running():
+                raise self._start_error(f"ended with code {process.exit_code()}", begin=begin)
+            if time.monotonic() > deadline:
+                await self.kill()
+                raise self._start_error(f"did not answer within {_START_SECONDS:g} s", begin=begin)
+            if time.monotonic() > assist_at:
+                await self.assist()
+                assist_at = time.monotonic() + _ASSIST_SECONDS
+            await asyncio.sleep(_PROBE_SECONDS)
+
+    async def stop(self) -> None:
+        """SIGTERM: it closes its files in order."""
+        await self._end(signal.SIGTERM)
+
+    async def kill(self) -> None:
+        """SIGKILL: as if the machine lost power, except for what the kernel still writes."""
+        await self._end(signal.SIGKILL)
+
+    async def restart(self) -> None:
+        await self.stop()
+        await self.start()
+
+    def pause(self) -> None:
+        """SIGSTOP: connections stay open, and nothing answers."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def release(self) -> None:
+        """Give the ports back; the node is done."""
+        self._ports.release()
+
+    @abstractmethod
+    async def answers(self) -> bool:
+        """Whether it serves requests now."""
+
+    async def assist(self) -> None:  # noqa: B027 - not every node needs it
+        """What can be done from outside for it to answer sooner."""
+
+    @abstractmethod
+    def _main_class(self) -> str: ...
+
+    @abstractmethod
+    def _arguments(self) -> list[str]: ...
+
+    @abstractmethod
+    def _memory(self) -> Sequence[str]: ...
+
+    def _flags(self) -> list[str]:
+        setup = self._setup
+        return [
+            *self._memory(),
+            *(setup.tls.flags() if setup.tls else ()),
+            f"-Duser.home={self.home}",  # its logs
+            f"-Drocketmq.home.dir={self.home}",
+            "-cp",
+            os.pathsep.join(map(str, setup.classpath)),
+        ]
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is None or not self._process.running():
+            raise SandboxError(f"{self.name} does not run")
+        self._process.signal(number)
+
+    async def _end(self, number: signal.Signals) -> None:
+        process = self._process
+        if process is None:
+            return
+        process.signal(number)
+        process.signal(signal.SIGCONT)  # a paused one would never see the SIGTERM
+        if not await process.ended(seconds=_STOP_SECONDS):
+            process.signal(signal.SIGKILL)
+            await process.ended(seconds=_STOP_SECONDS)
+            raise SandboxError(f"{self.name} did not end within {_STOP_SECONDS:g} s and was killed")
+
+    def _delete(self, directory: Path) -> None:
+        if self.running:
+            raise SandboxError(f"{self.name} runs: stop it before its files are deleted")
+        shutil.rmtree(directory, ignore_errors=True)
+
+    def _start_error(self, what: str, *, begin: int) -> SandboxError:
+        logs = [self.home / "console.log", *sorted(self.home.glob("logs/**/*.log"))]
+        for log in logs:
+            if log.exists() and log.stat().st_size > (begin if log.name == "console.log" else 0):
+                lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LOG_LINES:]
+                return SandboxError(f"{self.name} {what}; the end of {log}:\n" + "\n".join(lines))
+        return SandboxError(f"{self.name} {what} and logged nothing in {self.home}")

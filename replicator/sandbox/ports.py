@@ -1,0 +1,65 @@
+"""Hands out blocks of free ports, so that neither threads nor other sandboxes ever get the same.
+
+Each block has a lock file with a flock on it. JVMs inherit the locked descriptor, so the block stays
+taken for as long as one of its processes lives, even after the sandbox's own process has ended.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import tempfile
+from pathlib import Path
+
+from replicator.errors import SandboxError
+
+__all__ = ["BLOCK", "PortBlock", "lease"]
+
+BLOCK = 4
+# Below the kernel's ephemeral range (32768 and up): no outgoing connection can sit on these.
+_FIRST, _LAST = 21000, 32000
+
+
+class PortBlock:
+    """`BLOCK` free ports in a row, starting with `base`; held until `release`."""
+
+    def __init__(self, base: int, descriptor: int) -> None:
+        self.base = base
+        self.descriptor = descriptor
+
+    def release(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+def lease() -> PortBlock:
+    """The first block nobody holds and nothing listens on."""
+    directory = Path(tempfile.gettempdir()) / f"rocketmq-replicator-ports-{os.getuid()}"
+    directory.mkdir(mode=0o700, exist_ok=True)
+    for base in range(_FIRST, _LAST, BLOCK):
+        descriptor = os.open(directory / f"{base}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            continue
+        if all(_free(port) for port in range(base, base + BLOCK)):
+            return PortBlock(base, descriptor)
+        os.close(descriptor)
+    raise SandboxError(
+        f"no {BLOCK} free ports in a row between {_FIRST} and {_LAST}",
+        hint="end other clusters first: replicator sandbox down",
+    )
+
+
+def _free(port: int) -> bool:
+    # On every address, as 4.x brokers listen; and without SO_REUSEADDR, so that a port whose last
+    # connections are still closing is passed over.
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind(("", port))
+        except OSError:
+            return False
+    return True

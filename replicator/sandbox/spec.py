@@ -1,0 +1,66 @@
+"""What a sandbox cluster looks like, as a value: version, size, access control, TLS, addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from replicator.errors import ConfigError
+
+__all__ = ["VERSIONS", "ClusterSpec"]
+
+VERSIONS = ("4.9.7", "5.3.3", "5.5.0")
+
+_ACL_VERSIONS = {"none": VERSIONS, "1.0": ("4.9.7",), "2.0": ("5.3.3", "5.5.0")}
+_MOST_BROKERS = 26
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSpec:
+    """One cluster. Masters are named `<name>-a`, `<name>-b` …; `properties` override every broker.conf line.
+
+    With a `broker_ip` such as 127.0.0.2 the brokers still listen on 127.0.0.1 only, but every route
+    names `broker_ip`: a proxy that listens there, on the same ports, sits on every path.
+    """
+
+    name: str
+    version: str = "5.3.3"
+    brokers: int = 1
+    slaves: bool = False
+    acl: str = "none"
+    tls: bool = False
+    tls_client_auth: bool = False
+    broker_ip: str = "127.0.0.1"
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "properties", MappingProxyType(dict(self.properties)))
+        if not self.name or not self.name.replace("-", "").replace("_", "").isalnum():
+            raise ConfigError(f"name {self.name!r} cannot name a cluster", hint="use letters, digits, '-' and '_'")
+        if self.version not in VERSIONS:
+            raise ConfigError(
+                f"version {self.version!r} is not in the sandbox", hint=f"use one of {', '.join(VERSIONS)}"
+            )
+        if not 1 <= self.brokers <= _MOST_BROKERS:
+            raise ConfigError(f"brokers {self.brokers} is not between 1 and {_MOST_BROKERS}")
+        if self.acl not in _ACL_VERSIONS:
+            raise ConfigError(f"acl {self.acl!r} is unknown", hint=f"use one of {', '.join(_ACL_VERSIONS)}")
+        if self.version not in _ACL_VERSIONS[self.acl]:
+            raise ConfigError(
+                f"RocketMQ {self.version} has no ACL {self.acl}",
+                hint=f"ACL {self.acl} works with {' and '.join(_ACL_VERSIONS[self.acl])}",
+            )
+        if self.tls_client_auth and not self.tls:
+            raise ConfigError("tls_client_auth needs tls")
+        if self.broker_ip != "127.0.0.1" and self.version.startswith("4."):
+            raise ConfigError(
+                f"broker_ip {self.broker_ip} cannot be used with RocketMQ {self.version}",
+                hint="4.x brokers listen on every address (no bindAddress), so a proxy finds no free port",
+            )
+
+    def __hash__(self) -> int:  # the generated one cannot take a mapping
+        return hash((self.name, self.version, self.brokers, self.acl, tuple(sorted(self.properties.items()))))
+
+    def broker_names(self) -> list[str]:
+        return [f"{self.name}-{chr(ord('a') + index)}" for index in range(self.brokers)]

@@ -1,0 +1,152 @@
+"""Remembers the clusters of `sandbox up`: each process with its start time, so that `down` ends exactly those."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from replicator.errors import SandboxError
+from replicator.sandbox.node import Node
+from replicator.sandbox.process import ProcessId
+from replicator.sandbox.spec import ClusterSpec
+
+__all__ = ["Record", "RecordedProcess", "State", "directory"]
+
+_END_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedProcess:
+    """One process that was started."""
+
+    name: str
+    role: str
+    address: str
+    port: int
+    pid: int
+    started: int
+
+    @property
+    def id(self) -> ProcessId:
+        return ProcessId(pid=self.pid, started=self.started)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One cluster that was started."""
+
+    name: str
+    version: str
+    acl: str
+    tls: bool
+    processes: tuple[RecordedProcess, ...]
+
+    @property
+    def running(self) -> bool:
+        return any(process.id.running() for process in self.processes)
+
+
+def directory() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base).absolute() / "rocketmq-replicator" / "sandbox"
+
+
+class State:
+    """The state file and the directories of the clusters in it."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = root or directory()
+        self._file = self.root / "state.json"
+
+    def cluster_directory(self, name: str) -> Path:
+        return self.root / "clusters" / name
+
+    def read(self) -> dict[str, Record]:
+        try:
+            content = json.loads(self._file.read_text(encoding="utf-8"))
+            return {
+                entry["name"]: Record(
+                    **{**entry, "processes": tuple(RecordedProcess(**each) for each in entry["processes"])}
+                )
+                for entry in content["clusters"]
+            }
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise SandboxError(
+                f"{self._file} cannot be read ({error})",
+                hint="end its clusters by hand, then delete it",
+            ) from error
+
+    def add(self, spec: ClusterSpec) -> None:
+        """Make room for a cluster that is about to start: of an earlier one only dead remains may exist."""
+        with self._exclusive():
+            records = self.read()
+            if spec.name in records and records[spec.name].running:
+                raise SandboxError(f"cluster {spec.name} is up already", hint="replicator sandbox down")
+            shutil.rmtree(self.cluster_directory(spec.name), ignore_errors=True)
+            records[spec.name] = Record(
+                name=spec.name, version=spec.version, acl=spec.acl, tls=spec.tls, processes=()
+            )
+            self._write(records)
+
+    def record(self, spec: ClusterSpec, node: Node) -> None:
+        """Remember a process that was just started."""
+        identity = node.process_id
+        process = RecordedProcess(
+            name=node.name,
+            role=node.role,
+            address=node.address,
+            port=node.port,
+            pid=identity.pid,
+            started=identity.started,
+        )
+        with self._exclusive():
+            records = self.read()
+            old = records[spec.name]
+            records[spec.name] = Record(
+                name=old.name,
+                version=old.version,
+                acl=old.acl,
+                tls=old.tls,
+                processes=(*old.processes, process),
+            )
+            self._write(records)
+
+    async def end(self, name: str) -> None:
+        """End the cluster's processes, delete its files, forget it."""
+        record = self.read().get(name)
+        if record is None:
+            return
+        for process in record.processes:
+            # SIGKILL: their files are deleted next, so there is nothing to close in order.
+            process.id.signal(signal.SIGKILL)
+        for process in record.processes:
+            if not await process.id.ended(seconds=_END_SECONDS):
+                raise SandboxError(f"process {process.pid} ({process.name}) does not end")
+        await asyncio.to_thread(shutil.rmtree, self.cluster_directory(name), ignore_errors=True)
+        with self._exclusive():
+            records = self.read()
+            records.pop(name, None)
+            self._write(records)
+
+    def _write(self, records: dict[str, Record]) -> None:
+        fresh = self._file.with_suffix(".new")
+        content = {"clusters": [asdict(record) for record in records.values()]}
+        fresh.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        fresh.replace(self._file)
+
+    @contextlib.contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        self.root.mkdir(parents=True, exist_ok=True)
+        with (self.root / ".lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield

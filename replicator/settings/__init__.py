@@ -1,0 +1,27 @@
+"""All settings: the same names as flags, TOML keys and environment variables.
+
+Precedence: flag, environment (`REPLICATOR_`, `__` for nesting), file (`--config`), default. Secrets come
+from the environment or from files, never from flags.
+"""
+
+from replicator.settings.loading import leaves, load, origins
+from replicator.settings.model import (
+    ENV_PREFIX,
+    ClusterSettings,
+    Settings,
+    TlsSettings,
+    setting_fields,
+    valid_id,
+)
+
+__all__ = [
+    "ENV_PREFIX",
+    "ClusterSettings",
+    "Settings",
+    "TlsSettings",
+    "leaves",
+    "load",
+    "origins",
+    "setting_fields",
+    "valid_id",
+]

@@ -1,0 +1,142 @@
+"""Where settings come from: flags, environment, file. Every mistake is named at once, with its way out."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_settings import EnvSettingsSource
+
+from replicator.errors import ConfigError
+from replicator.settings.model import ENV_PREFIX, Settings, expand_cluster, setting_fields
+
+__all__ = ["leaves", "load", "origins"]
+
+
+class _Environment(EnvSettingsSource):
+    """Values stay text: lists are comma lists here, as they are in flags."""
+
+    def decode_complex_value(self, field_name: str, field: Any, value: Any) -> Any:
+        return value
+
+    def prepare_field_value(self, field_name: str, field: Any, value: Any, value_is_complex: bool) -> Any:
+        if field_name in ("source", "target"):
+            nested = self.explode_env_vars(field_name, field, self.env_vars)
+            if not nested:
+                return value
+            return nested if value is None else {"namesrv": value, **nested}
+        return value
+
+
+def load(flags: Mapping[str, Any], *, file: Path | None) -> Settings:
+    """The settings in force.
+
+    Args:
+        flags: nested values given on the command line.
+        file: TOML.
+
+    Raises:
+        ConfigError: every mistake, one a line: field, value, way out.
+    """
+    layers = dict(_layers(flags, file))
+    merged: dict[str, Any] = {}
+    for values in reversed(layers.values()):
+        _merge(merged, values)
+    try:
+        return Settings(**merged)
+    except ValidationError as error:
+        raise ConfigError("\n".join(_explain(error))) from None
+
+
+def origins(flags: Mapping[str, Any], *, file: Path | None) -> Mapping[str, str]:
+    """Where each value in force came from: dotted name to `flag`, `environment` or the file's name."""
+    found: dict[str, str] = {}
+    for layer, values in _layers(flags, file):
+        for name in leaves(values):
+            found.setdefault(name, layer)
+    return found
+
+
+def _layers(flags: Mapping[str, Any], file: Path | None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Highest precedence first."""
+    yield "flag", _expanded(dict(flags))
+    _refuse_unknown_variables()
+    yield "environment", _expanded(_Environment(Settings)())
+    if file is not None:
+        yield str(file), _expanded(_read_file(file))
+
+
+def _expanded(values: dict[str, Any]) -> dict[str, Any]:
+    """A cluster given by its name servers alone, as the table that it stands for."""
+    return {
+        name: expand_cluster(value) if name in ("source", "target") else value for name, value in values.items()
+    }
+
+
+def _read_file(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text())
+    except OSError as error:
+        raise ConfigError(
+            f"config = {str(file)!r} cannot be read ({error.strerror})", hint="name a readable TOML file"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"config = {str(file)!r} is no TOML ({error})", hint="mend it there") from None
+
+
+def _merge(into: dict[str, Any], values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        if isinstance(value, Mapping) and isinstance(into.get(name), dict):
+            _merge(into[name], value)
+        else:
+            into[name] = dict(value) if isinstance(value, Mapping) else value
+
+
+def leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """The dotted names of all values in a nested mapping."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from leaves(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name
+
+
+def _refuse_unknown_variables() -> None:
+    known = {ENV_PREFIX + name.replace(".", "__").upper() for name, _ in setting_fields()}
+    known |= {f"{ENV_PREFIX}{name}" for name in ("SOURCE", "TARGET", "CONFIG", "MAVEN_REPOSITORY")}
+    unknown = [
+        name for name in sorted(os.environ) if name.upper().startswith(ENV_PREFIX) and name.upper() not in known
+    ]
+    if unknown:
+        raise ConfigError(
+            "\n".join(
+                f"the environment has {name}, which is no setting: {_closest(name.upper(), known)}"
+                for name in unknown
+            )
+        )
+
+
+def _closest(name: str, known: set[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {close[0]}?" if close else "see `replicator config check`"
+
+
+def _explain(error: ValidationError) -> Iterator[str]:
+    names = {name for name, _ in setting_fields()} | {"source", "target"}
+    for problem in error.errors():
+        name = ".".join(str(part) for part in problem["loc"] if part != "function-before")
+        kind, value = problem["type"], problem.get("input")
+        if kind == "extra_forbidden":
+            yield f"{name} is no setting: {_closest(name, names)}"
+        elif kind == "missing":
+            flag = name.removesuffix(".namesrv").replace("_", "-").replace(".", "-")
+            yield f"{name} is missing: give --{flag}, or set it in the file or the environment"
+        else:
+            message = problem["msg"].removeprefix("Value error, ")
+            shown = "" if isinstance(value, Mapping | BaseModel) or "secret" in name else f" = {value!r}"
+            yield f"{name or 'settings'}{shown}: {message}"

@@ -1,0 +1,277 @@
+"""The settings themselves: names, types, defaults, and what goes together."""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from string import Formatter
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from replicator.errors import ConfigError
+
+__all__ = ["ENV_PREFIX", "ClusterSettings", "Settings", "TlsSettings", "setting_fields", "valid_id"]
+
+ENV_PREFIX: Final = "REPLICATOR_"
+_SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?", re.IGNORECASE)
+_UNITS: Final = {"b": 1, "kib": 1024, "mib": 1024**2, "gib": 1024**3}
+_TOPIC = re.compile(r"[%|a-zA-Z0-9_-]+")
+_ID = re.compile(r"[A-Za-z0-9_.:@-]{1,100}")
+
+
+def _comma_list(value: object) -> object:
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _addresses(value: object) -> object:
+    return _comma_list(value.replace(";", ",")) if isinstance(value, str) else value
+
+
+def _size(value: object) -> object:
+    if isinstance(value, str):
+        match = _SIZE.fullmatch(value.strip())
+        if match is None:
+            raise ValueError("give bytes, or a number with KiB, MiB or GiB")
+        return int(match[1]) * _UNITS[(match[2] or "B").lower()]
+    return value
+
+
+Names = Annotated[list[str], BeforeValidator(_comma_list)]
+Size = Annotated[int, BeforeValidator(_size), Field(ge=0)]
+
+
+def valid_id(value: str) -> bool:
+    """Whether `value` can stand in provenance as a cluster's id."""
+    return _ID.fullmatch(value) is not None
+
+
+class TlsSettings(BaseModel):
+    """TLS to the name servers and brokers of a cluster."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    mode: Literal["off", "required", "verify"] = Field(
+        "off", description="`required` encrypts, `verify` also checks the peer's certificate and host name"
+    )
+    ca_file: Path | None = Field(None, description="PEM file of the CAs to trust (default: the system's)")
+    cert_file: Path | None = Field(None, description="PEM file of our certificate, for mutual TLS")
+    key_file: Path | None = Field(None, description="PEM file of our certificate's key")
+
+    @model_validator(mode="after")
+    def _pairs(self) -> TlsSettings:
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("cert_file and key_file go together: give both or neither")
+        if self.mode == "off" and (self.ca_file or self.cert_file):
+            raise ValueError("mode is off, so the certificate files would do nothing: set mode to verify")
+        return self
+
+
+class ClusterSettings(BaseModel):
+    """One cluster."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    namesrv: Annotated[list[str], BeforeValidator(_addresses), Field(min_length=1)] = Field(
+        description="name servers, host:port, separated by commas"
+    )
+    id: str | None = Field(None, description="the cluster's id in provenance (default: its name)")
+    cluster: str | None = Field(None, description="the cluster's name, where its name servers know several")
+    access_key: str | None = Field(None, description="account (ACL 1.0) or user (ACL 2.0)")
+    secret_key: SecretStr | None = Field(None, description="its secret; from the environment or the file only")
+    secret_key_file: Path | None = Field(None, description="file with the secret, readable by its owner only")
+    tls: TlsSettings = TlsSettings()
+
+    @field_validator("namesrv")
+    @classmethod
+    def _host_and_port(cls, value: list[str]) -> list[str]:
+        for address in value:
+            host, _, port = address.rpartition(":")
+            if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+                raise ValueError(f"{address!r} is no host:port; name servers listen on port 9876 by default")
+        return value
+
+    @field_validator("id")
+    @classmethod
+    def _is_id(cls, value: str | None) -> str | None:
+        if value is not None and not valid_id(value):
+            raise ValueError("an id has up to 100 letters, digits and _ . : @ -")
+        return value
+
+    @model_validator(mode="after")
+    def _credentials(self) -> ClusterSettings:
+        if self.secret_key is not None and self.secret_key_file is not None:
+            raise ValueError("secret_key and secret_key_file are both set: keep one")
+        if (self.access_key is None) != (self.secret_key is None and self.secret_key_file is None):
+            raise ValueError("access_key and a secret go together: give both or neither")
+        return self
+
+    def secret(self) -> str:
+        """The secret itself.
+
+        Raises:
+            ConfigError: its file cannot be read, or others can read it.
+        """
+        if self.secret_key is not None:
+            return self.secret_key.get_secret_value()
+        path = self.secret_key_file
+        assert path is not None  # noqa: S101 - _credentials has seen to it
+        try:
+            if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+                raise ConfigError(f"secret_key_file = {str(path)!r} can be read by others", hint="chmod 600 it")
+            secret = path.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise ConfigError(
+                f"secret_key_file = {str(path)!r} cannot be read ({error.strerror})", hint="name a readable file"
+            ) from None
+        except UnicodeDecodeError:
+            raise ConfigError(
+                f"secret_key_file = {str(path)!r} is no text", hint="write the secret into it"
+            ) from None
+        if not secret:
+            raise ConfigError(f"secret_key_file = {str(path)!r} is empty", hint="write the secret into it")
+        return secret
+
+
+def expand_cluster(value: object) -> object:
+    """A cluster given by its name servers alone, as the table that it stands for."""
+    return {"namesrv": value} if isinstance(value, str | list) else value
+
+
+Cluster = Annotated[ClusterSettings, BeforeValidator(expand_cluster)]
+
+
+class Settings(BaseSettings):
+    """One worker with one route."""
+
+    model_config = SettingsConfigDict(
+        extra="forbid", frozen=True, env_prefix=ENV_PREFIX, env_nested_delimiter="__", validate_default=False
+    )
+
+    source: Cluster = Field(description="cluster to copy from")
+    target: Cluster = Field(description="cluster to copy to")
+    topics: Names = Field([".*"], description="topics to copy: names or regular expressions")
+    exclude_topics: Names = Field([], description="topics not to copy; wins over `topics`")
+    rename: str = Field("{topic}", description="name at the target; {topic}, {source}, {target} stand for names")
+    start_from: str = Field("earliest", description="where new queues begin: earliest, latest, or an ISO 8601 time")
+    tags: Names = Field([], description="copy only messages with one of these tags")
+    sql: str | None = Field(None, description="copy only messages that this SQL92 expression selects")
+    forward: Literal["local", "all"] = Field(
+        "all", description="`local` leaves out messages that were themselves copied to the source"
+    )
+    born_timestamp: Literal["batch", "exact"] = Field(
+        "batch", description="`exact` keeps each born timestamp; `batch` gives a batch that of its first message"
+    )
+    on_error: Literal["fail", "skip", "wait", "dead-letter"] = Field(
+        "fail", description="what to do with a message that the target refuses"
+    )
+    on_gap: Literal["fail", "skip"] = Field(
+        "skip", description="what to do when the source lost messages before they were read"
+    )
+    dead_letter_topic: str = Field("replicator_sys_dead_letter", description="topic of `on_error=dead-letter`")
+    rate_messages: int = Field(0, ge=0, description="messages per second, all queues together; 0: no limit")
+    rate_bytes: Size = Field(0, description="bytes per second, all queues together; 0: no limit")
+    batch_messages: int = Field(1024, ge=1, le=10_000, description="messages in one send, at most")
+    batch_bytes: Size = Field(1024**2, description="bytes in one send, at most; the target's limit holds too")
+    pulls_in_flight: int = Field(64, ge=1, le=512, description="pulls under way per queue, at most")
+    memory_bytes: Size = Field(24 * 1024**2, description="memory for messages under way, all queues together")
+    store_path: Path = Field(Path("replicator-store"), description="directory of the state files")
+    rest_host: str = Field("127.0.0.1", description="address of /metrics and /health")
+    rest_port: int = Field(8082, ge=0, le=65535, description="port of /metrics and /health; 0: any free one")
+    refresh_interval: float = Field(5.0, ge=0.1, description="seconds between looks for new topics and queues")
+    save_interval: float = Field(1.0, ge=0.1, description="seconds between writes of the state files")
+    settle_seconds: float = Field(
+        1.0, ge=0, description="seconds that a dead owner's last request may still wait in a broker"
+    )
+    drain_timeout: float = Field(30.0, ge=0, description="seconds for settling what was pulled, at the end")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least severity logged")
+
+    @field_validator("rename")
+    @classmethod
+    def _template(cls, value: str) -> str:
+        try:
+            parts = list(Formatter().parse(value))
+        except ValueError:
+            parts = [("", "", "", None)]
+        names = {(name, form, conversion) for _, name, form, conversion in parts if name is not None}
+        if not names <= {(name, "", None) for name in ("topic", "source", "target")}:
+            raise ValueError("only {topic}, {source} and {target} can stand in braces")
+        if ("topic", "", None) not in names:
+            raise ValueError("without {topic} all topics would become one")
+        if not _TOPIC.fullmatch(value.format(topic="T", source="S", target="D")):
+            raise ValueError("topic names have only letters, digits, %, |, _ and -")
+        return value
+
+    @field_validator("topics", "exclude_topics")
+    @classmethod
+    def _patterns(cls, value: list[str]) -> list[str]:
+        for pattern in value:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"{pattern!r} is no regular expression ({error})") from None
+        return value
+
+    @field_validator("start_from")
+    @classmethod
+    def _start(cls, value: str) -> str:
+        if value not in ("earliest", "latest"):
+            try:
+                datetime.fromisoformat(value)
+            except ValueError:
+                raise ValueError("give earliest, latest or an ISO 8601 time like 2026-01-31T06:00:00Z") from None
+        return value
+
+    @field_validator("memory_bytes")
+    @classmethod
+    def _enough(cls, value: int) -> int:
+        if value < 1024**2:
+            raise ValueError("at least 1 MiB is needed for one pull of each of a few queues")
+        return value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Settings:
+        if self.tags and self.sql:
+            raise ValueError("tags and sql are both set, but a broker filters by one of them: keep one")
+        both = sorted(set(self.topics) & set(self.exclude_topics))
+        if both:
+            raise ValueError(
+                f"topics and exclude_topics both have {', '.join(both)}: nothing of it would be copied"
+            )
+        return self
+
+    def start_timestamp(self) -> Literal["earliest", "latest"] | int:
+        """`start_from`; a time as milliseconds since the epoch (UTC where it names no zone)."""
+        if self.start_from == "earliest" or self.start_from == "latest":
+            return self.start_from  # type: ignore[return-value]
+        moment = datetime.fromisoformat(self.start_from)
+        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: Any, **__: Any
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)
+
+
+def setting_fields(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """The dotted names of all settings, each with its description."""
+    for name, field in model.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from setting_fields(kind, f"{prefix}{name}.")
+        else:
+            yield prefix + name, field

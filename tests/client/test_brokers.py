@@ -1,0 +1,77 @@
+"""A broker's configuration and the ends of its queues."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from replicator.client.brokers import BrokerConfig, max_offset, min_offset, offset_at, read_config
+from replicator.client.endpoint import Endpoint
+from replicator.client.security import Security
+from replicator.errors import BrokerRefused, ProtocolError
+from replicator.protocol.codes import Response
+from replicator.sandbox import ClusterSpec
+from tests.client.peer import Peer
+from tests.support.clusters import ClusterPool
+from tests.support.traffic import connected, create_topic, send
+from tests.support.worker import until
+
+DEFAULT = 4 * 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b"maxMessageSize=65536\nenablePropertyFilter=true\n", BrokerConfig(65536, True)),
+        (b"brokerName=a\r\nmaxMessageSize=1\r\n", BrokerConfig(1, False)),
+        (b"maxMessageSize=\nx\n=\nenablePropertyFilter=false", BrokerConfig(DEFAULT, False)),
+        (b"maxMessageSize=-1\n", BrokerConfig(DEFAULT, False)),
+        (b"\xff=\xfe\n", BrokerConfig(DEFAULT, False)),
+        (b"", BrokerConfig(DEFAULT, False)),
+    ],
+)
+async def test_a_configuration_is_lines_of_names_and_values(body: bytes, expected: BrokerConfig) -> None:
+    """What is missing or no number has RocketMQ's default."""
+    async with Peer(lambda session, request: session.answer(request, body=body)) as peer:
+        endpoint = Endpoint(peer.address, Security())
+        assert await read_config(endpoint) == expected
+        await endpoint.close()
+
+
+async def test_an_answer_without_an_offset_is_a_protocol_error() -> None:
+    """It names the field."""
+    async with Peer() as peer:
+        endpoint = Endpoint(peer.address, Security())
+        with pytest.raises(ProtocolError, match="offset"):
+            await max_offset(endpoint, "t", 0)
+        await endpoint.close()
+
+
+@pytest.mark.brokers
+@pytest.mark.parametrize("version", ["4.9.7", "5.3.3", "5.5.0"])
+async def test_real_brokers(clusters: ClusterPool, topic_name: Callable[[str], str], version: str) -> None:
+    """Their limits, and where queues begin, end, and were at a time."""
+    cluster = await clusters.get(ClusterSpec(name="client", version=version))
+    topic = topic_name("t")
+    await create_topic(cluster, topic, queues=2)
+    async with connected(cluster) as client:
+        broker = client.master("client-a")
+        assert await read_config(broker) == BrokerConfig(DEFAULT, True)
+        before = int(time.time() * 1000)
+        for _ in range(3):
+            await send(client, "client-a", topic, 1, [(b"x", {})] * 2)
+
+        async def ends() -> list[int]:
+            return [await max_offset(broker, topic, queue_id) for queue_id in (0, 1)]
+
+        async def complete() -> bool:
+            return await ends() == [0, 6]
+
+        await until(complete)
+        assert [await min_offset(broker, topic, queue_id) for queue_id in (0, 1)] == [0, 0]
+        assert await offset_at(broker, topic, 1, before - 60_000) == 0
+        with pytest.raises(BrokerRefused) as caught:
+            await broker.ask(9999, {})
+        assert caught.value.code == Response.REQUEST_CODE_NOT_SUPPORTED

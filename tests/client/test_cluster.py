@@ -1,0 +1,171 @@
+"""Clusters as their name servers tell them, and where to read and write when masters come and go."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replicator.client.brokers import read_config
+from replicator.client.cluster import Broker, Cluster, Topology, _read_topology
+from replicator.errors import ProtocolError, StartupError, Unreachable
+from replicator.protocol.fastjson import parse
+from replicator.sandbox import ClusterSpec
+from tests.client.peer import Peer
+from tests.support.clusters import ClusterPool
+from tests.support.worker import until
+
+
+def info(**clusters: dict[str, dict[int, str]]) -> bytes:
+    """The answer to 106, in fastjson's words."""
+    table = ",".join(
+        f'"{broker}":{{"brokerAddrs":{{{",".join(f"{i}:{json.dumps(a)}" for i, a in addresses.items())}}}}}'
+        for brokers in clusters.values()
+        for broker, addresses in brokers.items()
+    )
+    names = json.dumps({name: list(brokers) for name, brokers in clusters.items()})
+    return f'{{"brokerAddrTable":{{{table}}},"clusterAddrTable":{names}}}'.encode()
+
+
+def topology(data: bytes, name: str | None = None) -> Topology:
+    return _read_topology(parse(data), "ns:9876", name)
+
+
+EAST = {"east-a": {0: "h:10911", 1: "h:10921"}, "east-b": {2: "h:10931"}}
+
+
+def test_the_only_cluster_is_meant() -> None:
+    """Its brokers have their members by id."""
+    read = topology(info(east=EAST))
+    assert read.cluster == "east"
+    assert read.brokers["east-a"].addresses == {0: "h:10911", 1: "h:10921"}
+    assert read.brokers["east-a"].readable == read.brokers["east-a"].master == "h:10911"
+    assert read.brokers["east-b"].master is None
+    assert read.brokers["east-b"].readable == "h:10931"
+
+
+def test_one_of_several_clusters_must_be_named() -> None:
+    """All are told, so that one can be chosen; one without brokers does not count."""
+    two = info(east=EAST, west={"west-a": {0: "w:10911"}}, gone={})
+    with pytest.raises(StartupError, match="knows the clusters: east, west") as caught:
+        topology(two)
+    assert "cluster" in caught.value.hint
+    assert list(topology(two, "west").brokers) == ["west-a"]
+    with pytest.raises(StartupError, match="east, west"):
+        topology(two, "gone")
+    assert topology(info(east=EAST, gone={})).cluster == "east"
+
+
+def test_no_cluster_at_all() -> None:
+    """The way out is to start a broker."""
+    for data in (info(), b'{"brokerAddrTable":null,"clusterAddrTable":null}'):
+        with pytest.raises(StartupError, match="none") as caught:
+            topology(data)
+        assert "start a broker" in caught.value.hint
+
+
+def test_brokers_without_members_are_left_out() -> None:
+    """As right after their end."""
+    assert list(topology(info(east={**EAST, "east-c": {}})).brokers) == ["east-a", "east-b"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"[]",
+        b"1",
+        b"{}",
+        b'{"clusterAddrTable":{"a":["b"]},"brokerAddrTable":{"b":{}}}',
+        b'{"clusterAddrTable":{"a":["b"]},"brokerAddrTable":{"b":{"brokerAddrs":{"x":"h:1"}}}}',
+        b'{"clusterAddrTable":[1],"brokerAddrTable":{}}',
+        b'{"clusterAddrTable":{"a":[["b"]]},"brokerAddrTable":{"b":{"brokerAddrs":{}}}}',
+    ],
+)
+def test_an_unreadable_list_is_a_protocol_error(data: bytes) -> None:
+    """It names the name server."""
+    with pytest.raises(ProtocolError, match="ns:9876"):
+        topology(data)
+
+
+JSON = st.recursive(
+    st.none() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab0"), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.fixed_dictionaries({"clusterAddrTable": JSON, "brokerAddrTable": JSON}))
+def test_any_list_is_read_or_refused(data: object) -> None:
+    """Never any other exception."""
+    try:
+        assert isinstance(_read_topology(data, "ns:9876", None), Topology)
+    except (ProtocolError, StartupError):
+        return
+
+
+async def test_a_broker_in_the_place_of_a_name_server_is_told() -> None:
+    """A common mistake, with its way out."""
+    async with Peer(lambda session, request: session.answer(request, 3)) as peer:
+        cluster = Cluster([peer.address])
+        with pytest.raises(StartupError, match="is a broker, not a name server") as caught:
+            await cluster.refresh()
+        assert "9876" in caught.value.hint
+        await cluster.close()
+
+
+async def test_a_refusal_names_code_and_remark() -> None:
+    """As with access control in front of the name server."""
+    async with Peer(lambda session, request: session.answer(request, 16, remark="no right")) as peer:
+        cluster = Cluster([peer.address])
+        with pytest.raises(StartupError, match="code 16, no right"):
+            await cluster.refresh()
+        await cluster.close()
+
+
+async def test_brokers_that_vanish_are_remembered() -> None:
+    """Whoever works with one waits for it; one that never was is unreachable."""
+    tables = [info(east=EAST), info(east={"east-b": {0: "h:10931"}})]
+    async with Peer(lambda session, request: session.answer(request, body=tables.pop(0))) as peer:
+        cluster = Cluster([peer.address])
+        await cluster.refresh()
+        with pytest.raises(Unreachable, match="east-b"):
+            cluster.writer("east-b")
+        assert list((await cluster.refresh()).brokers) == ["east-b"]
+        assert cluster.brokers().keys() == {"east-a", "east-b"}
+        assert cluster.writer("east-a") is cluster.writer("east-a")
+        assert cluster.writer("east-b").address == "h:10929"
+        assert cluster.master("east-a") is cluster.reader("east-a")
+        assert cluster.is_master("east-a", "h:10911")
+        assert not cluster.is_master("east-a", "h:10921")
+        for ask in (cluster.writer, cluster.master, cluster.reader):
+            with pytest.raises(Unreachable, match="nowhere"):
+                ask("nowhere")
+        assert cluster.brokers()["east-b"] == Broker("east-b", {0: "h:10931"})
+        await cluster.close()
+
+
+@pytest.mark.brokers
+async def test_a_slave_is_read_when_the_master_is_gone(clusters: ClusterPool) -> None:
+    """The slave serves reads until the master is back; nothing can be written meanwhile."""
+    async with clusters.fresh(ClusterSpec(name="pair", version="4.9.7", slaves=True)) as sandbox:
+        (master,) = sandbox.brokers
+        assert master.slave is not None
+        cluster = Cluster([sandbox.namesrv])
+        await cluster.refresh()
+        assert cluster.reader("pair-a").address == master.address
+        await master.kill()
+
+        async def read_from(address: str) -> bool:
+            await cluster.refresh()
+            return cluster.reader("pair-a").address == address
+
+        await until(lambda: read_from(master.slave.address if master.slave else ""))
+        assert (await read_config(cluster.reader("pair-a"))).max_message_size > 0
+        with pytest.raises(Unreachable):
+            cluster.writer("pair-a")
+        await master.start()
+        await until(lambda: read_from(master.address))
+        assert cluster.writer("pair-a").address == f"127.0.0.1:{master.vip_port}"
+        await cluster.close()

@@ -1,0 +1,82 @@
+"""Name servers: any that answers will do, and when none does all reasons are told."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from replicator.client import nameservers as module
+from replicator.client.nameservers import NameServers
+from replicator.client.security import Security
+from replicator.errors import Unreachable
+from tests.client.peer import Peer, silent, unused_port
+
+
+def dead() -> str:
+    return f"127.0.0.1:{unused_port()}"
+
+
+async def test_the_second_answers_when_the_first_is_dead() -> None:
+    """And it is asked first from then on."""
+    async with Peer() as peer:
+        servers = NameServers([dead(), peer.address], Security())
+        for _ in range(3):
+            address, answer = await servers.invoke(106, {})
+            assert (address, answer.code) == (peer.address, 0)
+        assert servers._endpoints[0]._failures == 1
+        await servers.close()
+
+
+async def test_many_at_once_all_find_the_one_that_answers() -> None:
+    """Their failures do not make them skip it."""
+    async with Peer() as peer:
+        servers = NameServers([dead(), peer.address], Security())
+        answers = await asyncio.gather(*(servers.invoke(106, {}) for _ in range(5)))
+        assert {address for address, _ in answers} == {peer.address}
+        await servers.close()
+
+
+async def test_one_that_does_not_answer_in_time_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes the request and says nothing."""
+    monkeypatch.setattr(module, "_TIMEOUT", 0.1)
+    async with Peer(silent) as hung, Peer() as peer:
+        servers = NameServers([hung.address, peer.address], Security())
+        address, _ = await servers.invoke(106, {})
+        assert address == peer.address
+        assert len(hung.requests) == 1
+        await servers.close()
+
+
+async def test_it_goes_round_when_the_one_that_answered_dies() -> None:
+    """Back to the first."""
+    async with Peer() as first:
+        second = await Peer().__aenter__()
+        servers = NameServers([first.address, second.address], Security())
+        servers._current = 1
+        assert (await servers.invoke(106, {}))[0] == second.address
+        await second.stop()
+        assert (await servers.invoke(106, {}))[0] == first.address
+        await servers.close()
+
+
+async def test_an_error_code_is_an_answer() -> None:
+    """The next one would say the same."""
+    async with Peer(lambda session, request: session.answer(request, 3)) as peer, Peer() as other:
+        servers = NameServers([peer.address, other.address], Security())
+        assert (await servers.invoke(106, {}))[1].code == 3
+        assert other.requests == []
+        await servers.close()
+
+
+async def test_when_all_are_dead_one_error_names_them_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the reason of each."""
+    monkeypatch.setattr(module, "_TIMEOUT", 0.1)
+    async with Peer(silent) as hung:
+        servers = NameServers([dead(), hung.address], Security())
+        with pytest.raises(Unreachable) as caught:
+            await servers.invoke(106, {})
+        assert all(address in str(caught.value) for address in servers.addresses)
+        assert "refused" in str(caught.value)
+        assert "did not answer" in str(caught.value)
+        await servers.close()

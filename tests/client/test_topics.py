@@ -1,0 +1,190 @@
+"""Tables of topics: read whole, page by page where brokers give pages, and written back as they were meant."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replicator.client.endpoint import Endpoint
+from replicator.client.security import Security
+from replicator.client.topics import TopicConfig, _topic, delete_topic, read_topics, write_topic
+from replicator.errors import BrokerRefused, ProtocolError
+from replicator.protocol.frame import Frame
+from replicator.sandbox import ClusterSpec
+from tests.client.peer import Peer, Session
+from tests.support.clusters import ClusterPool
+from tests.support.traffic import connected
+
+VERSION = {"counter": 7, "timestamp": 1}
+
+
+def config(name: str, **more: object) -> dict[str, object]:
+    return {"topicName": name, "readQueueNums": 4, "writeQueueNums": 3, "perm": 6, **more}
+
+
+class Table:
+    """A broker's answers to 21, in pages of `page` topics if it has any."""
+
+    def __init__(self, names: list[str], *, page: int = 0) -> None:
+        self.names = names
+        self.page = page
+        self.asked: list[dict[str, str | None]] = []
+
+    def __call__(self, session: Session, request: Frame) -> None:
+        self.asked.append(dict(request.fields))
+        begin = int(request.fields["topicSeq"] or 0) if self.page else 0
+        names = self.names[begin : begin + self.page] if self.page else self.names
+        body = {"dataVersion": VERSION, "topicConfigTable": {name: config(name) for name in names}}
+        fields = {"totalTopicNum": str(len(self.names))} if self.page else {}
+        session.answer(request, fields=fields, body=json.dumps(body).encode())
+
+
+async def test_a_table_in_one_answer() -> None:
+    """As all brokers but the newest give it; missing parts have defaults."""
+    table = Table(["a", "b"])
+    async with Peer(table) as peer:
+        endpoint = Endpoint(peer.address, Security())
+        read = await read_topics(endpoint)
+        assert read.topics == {name: TopicConfig(name=name, read_queues=4, write_queues=3) for name in "ab"}
+        assert read.topics["a"].queues == 4
+        assert len(table.asked) == 1
+        await endpoint.close()
+
+
+async def test_a_table_in_pages() -> None:
+    """Each page is asked for with the version of the one before."""
+    names = [f"t{i}" for i in range(25)]
+    table = Table(names, page=10)
+    async with Peer(table) as peer:
+        endpoint = Endpoint(peer.address, Security())
+        assert list((await read_topics(endpoint)).topics) == names
+        assert [asked["topicSeq"] for asked in table.asked] == ["0", "10", "20"]
+        assert [asked["dataVersion"] for asked in table.asked] == [
+            "",
+            *[json.dumps(VERSION, separators=(",", ":"))] * 2,
+        ]
+        await endpoint.close()
+
+
+@pytest.mark.parametrize("page", [0, 10])
+async def test_an_unchanged_table_is_the_known_one(page: int) -> None:
+    """In pages too, so that whoever compares sees at once that there is nothing to do."""
+    table = Table([f"t{i}" for i in range(25)], page=page)
+    async with Peer(table) as peer:
+        endpoint = Endpoint(peer.address, Security())
+        known = await read_topics(endpoint)
+        assert await read_topics(endpoint, known=known) is known
+        table.names = [*table.names, "new"]
+        changed = await read_topics(endpoint, known=known)
+        assert "new" in changed.topics
+        table.names = table.names[:-2]
+        assert "t24" not in (await read_topics(endpoint, known=changed)).topics
+        await endpoint.close()
+
+
+async def test_pages_that_bring_nothing_new_are_the_last() -> None:
+    """A broker that counts wrong is not asked forever."""
+    table = Table(["a", "b"], page=2)
+
+    def lying(session: Session, request: Frame) -> None:
+        body = {"dataVersion": None, "topicConfigTable": {"a": config("a")}}
+        session.answer(request, fields={"totalTopicNum": "99"}, body=json.dumps(body).encode())
+
+    async with Peer(lying) as peer:
+        endpoint = Endpoint(peer.address, Security())
+        assert list((await read_topics(endpoint)).topics) == ["a"]
+        assert len(peer.requests) == 2
+        assert table.asked == []
+        await endpoint.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "fields"),
+    [
+        (b"[]", {}),
+        (b"", {}),
+        (b'{"topicConfigTable":[]}', {}),
+        (b'{"topicConfigTable":{"a":null}}', {}),
+        (b'{"topicConfigTable":{"a":{}}}', {}),
+        (b'{"topicConfigTable":{"a":{"readQueueNums":"x","writeQueueNums":1,"perm":6}}}', {}),
+        (b'{"topicConfigTable":{}}', {"totalTopicNum": "many"}),
+    ],
+)
+async def test_an_unreadable_table_is_a_protocol_error(body: bytes, fields: dict[str, str]) -> None:
+    """Whatever part of it is broken."""
+    async with Peer(lambda session, request: session.answer(request, body=body, fields=fields)) as peer:
+        endpoint = Endpoint(peer.address, Security())
+        with pytest.raises(ProtocolError):
+            await read_topics(endpoint)
+        await endpoint.close()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(
+    st.fixed_dictionaries(
+        {"readQueueNums": JSON, "writeQueueNums": JSON, "perm": JSON},
+        optional={"topicFilterType": JSON, "topicSysFlag": JSON, "order": JSON, "attributes": JSON},
+    )
+)
+def test_any_configuration_is_read_or_a_protocol_error(values: dict[str, object]) -> None:
+    """Never any other exception."""
+    try:
+        assert _topic("a", values).name == "a"
+    except ProtocolError:
+        return
+
+
+@pytest.mark.brokers
+@pytest.mark.parametrize("version", ["4.9.7", "5.3.3", "5.5.0"])
+async def test_topics_of_real_brokers(
+    clusters: ClusterPool, topic_name: Callable[[str], str], version: str
+) -> None:
+    """Created, read, changed, deleted; 5.x keeps attributes, and 4.9.7 takes no order flag."""
+    cluster = await clusters.get(ClusterSpec(name="client", version=version))
+    attributes = {} if version == "4.9.7" else {"message.type": "FIFO"}
+    topic = TopicConfig(
+        name=topic_name("t"), read_queues=5, write_queues=3, perm=4, order=version != "4.9.7", attributes=attributes
+    )
+    async with connected(cluster) as client:
+        broker = client.writer("client-a")
+        await write_topic(broker, topic)
+        table = await read_topics(broker)
+        assert table.topics[topic.name] == topic
+        assert await read_topics(broker, known=table) is table
+        larger = TopicConfig(name=topic.name, read_queues=9, write_queues=9)
+        await write_topic(broker, larger)
+        changed = await read_topics(broker, known=table)
+        assert changed.topics[topic.name] == TopicConfig(
+            name=topic.name, read_queues=9, write_queues=9, attributes=attributes
+        )
+        await delete_topic(broker, topic.name)
+        assert topic.name not in (await read_topics(broker, known=changed)).topics
+        with pytest.raises(BrokerRefused, match="illegal characters"):
+            await write_topic(broker, TopicConfig(name="with.dot", read_queues=1, write_queues=1))
+
+
+@pytest.mark.brokers
+async def test_a_table_in_pages_of_a_real_broker(clusters: ClusterPool, topic_name: Callable[[str], str]) -> None:
+    """5.5.0 with small pages: all topics come, and nothing but a change makes another table."""
+    spec = ClusterSpec(
+        name="paged", version="5.5.0", properties={"enableSplitMetadata": "true", "splitMetadataSize": "7"}
+    )
+    async with clusters.fresh(spec) as cluster, connected(cluster) as client:
+        broker = client.master("paged-a")
+        names = {topic_name(str(i)) for i in range(30)}
+        for name in names:
+            await write_topic(broker, TopicConfig(name=name, read_queues=1, write_queues=1))
+        table = await read_topics(broker)
+        assert names <= table.topics.keys()
+        assert len(table.raw) > 4
+        assert await read_topics(broker, known=table) is table

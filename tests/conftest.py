@@ -1,0 +1,22 @@
+"""What all tests share: clusters by spec, and a directory for each replicator's state."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+
+import pytest
+
+pytest_plugins = ["tests.support.clusters"]
+
+
+@pytest.fixture
+def topic_name(request: pytest.FixtureRequest) -> Callable[[str], str]:
+    """Names of topics that no other test uses."""
+    whole = request.node.name
+    stem = "".join(c if c.isalnum() else "-" for c in whole)[:50] + f"-{zlib.crc32(whole.encode()):08x}"
+
+    def name(last: str = "t") -> str:
+        return f"{stem}-{last}"
+
+    return name

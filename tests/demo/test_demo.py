@@ -1,0 +1,170 @@
+"""The demo as its users run it: a process that ends by itself or by Ctrl-C, with a summary, and leaves nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from replicator.sandbox import jars
+from replicator.sandbox.process import ProcessId
+
+pytestmark = [pytest.mark.brokers, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(600)]
+
+_END_SECONDS = 300.0
+
+
+class Demo:
+    """`replicator demo`, and all processes and the directory that it was ever seen with."""
+
+    def __init__(self, process: subprocess.Popen[bytes], output: Path) -> None:
+        self._process = process
+        self._output = output
+        self._seen: set[ProcessId] = set()
+        self._directories: set[Path] = set()
+        self._replicator: ProcessId | None = None
+
+    @property
+    def output(self) -> str:
+        return self._output.read_text()
+
+    async def says(self, pattern: str) -> None:
+        """Waits until it has printed that."""
+        async with asyncio.timeout(_END_SECONDS):
+            while not re.search(pattern, self.output):
+                assert self._look() is None, self.output
+                await asyncio.sleep(0.2)
+        self._look()
+
+    async def ended(self) -> int:
+        """Its exit code."""
+        async with asyncio.timeout(_END_SECONDS):
+            while True:
+                if (code := self._look()) is not None:
+                    return code
+                await asyncio.sleep(0.2)
+
+    def interrupt(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+
+    def hang_replicator(self) -> None:
+        assert self._replicator is not None
+        self._replicator.signal(signal.SIGSTOP)
+
+    async def assert_nothing_left(self) -> None:
+        # Name servers and brokers, the replicator, producer and consumer.
+        assert len(self._seen) >= 7
+        assert [each for each in self._seen if not await each.ended(seconds=5)] == []
+        assert self._directories
+        assert [each for each in self._directories if each.exists()] == []
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def _look(self) -> int | None:
+        """Whether it has ended; notes its descendants."""
+        parents: dict[int, list[int]] = {}
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                parent = int(stat.read_text().rpartition(")")[2].split()[1])
+            except OSError:  # it has just ended
+                continue
+            parents.setdefault(parent, []).append(int(stat.parent.name))
+        found = [self._process.pid]
+        for pid in found:
+            found += parents.get(pid, [])
+        for pid in found[1:]:
+            try:
+                command = Path(f"/proc/{pid}/cmdline").read_text()
+            except OSError:
+                continue
+            self._seen.add(each := ProcessId.of(pid))
+            if "--store-path" in command:
+                self._replicator = each
+            self._directories |= {Path(at) for at in re.findall(r"[^\0=]*/replicator-demo-[^/\0]+", command)}
+        return self._process.poll()
+
+
+@asynccontextmanager
+async def running(
+    directory: Path, *flags: str, environment: Mapping[str, str] | None = None
+) -> AsyncIterator[Demo]:
+    output = directory / "output"
+    with output.open("wb") as file:
+        process = subprocess.Popen(  # noqa: ASYNC220 - it returns at once
+            [sys.executable, "-m", "replicator", "demo", *flags],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **(environment or {})},
+        )
+    demo = Demo(process, output)
+    try:
+        yield demo
+    finally:
+        demo.kill()
+
+
+def assert_clean(output: str) -> None:
+    counts = re.search(r"produced (\d+), copied (\d+), lost 0, duplicated 0, out of order 0, changed 0", output)
+    seen = re.search(r"(\d+) seen by the consumer on west\n", output)
+    assert counts is not None, output
+    assert seen is not None, output
+    assert int(counts[1]) == int(counts[2]) == int(seen[1]) > 0, output
+
+
+async def test_it_ends_by_itself_with_a_summary(tmp_path: Path) -> None:
+    async with running(tmp_path, "--seconds", "8") as demo:
+        assert await demo.ended() == 0, demo.output
+        assert_clean(demo.output)
+        assert re.search(r"metrics at http://127\.0\.0\.1:\d+/metrics", demo.output)
+        await demo.assert_nothing_left()
+
+
+async def test_an_interrupt_drains(tmp_path: Path) -> None:
+    async with running(tmp_path) as demo:
+        await demo.says(r"latest order-0*[1-9]")
+        demo.interrupt()
+        assert await demo.ended() == 0, demo.output
+        assert_clean(demo.output)
+        await demo.assert_nothing_left()
+
+
+async def test_a_second_interrupt_ends_at_once(tmp_path: Path) -> None:
+    async with running(tmp_path) as demo:
+        await demo.says(r"latest order-0*[1-9]")
+        demo.hang_replicator()  # or it might all be over before the second signal
+        demo.interrupt()
+        await demo.says(r"Draining")
+        demo.interrupt()
+        assert await demo.ended() == 128 + signal.SIGINT, demo.output
+        assert "Summary" not in demo.output
+        await demo.assert_nothing_left()
+
+
+async def test_without_the_independent_client_our_own_is_used(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    (cache / "rocketmq-replicator").mkdir(parents=True)
+    jars.ensure("5.3.3")
+    (cache / "rocketmq-replicator" / "jars").symlink_to(jars.cache_directory())
+    offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devnull}
+    environment = {"XDG_CACHE_HOME": str(cache), **offline}
+    async with running(tmp_path, "--seconds", "3", environment=environment) as demo:
+        assert await demo.ended() == 0, demo.output
+        assert "rocketmq-client-python cannot be used here" in demo.output
+        assert_clean(demo.output)
+
+
+async def test_a_version_that_does_not_exist(tmp_path: Path) -> None:
+    async with running(tmp_path, "--version", "3.2.6") as demo:
+        assert await demo.ended() == 78
+        assert demo.output.startswith("replicator: version '3.2.6' is not in the sandbox")

@@ -1,0 +1,77 @@
+"""Entries of a batch, read by a small decoder of their own."""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replicator.protocol.batch import ENTRY_OVERHEAD, KEPT_SYS_FLAGS, entry, header_fields
+
+
+class Entry(NamedTuple):
+    crc: int
+    flag: int
+    body: bytes
+    properties: bytes
+
+
+def read_entries(data: bytes) -> list[Entry]:
+    """As `MessageDecoder.decodeMessage` does it."""
+    found, at = [], 0
+    while at < len(data):
+        start = at
+        size, magic, crc, flag, length = struct.unpack_from(">IIIII", data, at)
+        assert magic == 0
+        at += 20
+        body = data[at : at + length]
+        at += length
+        (length,) = struct.unpack_from(">H", data, at)
+        at += 2
+        found.append(Entry(crc, flag, body, data[at : at + length]))
+        at += length
+        assert at == start + size
+    assert at == len(data)
+    return found
+
+
+ENTRIES = st.lists(
+    st.builds(
+        Entry, st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.binary(max_size=50), st.binary(max_size=50)
+    ),
+    max_size=5,
+)
+
+
+@given(ENTRIES)
+def test_entries_are_read_as_they_were_written(entries: list[Entry]) -> None:
+    """Sizes, checksum, flag, body and properties, one behind the other."""
+    parts: list[bytes] = []
+    for each in entries:
+        body = len(each.body).to_bytes(4) + each.body
+        parts += entry(body, each.properties, body_crc=each.crc, flag=each.flag)
+    assert read_entries(b"".join(parts)) == entries
+
+
+@given(st.binary(max_size=50), st.binary(max_size=50))
+def test_the_overhead_is_what_stands_around_body_and_properties(body: bytes, properties: bytes) -> None:
+    """22 bytes, the body's own length field among them."""
+    made = b"".join(entry(len(body).to_bytes(4) + body, properties, body_crc=1, flag=2))
+    assert len(made) == ENTRY_OVERHEAD + len(body) + len(properties)
+
+
+def test_only_compression_and_multi_tag_bits_are_sent_on() -> None:
+    """Not those of transactions (0xC) and hosts (0x30)."""
+    assert KEPT_SYS_FLAGS == 0x703
+
+
+def test_the_header_has_the_short_names_of_the_batch_request() -> None:
+    """`SendMessageRequestHeaderV2`: group, topic, queue, sysFlag, born timestamp, reconsume times, batch."""
+    fields = header_fields(
+        group="G", topic="T", queue_id=3, sys_flag=0x701, born_timestamp=12345, reconsume_times=2
+    )
+    assert "".join(f"{name}={value} " for name, value in fields.items()) == (
+        "a=G b=T c=TBW102 d=4 e=3 f=1793 g=12345 h=0 i= j=2 k=false m=true "
+    )

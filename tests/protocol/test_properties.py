@@ -1,0 +1,111 @@
+"""Properties are cut as bytes: what brokers made goes, what the application wrote stays to the byte."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replicator.protocol import properties
+from replicator.protocol.properties import BROKER_MADE, decode, encode, find
+
+NAME = st.text(st.characters(exclude_characters="\x01\x02", codec="utf-8"), min_size=1, max_size=12)
+VALUE = st.text(st.characters(exclude_characters="\x01\x02", codec="utf-8"), max_size=12)
+LIKE_BROKERS = st.sampled_from(["MYCLUSTER", "CLUSTER2", "XMSG_REGION", "TRACE_ON_", "ACLUSTERB", "cluster"])
+OWN = st.dictionaries(
+    (NAME | LIKE_BROKERS).filter(lambda name: name.encode() not in BROKER_MADE), VALUE, max_size=6
+)
+MADE = st.dictionaries(st.sampled_from([name.decode() for name in BROKER_MADE]), VALUE, max_size=3)
+
+
+#: A property that no broker makes stands in front, as our provenance does.
+FIRST = b"first\x011\x02"
+
+
+def strip(raw: bytes) -> bytes:
+    """What is left of `raw` behind the first property."""
+    stripped = properties.strip(FIRST + raw)
+    assert stripped.startswith(FIRST)
+    return stripped.removeprefix(FIRST)
+
+
+@given(OWN)
+def test_what_is_encoded_is_decoded(told: dict[str, str]) -> None:
+    """In unicode too, and with or without the last 0x02."""
+    raw = encode(told)
+    assert decode(raw) == told
+    assert decode(raw.removesuffix(b"\x02")) == told
+
+
+def test_the_bytes_are_those_of_the_java_client() -> None:
+    """Name, 0x01, value, 0x02."""
+    assert encode({"KEYS": "k", "é": ""}) == b"KEYS\x01k\x02\xc3\xa9\x01\x02"
+    assert encode({}) == b""
+
+
+def test_what_is_no_utf_8_can_be_shown() -> None:
+    """With replacement characters, without an error."""
+    assert decode(b"a\xff\x01b\xfe\x02") == {"a�": "b�"}
+
+
+@given(OWN, MADE, st.booleans())
+def test_only_what_brokers_made_is_stripped(own: dict[str, str], made: dict[str, str], cut_off: bool) -> None:
+    """Names that contain a broker's name survive, in their order; a missing last 0x02 is added."""
+    pairs = sorted((own | made).items())
+    raw = encode(dict(pairs))
+    if cut_off:
+        raw = raw.removesuffix(b"\x02")
+    assert strip(raw) == encode({name: value for name, value in pairs if name in own})
+
+
+@given(OWN, MADE)
+def test_stripping_twice_changes_nothing(own: dict[str, str], made: dict[str, str]) -> None:
+    """It is idempotent."""
+    once = strip(encode(own | made))
+    assert strip(once) == once
+
+
+@pytest.mark.parametrize("name", ["MYCLUSTER", "CLUSTER2", "MSG_REGION_X", "OTHER.TRACE_ON"])
+def test_user_properties_with_a_similar_name_survive(name: str) -> None:
+    """Beside the broker's own, whichever comes first."""
+    mine = encode({name: "mine"})
+    made = encode({"CLUSTER": "east", "MSG_REGION": "DefaultRegion", "TRACE_ON": "true"})
+    assert strip(mine + made) == mine
+    assert strip(made + mine) == mine
+    assert strip((made + mine).removesuffix(b"\x02")) == mine
+
+
+def test_a_broker_name_within_a_value_stays() -> None:
+    """Only names are looked at."""
+    raw = encode({"note": "CLUSTER", "CLUSTER": "east"})
+    assert strip(raw) == encode({"note": "CLUSTER"})
+
+
+def test_properties_that_piled_up_over_hops_all_go() -> None:
+    """Brokers append in a batch without removing the old ones."""
+    raw = b"CLUSTER\x01a\x02KEYS\x01k\x02CLUSTER\x01b\x02CLUSTER\x01c"
+    assert strip(raw) == b"KEYS\x01k\x02"
+    assert strip(b"CLUSTER\x01a") == b""
+
+
+@given(OWN)
+def test_every_property_is_found(told: dict[str, str]) -> None:
+    """Wherever it stands, with or without the last 0x02."""
+    raw = encode(told)
+    for name, value in told.items():
+        assert find(raw, name.encode()) == value.encode()
+        assert find(raw.removesuffix(b"\x02"), name.encode()) == value.encode()
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"MYTAGS\x01x\x02", b"TAGS2\x01x\x02", b"a\x01TAGS\x02", b"a\x01bTAGS\x01x\x02"]
+)
+def test_what_only_looks_similar_is_not_found(raw: bytes) -> None:
+    """A longer name, a value, or a name inside a value."""
+    assert find(raw, b"TAGS") is None
+
+
+def test_an_empty_value_is_not_a_missing_one() -> None:
+    """`b""` and None are told apart."""
+    assert find(b"TAGS\x01\x02", b"TAGS") == b""
+    assert find(b"a\x01b\x02TAGS\x01", b"TAGS") == b""

@@ -1,0 +1,153 @@
+"""Signed and encrypted, on real brokers that insist on it; secrets are never shown."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from replicator.client.brokers import max_offset
+from replicator.client.cluster import Cluster as Client
+from replicator.client.security import Credentials, Security, tls_context
+from replicator.client.send import send_batch
+from replicator.client.topics import TopicConfig, write_topic
+from replicator.protocol.batch import entry, header_fields
+from replicator.sandbox import Cluster, ClusterSpec
+from tests.support.clusters import ClusterPool
+from tests.support.worker import Worker, until
+
+pytestmark = pytest.mark.brokers
+
+
+def _client(cluster: Cluster) -> Client:
+    credentials = Credentials(cluster.access_key, cluster.secret_key) if cluster.access_key else None
+    tls = None
+    if cluster.spec.tls:
+        tls = tls_context("verify", ca_file=cluster.tls_files.ca, cert_file=None, key_file=None)
+    return Client([cluster.namesrv], security=Security(credentials, tls))
+
+
+async def _fill(cluster: Cluster, topic: str, count: int) -> None:
+    client = _client(cluster)
+    await client.refresh()
+    (broker,) = client.brokers()
+    await write_topic(client.writer(broker), TopicConfig(name=topic, read_queues=1, write_queues=1))
+    parts = [
+        piece for i in range(count) for piece in entry(b"\0\0\0\1" + b"%d" % (i % 10), b"", body_crc=0, flag=i)
+    ]
+    fields = header_fields(group="g", topic=topic, queue_id=0, sys_flag=0, born_timestamp=1, reconsume_times=0)
+    await send_batch(client.writer(broker), fields, parts)
+    await client.close()
+
+
+async def _count(cluster: Cluster, topic: str) -> int:
+    client = _client(cluster)
+    await client.refresh()
+    (broker,) = client.brokers()
+    try:
+        return await max_offset(client.master(broker), topic, 0)
+    finally:
+        await client.close()
+
+
+def _access(side: str, cluster: Cluster, *, secret: str | None = None) -> dict[str, str]:
+    """The environment of a replicator that may use `cluster`."""
+    found: dict[str, str] = {}
+    if cluster.access_key:
+        found[f"REPLICATOR_{side}__ACCESS_KEY"] = cluster.access_key
+        found[f"REPLICATOR_{side}__SECRET_KEY"] = secret or cluster.secret_key
+    if cluster.spec.tls:
+        found[f"REPLICATOR_{side}__TLS__MODE"] = "verify"
+        found[f"REPLICATOR_{side}__TLS__CA_FILE"] = str(cluster.tls_files.ca)
+    return found
+
+
+def _assert_hidden(secret: str, worker: Worker) -> None:
+    """In no log, state file or page of HTTP, plain, in base64 or URL-encoded."""
+    forms = {secret, base64.b64encode(secret.encode()).decode(), quote(secret, safe="")}
+    written = [worker.log, *(path.read_text() for path in worker.store.iterdir() if path.is_file())]
+    if worker.port:
+        written += [str(worker.get(path)) for path in ("/metrics", "/status", "/status/queues", "/openapi.json")]
+    assert not [form for form in forms for text in written if form in text]
+
+
+CASES = [
+    (ClusterSpec(name="east", version="4.9.7", acl="1.0"), ClusterSpec(name="west", version="5.5.0", acl="2.0")),
+    (ClusterSpec(name="east", version="5.3.3", acl="2.0"), ClusterSpec(name="west", version="5.3.3", tls=True)),
+]
+
+
+@pytest.mark.parametrize(("source_spec", "target_spec"), CASES, ids=["ACL 1.0 to 2.0", "ACL 2.0 to TLS"])
+async def test_guarded_clusters(
+    clusters: ClusterPool,
+    tmp_path: Path,
+    topic_name: Callable[[str], str],
+    source_spec: ClusterSpec,
+    target_spec: ClusterSpec,
+) -> None:
+    """With the right account and the right CA everything crosses; the secrets are nowhere to be seen."""
+    source, target = await clusters.pair(source_spec, target_spec)
+    topic = topic_name("t").replace("[", "-").replace("]", "-")
+    await _fill(source, topic, 100)
+    environment: Mapping[str, str] = _access("SOURCE", source) | _access("TARGET", target)
+    flags = ("--topics", topic, "--log-level", "debug")
+    async with Worker(source, target, tmp_path, *flags, environment=environment) as worker:
+        await worker.caught_up(topic, 100)
+        _assert_hidden(source.secret_key, worker)
+        assert await worker.drain() == 0
+    assert await _count(target, topic) == 100
+
+
+async def test_a_wrong_secret(clusters: ClusterPool, tmp_path: Path) -> None:
+    """Refused at the start, in one line without the secret."""
+    source, target = await clusters.pair(*CASES[0])
+    wrong = "not/the+secret of anybody"
+    environment = _access("SOURCE", source, secret=wrong) | _access("TARGET", target)
+    worker = Worker(source, target, tmp_path, "--log-level", "debug", environment=environment)
+    await worker.start(ready=False)
+    assert await worker.wait() == 3
+    assert "source broker east-a" in worker.log
+    assert "Traceback" not in worker.log
+    _assert_hidden(wrong, worker)
+
+
+async def test_secret_files(clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]) -> None:
+    """Read if only their owner can read them."""
+    source, target = await clusters.pair(*CASES[0])
+    topic = topic_name("t")
+    await _fill(source, topic, 10)
+    secret = tmp_path / "secret"
+    secret.write_text(source.secret_key + "\n")
+    flags = ("--topics", topic, "--source-access-key", source.access_key, "--source-secret-key-file", str(secret))
+    environment = _access("TARGET", target)
+    await asyncio.to_thread(secret.chmod, 0o644)
+    careless = Worker(source, target, tmp_path / "one", *flags, environment=environment)
+    await careless.start(ready=False)
+    assert await careless.wait() == 78
+    assert "can be read by others: chmod 600 it" in careless.log
+    await asyncio.to_thread(secret.chmod, 0o600)
+    async with Worker(source, target, tmp_path / "two", *flags, environment=environment) as worker:
+        await worker.caught_up(topic, 10)
+
+
+async def test_a_slave_serves_when_the_master_is_gone(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """What the master had replicated to it goes on being copied."""
+    target = await clusters.get(ClusterSpec(name="west", version="5.3.3"))
+    topic = topic_name("t")
+    async with clusters.fresh(ClusterSpec(name="twin", version="5.3.3", slaves=True)) as source:
+        await _fill(source, topic, 5000)
+        slave = source.brokers[0].slave
+        assert slave is not None
+        flags = ("--topics", topic, "--rate-messages", "400", "--batch-messages", "50")
+        async with Worker(source, target, tmp_path, *flags) as worker:
+            await until(lambda: worker.has_copied(topic, 200))
+            await asyncio.sleep(3)  # the slave fetches on a clock of its own, and nothing here tells that it has
+            await source.brokers[0].kill()
+            await worker.caught_up(topic, 5000, seconds=90)
+    assert await _count(target, topic) == 5000

@@ -1,0 +1,125 @@
+"""What a route leaves out, where it begins, and how fast it may go."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import urllib.request
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from replicator.protocol import properties
+from replicator.sandbox import Cluster, ClusterSpec
+from tests.support.clusters import ClusterPool
+from tests.support.traffic import create_topic, produce, raw_topic, topics_of
+from tests.support.worker import Worker, until
+
+pytestmark = pytest.mark.brokers
+
+SOURCE = ClusterSpec(name="east", version="5.3.3")
+TARGET = ClusterSpec(name="west", version="5.3.3")
+
+
+async def _numbers(cluster: Cluster, topic: str) -> list[int]:
+    found = await raw_topic(cluster, topic)
+    return sorted(int(properties.decode(m.properties)["n"]) for messages in found.values() for m in messages)
+
+
+@pytest.mark.parametrize(
+    ("flags", "wanted"),
+    [
+        (("--tags", "tag1,tag2"), lambda n: n % 3 in (1, 2)),
+        (("--sql", "n >= 100 AND n < 300"), lambda n: 100 <= n < 300),
+    ],
+    ids=["tags", "sql"],
+)
+async def test_filters(
+    clusters: ClusterPool,
+    tmp_path: Path,
+    topic_name: Callable[[str], str],
+    flags: tuple[str, ...],
+    wanted: Callable[[int], bool],
+) -> None:
+    """Exactly the selected messages, the rest counted; nothing twice after a kill -9 and a restart."""
+    source, target = await clusters.pair(SOURCE, TARGET)
+    topic = topic_name("t").replace("[", "-").replace("]", "-")
+    await create_topic(source, topic, queues=2)
+    await produce(source, topic, 600)
+    selected = [n for n in range(600) if wanted(n)]
+    async with Worker(source, target, tmp_path, "--topics", topic, *flags) as worker:
+        await worker.caught_up(topic, len(selected))
+        assert worker.topic(topic)["skipped"] == 600 - len(selected)
+        await worker.kill()
+    await produce(source, topic, 300, start=600)
+    selected = [n for n in range(900) if wanted(n)]
+    async with Worker(source, target, tmp_path, "--topics", topic, *flags) as worker:
+
+        async def complete() -> bool:
+            return len(await _numbers(target, topic)) >= len(selected)
+
+        await until(complete)
+        await worker.caught_up(topic, 0)
+    assert await _numbers(target, topic) == selected
+
+
+async def test_start_from_a_time(clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]) -> None:
+    """Messages stored before it are not copied."""
+    source, target = await clusters.pair(SOURCE, TARGET)
+    topic = topic_name("t")
+    await create_topic(source, topic, queues=2)
+    await produce(source, topic, 100)
+    await asyncio.sleep(0.05)
+    moment = datetime.now(UTC).isoformat()
+    await asyncio.sleep(0.05)
+    await produce(source, topic, 100, start=100)
+    async with Worker(source, target, tmp_path, "--topics", topic, "--start-from", moment) as worker:
+        await worker.caught_up(topic, 100)
+    assert await _numbers(target, topic) == list(range(100, 200))
+
+
+async def test_all_user_topics_and_no_others_by_default(tmp_path: Path, clusters: ClusterPool) -> None:
+    """No file and no flag more: every user topic, nothing that brokers made for themselves."""
+    async with (
+        clusters.fresh(ClusterSpec(name="plain-a")) as source,
+        clusters.fresh(ClusterSpec(name="plain-b", version="5.5.0")) as target,
+    ):
+        for topic in ("orders", "payments", "%RETRY%group", "with|pipe", "percent%"):
+            await create_topic(source, topic, queues=2)
+        before = set((await topics_of(target))["plain-b-a"])
+        await produce(source, "orders", 10)
+        async with Worker(source, target, tmp_path) as worker:
+            await worker.caught_up("orders", 10)
+            status = worker.get("/status")
+            assert {t["topic"] for t in status["topics"]} == {"orders", "payments", "with|pipe", "percent%"}
+        made = set((await topics_of(target))["plain-b-a"]) - before
+        assert made == {"orders", "payments", "with|pipe", "percent%"}
+
+
+async def test_rates_hold_and_can_be_changed_while_it_runs(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """1,000 a second; then no limit."""
+    source, target = await clusters.pair(SOURCE, TARGET)
+    topic = topic_name("t")
+    await create_topic(source, topic, queues=4)
+    await produce(source, topic, 20_000)
+    flags = ("--topics", topic, "--rate-messages", "1000", "--batch-messages", "100")
+    async with Worker(source, target, tmp_path, *flags) as worker:
+        await until(lambda: worker.has_copied(topic, 500))
+        started, before = time.monotonic(), worker.topic(topic)["copied"]
+        await asyncio.sleep(3)
+        rate = (worker.topic(topic)["copied"] - before) / (time.monotonic() - started)
+        assert 100 < rate < 1300
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{worker.port}/rates",
+            data=json.dumps({"rate_messages": 0, "rate_bytes": 0}).encode(),
+            headers={"Content-Type": "application/json"},
+            method="PUT",
+        )
+        await asyncio.to_thread(urllib.request.urlopen, request, timeout=5)
+        await worker.caught_up(topic, 20_000, seconds=30)
+        assert "throttled_seconds_total" in worker.get("/metrics")

@@ -1,0 +1,123 @@
+"""Plans: what the target needs before the first message flows, from what both clusters have."""
+
+from __future__ import annotations
+
+import pytest
+
+from replicator.client.topics import TopicConfig
+from replicator.errors import ConfigError
+from replicator.routing.options import Identity
+from replicator.routing.plan import TopicPlan, Topics, make_plan, unsupported
+from replicator.routing.queue_map import Queue, QueueMap
+from replicator.routing.selector import TopicSelector, compile_patterns
+
+IDENTITY = Identity("east", "west")
+
+
+def topic(name: str = "T", read: int = 4, write: int | None = None, **more: object) -> TopicConfig:
+    return TopicConfig(name=name, read_queues=read, write_queues=read if write is None else write, **more)  # type: ignore[arg-type]
+
+
+def plan(
+    source: Topics,
+    target: Topics,
+    known: dict[str, QueueMap] | None = None,
+    *,
+    topics: str = ".*",
+    template: str = "{topic}",
+) -> list[TopicPlan]:
+    return make_plan(
+        source,
+        target,
+        known or {},
+        selector=TopicSelector(compile_patterns("topics", [topics])),
+        template=template,
+        identity=IDENTITY,
+        system=["east", "a"],
+    )
+
+
+def test_a_missing_topic_is_created_like_the_source() -> None:
+    """With its attributes, kind and flags, and open for reading and writing."""
+    model = topic(perm=4, order=True, sys_flag=1, attributes={"message.type": "FIFO"})
+    (made,) = plan({"a": {"T": model}}, {"x": {}}, template="{source}_{topic}")
+    assert made.target_topic == "east_T"
+    assert made.writes == [
+        ("x", topic("east_T", perm=6, order=True, sys_flag=1, attributes={"message.type": "FIFO"}))
+    ]
+    assert made.queue_map == {Queue("a", i): Queue("x", i) for i in range(4)}
+
+
+def test_a_topic_that_fits_is_left_alone() -> None:
+    """Also when it has more queues, or other settings, than the source."""
+    assert plan({"a": {"T": topic()}}, {"x": {"T": topic()}})[0].writes == []
+    assert plan({"a": {"T": topic()}}, {"x": {"T": topic(read=9, perm=4)}})[0].writes == []
+
+
+@pytest.mark.parametrize(("read", "write", "expected"), [(2, 2, (6, 6)), (9, 2, (9, 6)), (2, 9, (6, 9))])
+def test_queue_numbers_grow_and_never_shrink(read: int, write: int, expected: tuple[int, int]) -> None:
+    """Reading and writing ones each for itself; nothing else is changed."""
+    existing = topic(read=read, write=write, perm=6, order=True, attributes={"a": "b"})
+    (made,) = plan({"a": {"T": topic(read=6)}}, {"x": {"T": existing}})
+    assert made.writes == [("x", topic(read=expected[0], write=expected[1], perm=6, order=True))]
+
+
+def test_all_queues_of_the_source_that_may_hold_messages_are_mapped() -> None:
+    """While a topic shrinks it has more queues to read than to write."""
+    (made,) = plan({"a": {"T": topic(read=5, write=2)}}, {"x": {}})
+    assert len(made.queue_map) == 5
+
+
+def test_several_source_brokers_need_the_sum_on_one_target_broker() -> None:
+    """Only brokers that have the topic count."""
+    source = {"a": {"T": topic(read=2)}, "b": {"T": topic(read=3)}, "c": {"other": topic("other")}}
+    made = {each.topic: each for each in plan(source, {"x": {}})}
+    assert made["T"].writes == [("x", topic(read=5))]
+    assert len(set(made["T"].queue_map.values())) == 5
+
+
+def test_known_maps_are_extended_only() -> None:
+    """A mapped queue stays where it is, even if it could get its own id now."""
+    known = {"T": {Queue("a", 0): Queue("x", 7)}}
+    (made,) = plan({"a": {"T": topic(read=2)}}, {"x": {}}, dict(known))
+    assert made.queue_map == {Queue("a", 0): Queue("x", 7), Queue("a", 1): Queue("x", 1)}
+    assert made.writes == [("x", topic(read=8))]
+
+
+def test_a_target_broker_that_is_away_waits() -> None:
+    """Its queues stay mapped; nothing is written to it, nothing moves."""
+    known = {"T": {Queue("a", 0): Queue("gone", 0)}}
+    (made,) = plan({"a": {"T": topic(read=1)}}, {"x": {}}, dict(known))
+    assert made.queue_map == known["T"]
+    assert made.writes == []
+
+
+def test_plans_are_sorted_and_selected() -> None:
+    """System topics are no part of it."""
+    source = {"a": {name: topic(name) for name in ("z", "b", "east", "a", "TBW102", "no")}}
+    assert [each.topic for each in plan(source, {"x": {}}, topics="z|b|east|a|TBW102")] == ["b", "z"]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "words"),
+    [({"queue.type": "BatchCQ"}, "BatchCQ"), ({"cleanup.policy": "COMPACTION"}, "compacted")],
+)
+def test_what_cannot_be_copied_says_why(attributes: dict[str, str], words: str) -> None:
+    """If one source broker has it so; and then nothing is written."""
+    odd = topic(attributes=attributes)
+    assert words in unsupported(odd)
+    (made,) = plan({"a": {"T": topic()}, "b": {"T": odd}}, {"x": {}})
+    assert words in made.problem
+    assert made.writes == ()
+
+
+@pytest.mark.parametrize("attributes", [{}, {"queue.type": "SimpleCQ"}, {"cleanup.policy": "DELETE"}])
+def test_ordinary_topics_can_be_copied(attributes: dict[str, str]) -> None:
+    """No reason against it."""
+    assert unsupported(topic(attributes=attributes)) == ""
+
+
+def test_a_name_that_no_broker_takes_is_a_mistake_of_the_settings() -> None:
+    """Found while planning, before anything is written."""
+    with pytest.raises(ConfigError, match="brokers refuse"):
+        plan({"a": {"T": topic()}}, {"x": {}}, template="{topic}.copy")

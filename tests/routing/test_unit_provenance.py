@@ -1,0 +1,79 @@
+"""Where a copy came from, read back exactly, over any number of hops."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replicator.protocol import properties
+from replicator.routing.provenance import ORIGIN, SOURCE, Provenance, Stamp, read
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02/"), min_size=1, max_size=10)
+BROKER = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), min_size=1, max_size=10)
+OWN = st.dictionaries(
+    st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), min_size=1, max_size=8).filter(
+        lambda name: not name.startswith("__RPL_") and name.encode() not in properties.BROKER_MADE
+    ),
+    st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), max_size=8),
+    max_size=4,
+)
+NUMBER = st.integers(0, 2**62)
+
+
+@given(OWN, TEXT, BROKER, st.integers(0, 9999), NUMBER, NUMBER)
+def test_what_is_stamped_is_read(
+    own: dict[str, str], cluster: str, broker: str, queue_id: int, offset: int, stored: int
+) -> None:
+    """Cluster, broker (also one with a slash), queue, offset and store time; the rest stays to the byte."""
+    raw = properties.encode(own)
+    stamped = Stamp(cluster, broker, queue_id).put(raw, offset, stored)
+    assert read(stamped) == Provenance(cluster, cluster, broker, queue_id, offset, stored)
+    assert stamped.endswith(raw)
+    assert stamped.endswith(b"\x02")
+    assert Stamp(cluster, broker, queue_id).renew(raw, offset, stored) == stamped
+
+
+@given(OWN, st.lists(st.tuples(TEXT, BROKER, NUMBER), min_size=2, max_size=5))
+def test_the_origin_is_kept_over_all_hops(own: dict[str, str], hops: list[tuple[str, str, int]]) -> None:
+    """Each hop replaces the source, none the origin; nothing piles up, brokers' additions go."""
+    raw = properties.encode(own)
+    for cluster, broker, offset in hops:
+        raw = Stamp(cluster, broker, 3).renew(raw, offset, 7) + b"CLUSTER\x01" + cluster.encode()
+        assert read(raw) == Provenance(hops[0][0], cluster, broker, 3, offset, 7)
+        assert raw.count(ORIGIN) == raw.count(SOURCE) == 1
+    kept = {k: v for k, v in properties.decode(raw).items() if not k.startswith("__RPL_") and k != "CLUSTER"}
+    assert kept == own
+
+
+def test_a_user_property_that_speaks_of_provenance_survives() -> None:
+    """The prefix within a value or inside a name is not ours."""
+    raw = b"note\x01__RPL_ORIGIN\x02MY__RPL_SOURCE\x01x\x02"
+    stamped = Stamp("east", "a", 0).renew(raw, 1, 2)
+    assert stamped.endswith(raw)
+    assert read(stamped) == Provenance("east", "east", "a", 0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"KEYS\x01k\x02",
+        b"__RPL_ORIGIN\x01east\x02",
+        b"__RPL_SOURCE\x01east/a/0/1/2\x02",
+        b"__RPL_ORIGIN\x01east\x02__RPL_SOURCE\x01east\x02",
+        b"__RPL_ORIGIN\x01east\x02__RPL_SOURCE\x01east/a/0/x/2\x02",
+        b"__RPL_ORIGIN\x01east\x02__RPL_SOURCE\x01east/a/0/1/\xff\x02",
+        b"__RPL_ORIGIN\x01\xff\x02__RPL_SOURCE\x01east/a/0/1/2\x02",
+    ],
+)
+def test_what_is_no_provenance_is_none(raw: bytes) -> None:
+    """Nothing, half of it, or nonsense in it."""
+    assert read(raw) is None
+
+
+@given(st.binary(max_size=40))
+def test_garbage_is_read_without_an_error(tail: bytes) -> None:
+    """Whatever stands in the two properties."""
+    found = read(b"__RPL_ORIGIN\x01east\x02__RPL_SOURCE\x01" + tail)
+    assert found is None or found.origin == "east"

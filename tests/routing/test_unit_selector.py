@@ -1,0 +1,121 @@
+"""Which topics are copied, and under which name."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replicator.errors import ConfigError
+from replicator.routing.selector import MAX_TOPIC, TopicSelector, compile_patterns, rename
+
+LEGAL = st.text(
+    st.sampled_from("abcXYZ0189%|_-"),
+    min_size=1,
+    max_size=20,
+)
+
+
+def selector(*include: str, exclude: tuple[str, ...] = ()) -> TopicSelector:
+    return TopicSelector(compile_patterns("topics", include), compile_patterns("exclude_topics", exclude))
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "TBW102",
+        "SCHEDULE_TOPIC_XXXX",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRACE_TOPIC",
+        "OFFSET_MOVED_EVENT",
+        "SELF_TEST_TOPIC",
+        "BenchmarkTest",
+        "rmq_sys_wheel_timer",
+        "rmq_sys_REVIVE_LOG_east",
+        "%RETRY%group",
+        "%DLQ%group",
+        "%LMQ%x",
+        "replicator_sys_dead_letter",
+        "east",
+        "east-a",
+        "east_REPLY_TOPIC",
+    ],
+)
+def test_system_topics_are_never_copied(topic: str) -> None:
+    """Not by a pattern for all, and not by their own names."""
+    system = {"east", "east-a"}
+    assert not selector(".*").selects(topic, system=system)
+    assert not selector(topic).selects(topic, system=system)
+
+
+@pytest.mark.parametrize("topic", ["easter", "MY_TBW102", "rmq-orders", "west_REPLY_TOPIC", "sys", "DLQ%x"])
+def test_similar_names_are_copied(topic: str) -> None:
+    """A whole name or a prefix makes a system topic, not a part."""
+    assert selector(".*").selects(topic, system={"east", "east-a"})
+
+
+def test_an_exclusion_wins() -> None:
+    """Over a pattern and over the very same name."""
+    chosen = selector("order.*", "audit", exclude=("order-test", "aud.*"))
+    assert chosen.selects("orders")
+    assert not chosen.selects("order-test")
+    assert not chosen.selects("audit")
+    assert not chosen.selects("other")
+
+
+def test_patterns_match_whole_names() -> None:
+    """A name is not a prefix."""
+    assert not selector("order").selects("orders")
+    assert not selector("rder.*").selects("orders")
+    assert selector("[a-c]x?").selects("bx")
+
+
+@given(LEGAL.filter(lambda name: "|" not in name), LEGAL)
+def test_a_plain_name_selects_itself_only(name: str, other: str) -> None:
+    """Letters, digits, %, _ and - have no second meaning."""
+    (pattern,) = compile_patterns("topics", [name])
+    assert pattern.fullmatch(name)
+    assert bool(pattern.fullmatch(other)) == (name == other)
+
+
+def test_a_bar_means_either_or_and_can_be_escaped() -> None:
+    """`|` may stand in a topic's name too."""
+    either = selector("a|b")
+    assert either.selects("a")
+    assert either.selects("b")
+    assert not either.selects("a|b")
+    assert selector(r"a\|b").selects("a|b")
+
+
+def test_percent_signs_are_themselves() -> None:
+    """In names and in expressions."""
+    assert selector("50%off").selects("50%off")
+    assert selector("50%.*").selects("50%off")
+
+
+def test_a_broken_expression_names_field_value_and_way_out() -> None:
+    """Not a traceback."""
+    with pytest.raises(ConfigError, match=r"topics has '\(x'.*no regular expression") as caught:
+        compile_patterns("topics", ["ok", "(x"])
+    assert caught.value.hint
+
+
+def test_a_template_names_the_topic() -> None:
+    """With the topic and the ids of the clusters."""
+    assert rename("{topic}", "T", source="s", target="t") == "T"
+    assert rename("{source}_{topic}-{target}", "T", source="s", target="t") == "s_T-t"
+
+
+@pytest.mark.parametrize(
+    ("template", "source"), [("{topic}.x", "s"), ("{source}{topic}", "a.b"), ("x" * MAX_TOPIC + "{topic}", "s")]
+)
+def test_an_impossible_name_is_refused(template: str, source: str) -> None:
+    """Dots, and more than 127 characters."""
+    with pytest.raises(ConfigError, match="brokers refuse") as caught:
+        rename(template, "T", source=source, target="t")
+    assert "127" in caught.value.hint
+
+
+def test_the_longest_name_is_possible() -> None:
+    """127 characters."""
+    assert len(rename("{topic}", "x" * MAX_TOPIC, source="s", target="t")) == MAX_TOPIC

@@ -1,0 +1,196 @@
+"""The source task against a broker in memory: all comes, in order, whatever the sizes, and memory is bounded."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from replicator.client.connection import Answer, Connection
+from replicator.errors import ReplicatorError, Unreachable
+from replicator.protocol.frame import Frame
+from replicator.routing.budget import MemoryBudget
+from replicator.routing.channel import Channel
+from replicator.routing.faults import SourceGap, SourceLost, SourceReset
+from replicator.routing.options import Identity, RouteOptions
+from replicator.routing.queue_map import Queue
+from replicator.routing.source_task import SourceTask
+from replicator.routing.state import QueueState
+
+MIB = 1024 * 1024
+OPTIONS = RouteOptions(identity=Identity("east", "west"))
+
+
+def stored(offset: int, size: int, properties: bytes = b"") -> bytes:
+    """A message as a broker stores it."""
+    rest = struct.pack(">IIIIQQI", 0xDAA320A7, 0, 0, 0, offset, 0, 0) + bytes(32) + struct.pack(">IQ", 0, 0)
+    rest += struct.pack(">I", size) + bytes(size) + b"\x01T" + struct.pack(">H", len(properties)) + properties
+    return struct.pack(">I", 4 + len(rest)) + rest
+
+
+@dataclass
+class Broker:
+    """Answers pulls when told to, with at most `most` bytes or one message; has nothing before `low`."""
+
+    sizes: list[int]
+    most: int
+    low: int = 0
+    properties: bytes = b""
+    address: str = "broker:1"
+    asked: list[tuple[Mapping[str, str], Callable[[Answer], None]]] = field(default_factory=list)
+
+    def request(
+        self, code: int, fields: Mapping[str, str], on_answer: Callable[[Answer], None], *, timeout: float
+    ) -> None:
+        assert code == 11
+        assert timeout > 0
+        self.asked.append((fields, on_answer))
+
+    def answerable(self) -> list[int]:
+        """The pulls that a broker would answer now: not the ones that wait for a message."""
+        high = len(self.sizes)
+        return [i for i, (fields, _) in enumerate(self.asked) if int(fields["queueOffset"]) != high]
+
+    def answer(self, index: int) -> None:
+        fields, on_answer = self.asked.pop(index)
+        begin, high = int(fields["queueOffset"]), len(self.sizes)
+        if begin < self.low or begin > high:
+            on_answer(self._frame(21, b"", self.low if begin < self.low else high))
+            return
+        body, end = b"", begin
+        while end < high and end - begin < int(fields["maxMsgNums"]):
+            message = stored(end, self.sizes[end], self.properties)
+            if body and len(body) + len(message) > self.most:
+                break
+            body += message
+            end += 1
+        on_answer(self._frame(0, body, end))
+
+    def _frame(self, code: int, body: bytes, next_offset: int) -> Frame:
+        ends = {"nextBeginOffset": next_offset, "minOffset": self.low, "maxOffset": len(self.sizes)}
+        return Frame(code, 1, 1, "", {name: str(value) for name, value in ends.items()}, body)
+
+
+@dataclass
+class Reading:
+    """A source task, and a sink that takes what comes."""
+
+    broker: Broker
+    budget: MemoryBudget
+    offset: int = 0
+    options: RouteOptions = OPTIONS
+    read: list[int] = field(default_factory=list)
+    most_used: int = 0
+
+    def __post_init__(self) -> None:
+        self.state = QueueState("T", Queue("a", 0), Queue("b", 0))
+        self.channel = Channel(self.budget)
+        self.task = SourceTask(
+            cast("Connection", self.broker),
+            self.channel,
+            offset=self.offset,
+            state=self.state,
+            options=self.options,
+            budget=self.budget,
+            from_master=True,
+        )
+
+    def drain(self) -> None:
+        """The sink acknowledges all that has come."""
+        self.most_used = max(self.most_used, self.budget.used)
+        while self.channel.chunks:
+            self.read += [message.queue_offset for message in self.channel.chunks[0].messages]
+            self.channel.release(self.channel.pop())
+        self.task.pump()
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 2**32), st.integers(1, 3))
+def test_queues_that_share_a_budget_never_stand_still(seed: int, count: int) -> None:
+    """Messages of mixed sizes leave holes; what fills them is pulled even while others wait for memory."""
+    rng = random.Random(seed)
+    budget = MemoryBudget(MIB)
+    readings = []
+    for _ in range(count):
+        sizes = [rng.choice([100, 1500, 1500, 3000, 6000]) for _ in range(rng.randint(50, 800))]
+        readings.append(Reading(Broker(sizes, rng.choice([4096, 16384, 65536])), budget))
+    for reading in readings:
+        reading.task.start()
+    while unread := [reading for reading in readings if len(reading.read) < len(reading.broker.sizes)]:
+        ready = [reading for reading in readings if reading.broker.answerable()]
+        assert ready, f"{len(unread)} queues stand still, {budget.used} bytes are in use"
+        reading = rng.choice(ready)
+        reading.broker.answer(rng.choice(reading.broker.answerable()))
+        if rng.random() < 0.7 or not any(each.broker.answerable() for each in readings):
+            for each in readings:
+                each.drain()
+    for reading in readings:
+        assert reading.read == list(range(len(reading.broker.sizes)))
+        reading.task.stop()
+    assert budget.used == 0
+
+
+def one(sizes: list[int], **more: object) -> Reading:
+    broker_more = {name: more.pop(name) for name in ("low", "properties") if name in more}
+    reading = Reading(Broker(sizes, 65536, **broker_more), MemoryBudget(24 * MIB), **more)  # type: ignore[arg-type]
+    reading.task.start()
+    return reading
+
+
+async def failure(reading: Reading) -> Exception:
+    """What ends the channel, after all that came before it."""
+    while reading.broker.answerable():
+        reading.broker.answer(reading.broker.answerable()[0])
+    while reading.channel.chunks:
+        reading.read += [message.queue_offset for message in reading.channel.chunks[0].messages]
+        reading.channel.release(reading.channel.pop())
+    with pytest.raises(ReplicatorError) as caught:
+        await reading.channel.ready()
+    assert reading.budget.used == 0
+    return caught.value
+
+
+async def test_what_retention_took_is_a_gap() -> None:
+    """From the position to the first message that is left."""
+    error = await failure(one([10] * 50, low=20, offset=5))
+    assert isinstance(error, SourceGap)
+    assert (error.start, error.end) == (5, 20)
+
+
+async def test_a_queue_that_ends_before_the_position_was_reset() -> None:
+    """On the master, where nothing can be late."""
+    error = await failure(one([10] * 50, offset=70))
+    assert isinstance(error, SourceReset)
+    assert (error.position, error.max_offset) == (70, 50)
+
+
+async def test_a_lost_connection_ends_the_task() -> None:
+    """All reserved memory is free again."""
+    reading = one([10] * 500)
+    reading.broker.answer(0)
+    _, on_answer = reading.broker.asked.pop()
+    on_answer(Unreachable("broker:1", "closed by the peer"))
+    error = await failure(reading)
+    assert isinstance(error, SourceLost)
+    assert "closed by the peer" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("origin", "passes"),
+    [(b"west", False), (b"north", True), (b"east", True), (b"\xff\xfe", True), (b"", True)],
+)
+def test_a_copy_that_was_born_at_the_target_does_not_go_back(origin: bytes, passes: bool) -> None:
+    """Others pass, whatever bytes their origin has; what stays behind is counted."""
+    reading = one([10], properties=b"__RPL_ORIGIN\x01" + origin + b"\x02__RPL_SOURCE\x01x/a/0/1/2\x02")
+    reading.broker.answer(0)
+    reading.drain()
+    assert reading.read == ([0] if passes else [])
+    assert reading.state.skipped.get("loop", 0) == (0 if passes else 1)
+    reading.task.stop()
+    assert reading.budget.used == 0

@@ -1,0 +1,73 @@
+"""Sink tasks send over the VIP port, and over the listen port only where that one cannot be reached."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from replicator.sandbox import ClusterSpec
+from tests.support.clusters import ClusterPool
+from tests.support.frames import Frame
+from tests.support.proxy import BrokerProxies
+from tests.support.traffic import create_topic, judge, produce
+from tests.support.worker import Worker
+
+pytestmark = pytest.mark.brokers
+
+SOURCE = ClusterSpec(name="east", version="5.3.3")
+SEND_BATCH, PULL, CREATE_TOPIC = 320, 11, 17
+
+
+@pytest.mark.parametrize("version", ["5.3.3", "5.5.0"])
+async def test_what_crosses_which_port(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str], version: str
+) -> None:
+    """Seen on the sockets: sends and admin on port - 2, pulls (the target's tail) on the listen port."""
+    seen: Counter[tuple[str, int]] = Counter()
+
+    def on_frame(port: str, frame: Frame) -> None:
+        if not frame.answer:
+            seen[port, frame.code] += 1
+
+    source, target = await clusters.pair(
+        SOURCE, ClusterSpec(name="proxied", version=version, broker_ip="127.0.0.2")
+    )
+    topic = topic_name("t")
+    await create_topic(source, topic, queues=2)
+    await produce(source, topic, 1000)
+    async with BrokerProxies(("127.0.0.2", target.brokers[0].port), on_frame=on_frame):
+        async with Worker(source, target, tmp_path, "--topics", topic) as worker:
+            await worker.caught_up(topic, 1000)
+        assert seen["vip", SEND_BATCH] >= 2
+        assert seen["vip", CREATE_TOPIC] >= 1
+        assert seen["main", PULL] >= 1
+        assert not [count for (port, code), count in seen.items() if port == "main" and code == SEND_BATCH]
+        assert not [count for (port, code), count in seen.items() if port == "vip" and code == PULL]
+
+
+async def test_a_blocked_vip_port_is_said_and_worked_around(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """As behind a firewall that lets only the listen port through; back to VIP when that one opens."""
+    source, target = await clusters.pair(
+        SOURCE, ClusterSpec(name="proxied", version="5.3.3", broker_ip="127.0.0.2")
+    )
+    topic = topic_name("t")
+    await create_topic(source, topic, queues=2)
+    await produce(source, topic, 500)
+    async with BrokerProxies(("127.0.0.2", target.brokers[0].port), frames=True) as proxies:
+        proxies.vip.refuse()
+        async with Worker(source, target, tmp_path, "--topics", topic) as worker:
+            await worker.caught_up(topic, 500)
+            assert worker.log.count("the VIP port cannot be reached, the listen port is used") == 1
+            proxies.vip.accept()
+            proxies.main.reset()
+            before = proxies.vip.bytes_up
+            await produce(source, topic, 500, start=500)
+            await worker.caught_up(topic, 1000)
+            assert proxies.vip.bytes_up > before + 500 * 100
+        verdict = await judge(source, target, topic)
+    assert verdict.clean, verdict.report()

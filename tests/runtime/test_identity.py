@@ -1,0 +1,94 @@
+"""The two clusters are two, have two ids, and keep them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from structlog.testing import capture_logs
+
+from replicator.client.cluster import Broker, Topology
+from replicator.errors import StartupError
+from replicator.routing.options import Identity
+from replicator.runtime.identity import identify, refuse_same_cluster
+from replicator.settings import Settings, load
+
+
+def topology(cluster: str, **brokers: str) -> Topology:
+    return Topology(cluster, {name: Broker(name, {0: address}) for name, address in brokers.items()})
+
+
+def settings(source: str | None = None, target: str | None = None) -> Settings:
+    sides: dict[str, dict[str, str]] = {"source": {"namesrv": "s:1"}, "target": {"namesrv": "t:1"}}
+    for side, name in (("source", source), ("target", target)):
+        if name is not None:
+            sides[side]["id"] = name
+    return load(sides, file=None)
+
+
+def test_a_shared_broker_is_one_cluster() -> None:
+    """Whatever the clusters are called; one address is enough."""
+    east = topology("east", a="h:1", b="h:2")
+    with pytest.raises(StartupError, match="the same cluster: both have the broker b at h:2") as caught:
+        refuse_same_cluster(east, topology("west", c="h:2"))
+    assert "--target" in caught.value.hint
+
+
+def test_a_shared_slave_is_one_cluster() -> None:
+    """Members count by their addresses, not by their ids."""
+    with pytest.raises(StartupError, match="same cluster"):
+        refuse_same_cluster(topology("east", a="h:1"), Topology("x", {"a": Broker("a", {1: "h:1"})}))
+
+
+def test_two_clusters_may_have_brokers_of_one_name() -> None:
+    """`broker-a` is everywhere."""
+    east, west = topology("east", a="h:1"), topology("west", a="h:2")
+    refuse_same_cluster(east, west)
+    assert identify(settings(), east, west, {}) == Identity("east", "west")
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "known", "expected"),
+    [
+        (None, None, {}, Identity("east", "west")),
+        ("first", None, {}, Identity("first", "west")),
+        ("first", "second", {}, Identity("first", "second")),
+        ("first", None, {"source_id": "first", "target_id": "west"}, Identity("first", "west")),
+    ],
+)
+def test_ids_are_those_of_the_settings_or_the_names(
+    source: str | None, target: str | None, known: Mapping[str, str], expected: Identity
+) -> None:
+    """And those of the earlier run."""
+    assert identify(settings(source, target), topology("east"), topology("west"), known) == expected
+
+
+def test_equal_names_are_told_apart_by_their_name_servers() -> None:
+    """With a warning, since name servers move."""
+    with capture_logs() as logs:
+        made = identify(settings(), topology("DefaultCluster"), topology("DefaultCluster"), {})
+    assert made == Identity("DefaultCluster@s:1", "DefaultCluster@t:1")
+    (warning,) = logs
+    assert "source.id and target.id" in warning["event"]
+
+
+@pytest.mark.parametrize(("source", "target"), [("same", "same"), ("west", None), (None, "east")])
+def test_equal_ids_never_pass_unseen(source: str | None, target: str | None) -> None:
+    """Set so they are refused; one that equals the other's name is told apart from it."""
+    try:
+        made = identify(settings(source, target), topology("east"), topology("west"), {})
+    except StartupError as error:
+        assert "two ids" in error.hint  # noqa: PT017 - one of the cases is refused
+        assert source == target
+        return
+    assert made.source != made.target
+
+
+@pytest.mark.parametrize("field", ["source_id", "target_id"])
+def test_other_ids_than_those_of_the_store_are_refused(field: str) -> None:
+    """Names the field, both ids and both ways out."""
+    known = {"source_id": "east", "target_id": "west", field: "elsewhere"}
+    with pytest.raises(StartupError, match=f"{field} 'elsewhere', this is") as caught:
+        identify(settings(), topology("east"), topology("west"), known)
+    assert field.replace("_", ".") in caught.value.hint
+    assert "store_path" in caught.value.hint

@@ -1,0 +1,279 @@
+"""The store: one process at a time, what was saved is restored, and a clean end is believed once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from replicator.errors import StartupError
+from replicator.routing.offset_map import Interval, OffsetMap
+from replicator.routing.queue_map import Queue
+from replicator.routing.state import QueueState
+from replicator.runtime import files
+from replicator.runtime.store import Store
+
+SOURCE, TARGET = Queue("east/a", 3), Queue("west-a", 5)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "deep" / "store"
+
+
+def state(
+    *, topic: str = "T", source: Queue = SOURCE, position: int | None = 20, clean: bool = False
+) -> QueueState:
+    made = QueueState(topic, source, TARGET)
+    made.position = position
+    made.start = 2
+    made.store_timestamp = 1700000000000
+    made.target_floor = 7
+    made.clean = clean
+    made.offsets = OffsetMap([Interval(2, 100, 10), Interval(15, 110, 5)])
+    return made
+
+
+def saved(directory: Path, *states: QueueState) -> None:
+    store = Store(directory)
+    store.update(states)
+    store.flush()
+    store.close()
+
+
+def restored(store: Store, like: QueueState) -> tuple[QueueState, bool]:
+    made = QueueState(like.topic, like.source, like.target)
+    return made, store.restore(made)
+
+
+def same(one: QueueState, other: QueueState) -> bool:
+    names = ("position", "start", "store_timestamp", "target_floor", "clean")
+    return all(getattr(one, name) == getattr(other, name) for name in names) and list(one.offsets) == list(
+        other.offsets
+    )
+
+
+def test_what_was_saved_is_restored(directory: Path) -> None:
+    """Position, start, timestamp, floor and the whole offset map; a queue never seen has none of it."""
+    saved(directory, state(), state(topic="T2", position=3))
+    store = Store(directory)
+    for like in (state(), state(topic="T2", position=3)):
+        made, seen = restored(store, like)
+        assert seen
+        assert same(made, like)
+    made, seen = restored(store, state(source=Queue("other", 3)))
+    assert not seen
+    assert made.position is None
+    store.close()
+
+
+RUNS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 5)), max_size=6)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
+@given(st.integers(0, 2**62), st.integers(0, 2**62), st.booleans(), RUNS)
+def test_any_progress_survives(
+    directory: Path, position: int, floor: int, clean: bool, runs: list[tuple[int, int, int]]
+) -> None:
+    """To the last offset."""
+    like = state(position=position, clean=clean)
+    like.target_floor = floor
+    like.offsets = OffsetMap()
+    source = target = 0
+    for source_gap, target_gap, length in runs:
+        like.offsets.add(source + source_gap, target + target_gap, length)
+        source, target = source + source_gap + length, target + target_gap + length
+    saved(directory, like)
+    store = Store(directory)
+    made, seen = restored(store, like)
+    store.close()
+    assert seen
+    assert same(made, like)
+
+
+def test_a_queue_without_a_position_is_not_saved(directory: Path) -> None:
+    """It has not begun; it would look as if it had."""
+    saved(directory, state(position=None))
+    store = Store(directory)
+    assert not restored(store, state())[1]
+    store.close()
+
+
+def test_queue_maps_survive(directory: Path) -> None:
+    """Brokers with slashes in their names too; a new map replaces the old one of that topic only."""
+    store = Store(directory)
+    first = {Queue("east/a", 0): Queue("west-a", 0), Queue("east/a", 1): Queue("west-a", 1)}
+    store.save_queue_map("T", "copy-of-T", first)
+    store.save_queue_map("U", "U", {})
+    larger = {**first, Queue("b", 0): Queue("west-a", 2)}
+    store.save_queue_map("T", "copy-of-T", larger)
+    assert store.queue_maps() == {"T": larger, "U": {}}
+    store.close()
+    store = Store(directory)
+    assert store.queue_maps() == {"T": larger, "U": {}}
+    store.close()
+    document = json.loads((directory / "taskConfig.json").read_text())
+    assert document["content"]["T"]["target_topic"] == "copy-of-T"
+
+
+def test_the_route_survives(directory: Path) -> None:
+    """As it was in force."""
+    store = Store(directory)
+    assert store.connector() == {}
+    store.save_connector({"source_id": "east", "topics": ["a"]})
+    store.close()
+    store = Store(directory)
+    assert store.connector() == {"source_id": "east", "topics": ["a"]}
+    store.close()
+
+
+def test_a_clean_end_is_believed_once(directory: Path) -> None:
+    """Even if the process that believes it dies at once."""
+    saved(directory, state(clean=True), state(topic="U", clean=False))
+    first = Store(directory)
+    assert restored(first, state())[0].clean
+    assert not restored(first, state(topic="U"))[0].clean
+    first.close()
+    second = Store(directory)
+    assert not restored(second, state())[0].clean
+    assert restored(second, state())[0].position == 20
+    second.close()
+
+
+def test_what_killed_processes_left_half_written_is_cleared(directory: Path) -> None:
+    """Else it would pile up; files that were set aside stay."""
+    saved(directory, state())
+    (directory / ".offset.json.4711").write_text('{"version":')
+    (directory / "offset.json.corrupt-20260131T060000").write_text("kept")
+    Store(directory).close()
+    assert {path.name for path in directory.iterdir()} == {
+        ".lock",
+        "offset.json",
+        "position.json",
+        "offset.json.corrupt-20260131T060000",
+    }
+
+
+def test_only_its_owner_may_look(directory: Path) -> None:
+    """The directory and all files in it."""
+    saved(directory, state())
+    assert directory.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in directory.iterdir()} == {0o600}
+
+
+def test_two_in_one_process_are_refused(directory: Path) -> None:
+    """Until the first is closed."""
+    store = Store(directory)
+    with pytest.raises(StartupError, match="in use by another replicator") as caught:
+        Store(directory)
+    assert str(directory) in str(caught.value)
+    assert "store path of its own" in caught.value.hint
+    store.close()
+    Store(directory).close()
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from replicator.runtime.store import Store
+store = Store(Path(sys.argv[1]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_second_process_is_refused_until_the_first_is_killed(directory: Path) -> None:
+    """The lock goes with its process, so no stale one can be left."""
+    command = [sys.executable, "-c", HOLD, str(directory)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "held\n"
+            with pytest.raises(StartupError, match="in use"):
+                Store(directory)
+        finally:
+            process.kill()
+    Store(directory).close()
+
+
+def test_offsets_are_written_before_positions(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a crash between them no position is ahead of what is known to be acknowledged."""
+    written: list[str] = []
+    store = Store(directory)
+    store.update([state()])
+    monkeypatch.setattr(files, "write", lambda path, _content: written.append(path.name))
+    store.flush()
+    assert written == ["offset.json", "position.json"]
+    store.close()
+
+
+@pytest.mark.parametrize("name", ["position.json", "offset.json", "taskConfig.json"])
+def test_a_corrupt_file_is_set_aside_and_the_others_are_used(directory: Path, name: str) -> None:
+    """What it said is read from the target instead."""
+    store = Store(directory)
+    store.save_queue_map("T", "T", {SOURCE: TARGET})
+    store.close()
+    saved(directory, state())
+    path = directory / name
+    path.write_bytes(path.read_bytes()[:-20])
+    with capture_logs() as logs:
+        store = Store(directory)
+    assert [entry["file"] for entry in logs] == [str(path)]
+    made, seen = restored(store, state())
+    assert seen == (name != "position.json")
+    assert bool(made.offsets.last) == (name != "offset.json")
+    assert bool(store.queue_maps()) == (name != "taskConfig.json")
+    store.close()
+
+
+def test_a_newer_store_is_refused_and_not_kept_locked(directory: Path) -> None:
+    """The newer program can use it at once."""
+    saved(directory, state())
+    (directory / "offset.json").write_text('{"version":99,"sha256":"","content":{}}')
+    for _ in range(2):
+        with pytest.raises(StartupError, match="version 99"):
+            Store(directory)
+
+
+def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    """With its name and the way out."""
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StartupError, match=r"store_path = .*file/store' cannot be used") as caught:
+        Store(tmp_path / "file" / "store")
+    assert "can write" in caught.value.hint
+
+
+def test_a_directory_that_cannot_be_written_is_told(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything starts, and without a traceback; the lock is let go."""
+    saved(directory, state(clean=True))
+
+    def read_only(*_: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    with monkeypatch.context() as context:
+        context.setattr(files, "write", read_only)
+        with pytest.raises(StartupError, match="cannot be written"):
+            Store(directory)
+    Store(directory).close()
+
+
+def test_a_failed_flush_keeps_everything_in_memory(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next one writes it."""
+    store = Store(directory)
+    store.update([state()])
+    with monkeypatch.context() as context:
+        context.setattr(os, "fsync", lambda _descriptor: (_ for _ in ()).throw(OSError(28, "No space left")))
+        with pytest.raises(OSError, match="No space"):
+            store.flush()
+    store.flush()
+    store.close()
+    store = Store(directory)
+    assert same(restored(store, state())[0], state())
+    store.close()

@@ -1,0 +1,125 @@
+"""`sandbox up` leaves clusters behind that `status` tells the truth about and `down` ends, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from replicator.errors import SandboxError
+from replicator.sandbox import commands
+from replicator.sandbox.process import ProcessId
+from replicator.sandbox.state import State
+
+pytestmark = pytest.mark.brokers
+
+SCRIPT = "from replicator.sandbox.commands import app; app()"
+
+
+def sandbox(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", SCRIPT, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"COLUMNS": "200"},
+    )
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    yield tmp_path / "rocketmq-replicator" / "sandbox" / "state.json"
+    sandbox("down")
+
+
+def processes(state: Path) -> list[ProcessId]:
+    content = json.loads(state.read_text())
+    return [
+        ProcessId(pid=process["pid"], started=process["started"])
+        for cluster in content["clusters"]
+        for process in cluster["processes"]
+    ]
+
+
+def test_up_status_down(state: Path) -> None:
+    result = sandbox("up", "--clusters", "north,south", "--version", "4.9.7", "--target-version", "5.3.3")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "replicator --source 127.0.0.1:" in result.stdout
+    started = processes(state)
+    assert len(started) == 4
+    assert all(process.running() for process in started)
+
+    result = sandbox("status")
+    assert result.returncode == 0
+    assert result.stdout.count("running") == 4
+    assert "4.9.7" in result.stdout
+    assert "5.3.3" in result.stdout
+
+    result = sandbox("up", "--clusters", "south")
+    assert (result.returncode, result.stdout) == (3, "")
+    assert result.stderr == "cluster south is up already: replicator sandbox down\n"
+
+    started[1].signal(signal.SIGKILL)
+    result = sandbox("status")
+    assert result.returncode == 1
+    assert result.stdout.count("running") == 3
+    assert result.stdout.count("ended") == 1
+
+    result = sandbox("down")
+    assert (result.returncode, result.stdout) == (0, "Ended north, south.\n")
+    assert not any(process.running() for process in started)
+    assert list((state.parent / "clusters").iterdir()) == []
+    assert sandbox("status").stdout == "No clusters are up.\n"
+
+
+def test_down_spares_a_process_that_got_the_id_of_an_old_one(state: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as innocent:
+        try:
+            entry = {"name": "x-a", "role": "master", "address": "127.0.0.1:1", "port": 1}
+            process = entry | {"pid": innocent.pid, "started": ProcessId.of(innocent.pid).started - 1}
+            cluster = {"name": "x", "version": "5.3.3", "acl": "none", "tls": False, "processes": [process]}
+            state.parent.mkdir(parents=True)
+            state.write_text(json.dumps({"clusters": [cluster]}))
+            assert "ended" in sandbox("status").stdout
+            assert sandbox("down").returncode == 0
+            assert innocent.poll() is None
+        finally:
+            innocent.kill()
+
+
+async def test_down_ends_the_others_when_one_cannot_be_ended(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = []
+
+    async def end(self: State, name: str) -> None:
+        if name == "x":
+            raise SandboxError("x does not end")
+        ended.append(name)
+
+    monkeypatch.setattr(State, "read", lambda self: {"x": None, "y": None})
+    monkeypatch.setattr(State, "end", end)
+    with pytest.raises(SandboxError, match="x does not end"):
+        await commands._down()
+    assert ended == ["y"]
+
+
+def test_an_up_that_fails_leaves_nothing(state: Path) -> None:
+    (state.parent / "clusters").mkdir(parents=True)
+    (state.parent / "clusters" / "south").write_text("in the way of its directory")
+    result = sandbox("up", "--clusters", "north,south", "--version", "4.9.7")
+    assert result.returncode == 3, result.stderr
+    assert result.stderr.count("\n") == 1
+    assert json.loads(state.read_text()) == {"clusters": []}
+
+
+def test_a_wrong_version_is_one_line(state: Path) -> None:
+    result = sandbox("up", "--version", "5.0.0")
+    assert result.returncode == 78
+    assert result.stderr == "version '5.0.0' is not in the sandbox: use one of 4.9.7, 5.3.3, 5.5.0\n"
+    assert not state.exists()

@@ -1,0 +1,51 @@
+"""No two sandboxes get the same ports, whether they are in one process or in two."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+
+from replicator.sandbox import ports
+
+
+def test_blocks_do_not_overlap_within_a_process() -> None:
+    blocks = [ports.lease() for _ in range(5)]
+    try:
+        taken = [base + offset for base in (block.base for block in blocks) for offset in range(ports.BLOCK)]
+        assert len(set(taken)) == len(taken)
+    finally:
+        for block in blocks:
+            block.release()
+
+
+def test_another_process_gets_another_block() -> None:
+    mine = ports.lease()
+    try:
+        script = "from replicator.sandbox import ports; print(ports.lease().base)"
+        output = subprocess.check_output([sys.executable, "-c", script], text=True)
+        assert int(output) != mine.base
+    finally:
+        mine.release()
+
+
+def test_a_child_keeps_the_block_after_its_parent_let_go() -> None:
+    block = ports.lease()
+    child = subprocess.Popen(["sleep", "60"], pass_fds=[block.descriptor])
+    block.release()
+    try:
+        other = ports.lease()
+        other.release()
+        assert other.base != block.base
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_passes_over_a_block_with_a_listener() -> None:
+    block = ports.lease()
+    with socket.create_server(("127.0.0.2", block.base + 3)):
+        block.release()
+        other = ports.lease()
+        other.release()
+        assert other.base != block.base

@@ -1,0 +1,71 @@
+"""Real clusters for tests: each spec is started once per session and shared by all tests that ask for it."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from replicator.sandbox import Cluster, ClusterSpec
+
+#: Clusters kept running at once. An idle broker takes up to a tenth of a core, so a dozen would starve the tests.
+_KEPT = 4
+
+
+class ClusterPool:
+    """Starts clusters on demand, keeps those used last by spec, and ends them all.
+
+    A test may use up to four at once.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._clusters: dict[ClusterSpec, Cluster] = {}
+        self._locks: dict[ClusterSpec, asyncio.Lock] = {}
+        self._made = 0
+
+    async def get(self, spec: ClusterSpec) -> Cluster:
+        """The running cluster of `spec`. Tests that kill its brokers start them again, or use `fresh`."""
+        async with self._locks.setdefault(spec, asyncio.Lock()):
+            cluster = self._clusters.pop(spec, None)
+            if cluster is None:
+                while len(self._clusters) >= _KEPT:
+                    await self._clusters.pop(next(iter(self._clusters))).close()
+                cluster = self._make(spec)
+                await cluster.start()
+            self._clusters[spec] = cluster  # the last one is the one used last
+            return cluster
+
+    async def pair(self, source: ClusterSpec, target: ClusterSpec) -> tuple[Cluster, Cluster]:
+        """Two clusters, started side by side."""
+        first, second = await asyncio.gather(self.get(source), self.get(target))
+        return first, second
+
+    def fresh(self, spec: ClusterSpec) -> Cluster:
+        """A cluster of the caller's own, not started yet: `async with clusters.fresh(spec) as cluster`."""
+        return self._make(spec)
+
+    async def close(self) -> None:
+        await asyncio.gather(*(cluster.close() for cluster in self._clusters.values()))
+        self._clusters.clear()
+
+    def _make(self, spec: ClusterSpec) -> Cluster:
+        self._made += 1
+        return Cluster(spec, directory=self._directory / f"{self._made:02d}-{spec.name}-{spec.version}")
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def clusters(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[ClusterPool]:
+    """The session's clusters. Their files stay for reading when a test failed."""
+    directory = tmp_path_factory.mktemp("clusters")
+    pool = ClusterPool(directory)
+    yield pool
+    await pool.close()
+    if request.session.testsfailed == 0:
+        shutil.rmtree(directory, ignore_errors=True)

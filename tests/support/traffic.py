@@ -1,0 +1,211 @@
+"""Messages in and out of sandbox clusters by the project's own client: fast, and to the byte."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+import zlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from replicator.client.cluster import Cluster as Client
+from replicator.client.nameservers import NameServers
+from replicator.client.security import Security
+from replicator.client.send import Stored, send_batch
+from replicator.client.topics import TopicConfig, delete_topic, read_topics, write_topic
+from replicator.errors import ClientError
+from replicator.protocol import properties
+from replicator.protocol.batch import entry, header_fields
+from replicator.protocol.codes import Request
+from replicator.protocol.message import StoredMessage
+from replicator.routing import provenance
+from replicator.routing.recovery import read_range
+from replicator.sandbox import Cluster
+from tests.support.history import Message, Place, Verdict, check
+
+__all__ = [
+    "RESERVED",
+    "Producer",
+    "configure",
+    "connected",
+    "create_topic",
+    "judge",
+    "produce",
+    "raw_topic",
+    "read_topic",
+    "remove_topic",
+    "send",
+    "topics_of",
+]
+
+RESERVED = frozenset({"__RPL_ORIGIN", "__RPL_SOURCE", "CLUSTER", "MSG_REGION", "TRACE_ON"})
+
+
+@asynccontextmanager
+async def connected(cluster: Cluster) -> AsyncIterator[Client]:
+    """The project's client for a sandbox cluster."""
+    client = Client([cluster.namesrv])
+    try:
+        await client.refresh()
+        yield client
+    finally:
+        await client.close()
+
+
+async def create_topic(cluster: Cluster, topic: str, *, queues: int = 4, **more: object) -> None:
+    """Makes `topic` on every broker of the cluster and waits until the name server routes it."""
+    async with connected(cluster) as client:
+        for broker in client.brokers():
+            config = TopicConfig(name=topic, read_queues=queues, write_queues=queues, **more)  # type: ignore[arg-type]
+            await write_topic(client.writer(broker), config)
+
+
+async def configure(cluster: Cluster, **properties: object) -> None:
+    """Changes the configuration of all running brokers (request 25)."""
+    body = "".join(f"{name}={value}\n" for name, value in properties.items()).encode()
+    async with connected(cluster) as client:
+        for broker in client.brokers():
+            await client.master(broker).ask(25, {}, body=(body,))
+
+
+async def remove_topic(cluster: Cluster, topic: str) -> None:
+    """Deletes a topic with its messages, on all brokers and in the name server."""
+    async with connected(cluster) as client:
+        for broker in client.brokers():
+            await delete_topic(client.master(broker), topic)
+        await NameServers([cluster.namesrv], Security()).invoke(Request.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
+
+
+async def topics_of(cluster: Cluster) -> dict[str, Mapping[str, TopicConfig]]:
+    """All topics of all brokers."""
+    async with connected(cluster) as client:
+        return {name: (await read_topics(client.master(name))).topics for name in client.brokers()}
+
+
+async def send(
+    client: Client,
+    broker: str,
+    topic: str,
+    queue_id: int,
+    messages: Sequence[tuple[bytes, Mapping[str, str]]],
+    *,
+    sys_flag: int = 0,
+    flag: int = 0,
+    born: int | None = None,
+) -> Stored:
+    """One batch of (body, properties)."""
+    parts: list[bytes] = []
+    for body, told in messages:
+        crc = zlib.crc32(body) & 0x7FFFFFFF
+        parts += entry(len(body).to_bytes(4) + body, properties.encode(told), body_crc=crc, flag=flag)
+    fields = header_fields(
+        group="tests",
+        topic=topic,
+        queue_id=queue_id,
+        sys_flag=sys_flag,
+        born_timestamp=born or int(time.time() * 1000),
+        reconsume_times=0,
+    )
+    while True:
+        try:
+            return await send_batch(client.writer(broker), fields, parts)
+        except ClientError as error:
+            if "code 2:" not in str(error):
+                raise
+            await asyncio.sleep(0.05)
+
+
+async def produce(cluster: Cluster, topic: str, count: int, *, size: int = 100, start: int = 0) -> None:
+    """`count` messages spread over all queues of the topic, with keys, tags and a counting property."""
+    async with connected(cluster) as client:
+        lanes = [
+            (broker, queue_id)
+            for broker in client.brokers()
+            for queue_id in range((await read_topics(client.master(broker))).topics[topic].queues)
+        ]
+
+        async def lane(number: int, broker: str, queue_id: int) -> None:
+            mine = range(start + number, start + count, len(lanes))
+            for at in range(0, len(mine), 100):
+                batch = [_message(i, size) for i in mine[at : at + 100]]
+                await send(client, broker, topic, queue_id, batch)
+
+        await asyncio.gather(*(lane(i, *place) for i, place in enumerate(lanes)))
+
+
+def _message(number: int, size: int) -> tuple[bytes, dict[str, str]]:
+    body = f"{number:012d}".encode().ljust(size, b"\xfe")
+    return body, {"KEYS": f"k{number}", "TAGS": f"tag{number % 3}", "UNIQ_KEY": f"U{number:030d}", "n": str(number)}
+
+
+class Producer:
+    """Sends small batches to all queues of a topic until stopped; `acknowledged` counts messages."""
+
+    def __init__(self, cluster: Cluster, topic: str, *, per_second: int = 2000, size: int = 100) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._pause = 20 / per_second
+        self._size = size
+        self._stop = asyncio.Event()
+        self.acknowledged = 0
+
+    async def run(self) -> None:
+        async with connected(self._cluster) as client:
+            lanes = [
+                (broker, queue_id)
+                for broker in client.brokers()
+                for queue_id in range((await read_topics(client.master(broker))).topics[self._topic].queues)
+            ]
+            turn = 0
+            while not self._stop.is_set():
+                broker, queue_id = lanes[turn % len(lanes)]
+                first = 20 * turn
+                batch = [_message(first + i, self._size) for i in range(20)]
+                await send(client, broker, self._topic, queue_id, batch)
+                turn += 1
+                self.acknowledged += 20
+                await asyncio.sleep(self._pause)
+
+    def stop(self) -> None:
+        self._stop.set()
+
+
+async def raw_topic(cluster: Cluster, topic: str) -> dict[tuple[str, int], list[StoredMessage]]:
+    """All that is in a topic, per queue, as stored."""
+    found: dict[tuple[str, int], list[StoredMessage]] = {}
+    async with connected(cluster) as client:
+        for broker in client.brokers():
+            config = (await read_topics(client.master(broker))).topics.get(topic)
+            for queue_id in range(config.queues if config else 0):
+                messages = [m async for m in read_range(client.master(broker), topic, queue_id, 0)]
+                found[broker, queue_id] = messages
+    return found
+
+
+async def read_topic(cluster: Cluster, topic: str) -> list[Message]:
+    """All that is in a topic, for the judge."""
+    return [
+        _judged(broker, queue_id, message)
+        for (broker, queue_id), messages in (await raw_topic(cluster, topic)).items()
+        for message in messages
+    ]
+
+
+def _judged(broker: str, queue_id: int, message: StoredMessage) -> Message:
+    told = properties.decode(message.properties)
+    copy = provenance.read(message.properties)
+    return Message(
+        Place(broker, queue_id, message.queue_offset),
+        hashlib.sha256(message.body[4:]).hexdigest(),
+        keys=told.pop("KEYS", ""),
+        tags=told.pop("TAGS", ""),
+        flag=message.flag,
+        properties={name: value for name, value in told.items() if name not in RESERVED},
+        origin=Place(copy.broker, copy.queue_id, copy.offset) if copy else None,
+    )
+
+
+async def judge(source: Cluster, target: Cluster, topic: str, *, target_topic: str = "") -> Verdict:
+    """What became of the messages of a topic."""
+    return check(await read_topic(source, topic), await read_topic(target, target_topic or topic))

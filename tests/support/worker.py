@@ -1,0 +1,153 @@
+"""A replicator as its users run it: a process of its own, watched over HTTP, ended by signals."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import sys
+import urllib.request
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from replicator.sandbox import Cluster
+
+__all__ = ["Worker", "until"]
+
+
+async def until(condition: Callable[[], Any], *, seconds: float = 60.0, what: str = "condition") -> Any:
+    """Waits until `condition` gives something true, and gives that."""
+    async with asyncio.timeout(seconds):
+        while True:
+            try:
+                value = condition()
+                if asyncio.iscoroutine(value):
+                    value = await value
+            except (OSError, ValueError):
+                value = None
+            if value:
+                return value
+            await asyncio.sleep(0.05)
+    raise TimeoutError(what)
+
+
+class Worker:
+    """`replicator --source … --target …` with `flags`; its output is in `log`."""
+
+    def __init__(
+        self,
+        source: Cluster | str,
+        target: Cluster | str,
+        directory: Path,
+        *flags: str,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.store = directory / "store"
+        self.log_file = directory / "log"
+        self.port = 0
+        self._environment = {**os.environ, **(environment or {})}
+        self._arguments = [
+            *(sys.executable, "-m", "replicator"),
+            *("--source", source if isinstance(source, str) else source.namesrv),
+            *("--target", target if isinstance(target, str) else target.namesrv),
+            *("--store-path", str(self.store), "--refresh-interval", "1"),
+            *flags,
+        ]
+        self._log_start = 0
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def __aenter__(self) -> Worker:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.kill()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    async def start(self, *, ready: bool = True) -> None:
+        """Starts the process; `ready` waits until it serves HTTP."""
+        self.port = 0
+        self._log_start = len(self.log) if self.log_file.exists() else 0
+        with self.log_file.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._arguments, "--rest-port", "0", stderr=log, stdout=log, env=self._environment
+            )
+        if ready:
+            await until(self._up, what="the replicator's HTTP")
+
+    def _up(self) -> bool:
+        assert self._process is not None
+        if self._process.returncode is not None:
+            raise AssertionError(f"the replicator ended with {self._process.returncode}:\n{self.log}")
+        found = re.search(r"http://127.0.0.1:(\d+)/metrics", self.log[self._log_start :])
+        self.port = int(found[1]) if found else 0
+        return bool(self.port and self.get("/health/live"))
+
+    async def wait(self) -> int:
+        """Its exit code, once it ends."""
+        assert self._process is not None
+        return await asyncio.wait_for(self._process.wait(), 90)
+
+    def signal(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+    async def kill(self) -> None:
+        """kill -9, if it still runs."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+            await self._process.wait()
+
+    async def drain(self) -> int:
+        """SIGTERM; gives the exit code."""
+        self.signal(signal.SIGTERM)
+        return await self.wait()
+
+    @property
+    def log(self) -> str:
+        return self.log_file.read_text(errors="replace")
+
+    def get(self, path: str) -> Any:
+        """A page of its HTTP server; JSON is parsed."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
+            body = answer.read().decode()
+        return body if path == "/metrics" else json.loads(body)
+
+    def topic(self, name: str) -> dict[str, Any]:
+        """The status of one topic; empty while it is not copied."""
+        found: list[dict[str, Any]] = [t for t in self.get("/status")["topics"] if t["topic"] == name]
+        return found[0] if found else {}
+
+    def queues(self, name: str) -> list[dict[str, Any]]:
+        """The status of the queues of one topic."""
+        return [queue for queue in self.get("/status/queues") if queue["topic"] == name]
+
+    def has_copied(self, name: str, count: int) -> bool:
+        """Whether this process copied at least `count` messages of a topic."""
+        return bool(self.topic(name).get("copied", 0) >= count)
+
+    async def caught_up(self, name: str, copied: int, *, seconds: float = 60.0) -> None:
+        """Waits until the topic's queues run without lag and this process copied at least `copied` of them."""
+
+        def done() -> bool:
+            queues = self.queues(name)
+            return (
+                bool(queues)
+                and all(q["state"] == "running" and q["position"] == q["max_offset"] for q in queues)
+                and sum(q["copied"] for q in queues) >= copied
+            )
+
+        try:
+            await until(done, seconds=seconds, what=f"{name} caught up")
+        except TimeoutError:
+            raise AssertionError(f"{self.topic(name)}\n{self.queues(name)}\n{self.log[-3000:]}") from None
