@@ -20,3 +20,15 @@ def topic_name(request: pytest.FixtureRequest) -> Callable[[str], str]:
         return f"{stem}-{last}"
 
     return name
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--simulations", type=int, default=25, help="seeds that worker groups are simulated with, per strategy"
+    )
+
+
+@pytest.fixture
+def simulations(request: pytest.FixtureRequest) -> int:
+    """How many worlds each simulation is run in."""
+    return int(request.config.getoption("--simulations"))

@@ -1,0 +1,192 @@
+"""What one worker of a group does next. Pure; time is handed in, deeds are handed out.
+
+- The worker with the least id among those that may have tasks leads: it names the next assignment when
+  members or tasks have changed. Everybody computes the same; the leader's word makes it one at a time.
+- Break before make: a worker starts a task of its own only when every other worker that is there has
+  adopted the very same assignment and does not release that task any more. Adopting comes with a promise:
+  nothing is started that is not one's own there.
+- Lease: a worker may send only while the newest of its heartbeats that came back to it was sent less than
+  a lease ago. Others call it gone later than that, after the session timeout. So a worker that was paused,
+  or cut off, has ended by itself before anyone takes over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from math import inf
+
+from replicator.runtime.assignment import Strategy
+from replicator.runtime.membership import NO_GENERATION, Generation, Heartbeat, Membership, Side, Stage
+
+__all__ = ["Assignment", "Coordinator", "Deeds"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """Who owns which task; `members` are those that it was computed for."""
+
+    generation: Generation = NO_GENERATION
+    members: frozenset[str] = frozenset()
+    owners: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deeds:
+    """What is to be done now.
+
+    `fence`: end all tasks at once, without waiting for anything. `stop`: drain these. `publish`: write this
+    assignment to the control log, and adopt it. `lost` are the workers that have just fallen silent.
+    """
+
+    fence: bool = False
+    stop: frozenset[str] = frozenset()
+    start: frozenset[str] = frozenset()
+    publish: Assignment | None = None
+    lost: tuple[str, ...] = ()
+
+
+class Coordinator:
+    """The part of worker `me` in its group.
+
+    Args:
+        timeout: seconds after which a silent worker is gone.
+        lease: seconds for which a heartbeat of our own that came back lets us send; less than `timeout`.
+        delay: seconds that members or tasks must have stayed the same before they are assigned anew.
+        republish: seconds after which an assignment that not all have adopted is published again.
+    """
+
+    def __init__(
+        self,
+        me: str,
+        *,
+        strategy: Strategy,
+        timeout: float,
+        lease: float,
+        delay: float,
+        republish: float = 2.0,
+    ) -> None:
+        self.me = me
+        self.membership = Membership(me, timeout=timeout)
+        self.assignment = Assignment()
+        self.running: set[str] = set()
+        self.stage = Stage.ONLINE
+        self._strategy = strategy
+        self._lease = lease
+        self._delay = delay
+        self._republish = republish
+        self._held = False
+        self._lapsed = False
+        self._start_from = -inf
+        self._situation: object = None
+        self._since = -inf
+        self._published = -inf
+
+    def holds_lease(self, now: float) -> bool:
+        """Whether this worker may send to the target now."""
+        return not self._lapsed and now - self.membership.echo <= self._lease
+
+    def echoed(self, side: Side, sent: float, now: float) -> None:
+        """A heartbeat of our own, sent at `sent`, has come back; a lease that was over by then stays over."""
+        pass
+        self.membership.echoed(side, sent)
+
+    @property
+    def owned(self) -> set[str]:
+        """The tasks that the assignment gives to this worker."""
+        return {task for task, owner in self.assignment.owners.items() if owner == self.me}
+
+    @property
+    def releasing(self) -> frozenset[str]:
+        """The tasks that still run here and are another's, or nobody's."""
+        return frozenset(self.running if self.stage is not Stage.ONLINE else self.running - self.owned)
+
+    @property
+    def agreed(self) -> bool:
+        """Whether every worker that is there has adopted our assignment."""
+        return all(other.generation == self.assignment.generation for other in self.membership.others.values())
+
+    def adopt(self, assignment: Assignment) -> bool:
+        """Takes `assignment` if it is later than what we have; whether it was."""
+        later = assignment.generation > self.assignment.generation
+        if later:
+            self.assignment = assignment
+        return later
+
+    def leads(self) -> bool:
+        """Whether this worker names the assignments; only workers that may have tasks do."""
+        mine = self._takes_tasks()
+        return self.me in mine and self.me == min(mine)
+
+    def _takes_tasks(self) -> set[str]:
+        able = self.membership.takes_tasks()
+        fresh = self.membership.fresh(Side.SINK, self._lease)
+        return able | {self.me} if self.stage is Stage.ONLINE and fresh else able
+
+    def step(self, now: float, tasks: Collection[str] | None, *, wanted: Callable[[str], bool]) -> Deeds:
+        """Looks at the group as it is at `now`.
+
+        Args:
+            tasks: all tasks of the group; None while they are not known.
+            wanted: whether a task that may be started is to run now.
+        """
+        lost = tuple(self.membership.expire())
+        if not self.holds_lease(now):
+            fence = self._held
+            self._held = self._lapsed = False
+            return Deeds(fence=fence, lost=lost)
+        if not self._held:
+            self._held = True
+            # What was said while we were away may still be on its way to us, unless we have just come.
+            self._start_from = now + self._delay if self.assignment.generation.number else now
+        publish = self._next_assignment(now, tasks)
+        if publish is not None:
+            self.adopt(publish)
+        stop = self.releasing | {task for task in self.running if not wanted(task)}
+        return Deeds(stop=frozenset(stop), start=self._startable(now, wanted), publish=publish, lost=lost)
+
+    def _startable(self, now: float, wanted: Callable[[str], bool]) -> frozenset[str]:
+        if self.stage is not Stage.ONLINE or now < self._start_from or not self.agreed:
+            return frozenset()
+        held = {task for other in self.membership.others.values() for task in other.releasing}
+        return frozenset(task for task in self.owned - self.running - held if wanted(task))
+
+    def _next_assignment(self, now: float, tasks: Collection[str] | None) -> Assignment | None:
+        if tasks is None or not self.leads():
+            self._situation = None
+            return None
+        members = frozenset(self._takes_tasks())
+        latest = max((o.generation for o in self.membership.others.values()), default=NO_GENERATION)
+        ahead = latest > self.assignment.generation  # we have missed one, and nobody has told us which
+        situation = (members, frozenset(tasks), latest if ahead else None)
+        if situation != self._situation:
+            self._situation, self._since = situation, now
+        alone = not self.membership.others
+        if now - self._since < self._delay and not (alone and not self.assignment.owners):
+            return None
+        same = members == self.assignment.members and self.assignment.owners.keys() == set(tasks)
+        if same and not ahead:
+            return self._again(now)
+        number = max(self.assignment.generation.number, latest.number) + 1
+        owners = self._strategy(members, tasks, self.assignment.owners)
+        self._published = now
+        return Assignment(generation=Generation(number, self.me), members=members, owners=owners)
+
+    def _again(self, now: float) -> Assignment | None:
+        """The assignment once more, when it does not seem to have reached everybody."""
+        if self.agreed or now - self._published < self._republish:
+            return None
+        self._published = now
+        return self.assignment
+
+    def heartbeat(self, incarnation: str, sequence: int, info: Mapping[str, object]) -> Heartbeat:
+        """What we say of ourselves now."""
+        return Heartbeat(
+            worker=self.me,
+            incarnation=incarnation,
+            sequence=sequence,
+            stage=self.stage,
+            generation=self.assignment.generation,
+            releasing=self.releasing,
+            info=info,
+        )

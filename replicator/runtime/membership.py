@@ -1,0 +1,136 @@
+"""Who is in the group: the workers whose heartbeats have come lately. Pure; time is handed in.
+
+Clocks of different workers are never compared. All times are of one worker's own monotonic clock: when it
+heard a heartbeat, and when it sent the newest heartbeat of its own that has come back to it. That echo says
+how fresh its view is: whoever was heard long before the echo is gone, and a worker without echoes knows
+nothing of the others, so it expires nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import inf
+from typing import Any, NamedTuple
+
+__all__ = ["NO_GENERATION", "Generation", "Heartbeat", "Membership", "Side", "Stage"]
+
+
+class Generation(NamedTuple):
+    """Names one assignment; later ones are greater. No two leaders give the same."""
+
+    number: int
+    leader: str
+
+
+NO_GENERATION = Generation(0, "")
+
+
+class Side(StrEnum):
+    """Which of the two heartbeat topics: a worker that cannot reach the target is silent on SINK."""
+
+    SOURCE = "source"
+    SINK = "sink"
+
+
+class Stage(StrEnum):
+    """Where a worker is on its way through the group."""
+
+    ONLINE = "online"
+    LEAVING = "leaving"
+    LEFT = "left"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """What a worker says of itself.
+
+    `generation` is the assignment that it has adopted: it starts nothing any more that it does not own
+    there. `releasing` are the tasks that it does not own there and still runs. `incarnation` is that of the
+    process, `sequence` grows within it; `info` is for people.
+    """
+
+    worker: str
+    incarnation: str
+    sequence: int
+    stage: Stage = Stage.ONLINE
+    generation: Generation = NO_GENERATION
+    releasing: frozenset[str] = frozenset()
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+
+class _Member:
+    __slots__ = ("heard", "heartbeat")
+
+    def __init__(self, heartbeat: Heartbeat) -> None:
+        self.heartbeat = heartbeat
+        self.heard = {Side.SOURCE: -inf, Side.SINK: -inf}
+
+
+class Membership:
+    """The other workers of a group, as worker `me` sees them.
+
+    Args:
+        timeout: seconds without a heartbeat after which a worker is gone.
+    """
+
+    def __init__(self, me: str, *, timeout: float) -> None:
+        self._me = me
+        self._timeout = timeout
+        self._members: dict[str, _Member] = {}
+        self._echo = {Side.SOURCE: -inf, Side.SINK: -inf}
+
+    @property
+    def others(self) -> Mapping[str, Heartbeat]:
+        """The newest heartbeat of every other worker that is there, by its id."""
+        return {name: member.heartbeat for name, member in self._members.items()}
+
+    @property
+    def echo(self) -> float:
+        """When the newest of our own heartbeats that came back was sent."""
+        return self._echo[Side.SOURCE]
+
+    def echoed(self, side: Side, sent: float) -> None:
+        """A heartbeat of our own has come back."""
+        self._echo[side] = max(self._echo[side], sent)
+
+    def fresh(self, side: Side, within: float) -> bool:
+        """Whether our own heartbeats on `side` come back as they do on SOURCE, give or take `within` seconds."""
+        return self._echo[side] > -inf and self.echo - self._echo[side] <= within
+
+    def heard(self, side: Side, heartbeat: Heartbeat, at: float) -> None:
+        """A heartbeat of another worker has come, or was found to have come at `at`."""
+        if heartbeat.worker == self._me:
+            return
+        member = self._members.get(heartbeat.worker)
+        if heartbeat.stage is Stage.LEFT:
+            if member is not None and member.heartbeat.incarnation == heartbeat.incarnation:
+                del self._members[heartbeat.worker]
+            return
+        if member is None:
+            member = self._members[heartbeat.worker] = _Member(heartbeat)
+        known = member.heartbeat
+        if heartbeat.incarnation != known.incarnation or heartbeat.sequence >= known.sequence:
+            member.heartbeat = heartbeat
+        member.heard[side] = max(member.heard[side], at)
+
+    def expire(self) -> list[str]:
+        """Forgets the workers that have fallen silent; their ids."""
+        gone = [
+            name
+            for name, member in self._members.items()
+            if self.echo - max(member.heard.values()) > self._timeout
+        ]
+        for name in gone:
+            del self._members[name]
+        return gone
+
+    def takes_tasks(self) -> set[str]:
+        """The other workers that may be given tasks: online, and heard on both sides."""
+        return {
+            name
+            for name, member in self._members.items()
+            if member.heartbeat.stage is Stage.ONLINE
+            and all(self._echo[side] - member.heard[side] <= self._timeout for side in Side)
+        }

@@ -1,0 +1,287 @@
+"""A group of workers in virtual time: the real coordinators, with a log, clocks and faults that a seed decides.
+
+The log is what RocketMQ gives: messages of one queue come in one order to everybody, each reader with
+delays of its own. Workers crash and come back, are paused, are cut off (from writing, reading, or the
+target), join and leave; their clocks differ and drift.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+from collections.abc import Callable
+
+from replicator.runtime.assignment import Strategy, sticky
+from replicator.runtime.coordinator import Assignment, Coordinator
+from replicator.runtime.membership import Heartbeat, Side, Stage
+
+__all__ = ["Group", "Violation"]
+
+TIMEOUT, LEASE, DELAY, BEAT, TICK = 5.0, 3.5, 0.5, 1.0, 0.25
+
+
+class Violation(AssertionError):
+    """Two workers could send for one task at once."""
+
+
+class Node:
+    """One process."""
+
+    def __init__(self, group: Group, name: str, strategy: Strategy) -> None:
+        self.group = group
+        self.name = name
+        self.strategy = strategy
+        self.incarnation = 0
+        self.alive = self.paused = False
+        self.can_write = self.can_read = self.target = True
+        self.missed: list[Callable[[], None]] = []
+
+    def now(self) -> float:
+        return self.offset + self.group.now * self.rate
+
+    def boot(self) -> None:
+        random = self.group.random
+        self.alive, self.paused, self.missed = True, False, []
+        self.incarnation += 1
+        self.sequence = 0
+        self.offset, self.rate = random.uniform(-1e4, 1e4), random.uniform(0.999, 1.001)
+        self.coordinator = Coordinator(
+            self.name, strategy=self.strategy, timeout=TIMEOUT, lease=LEASE, delay=DELAY
+        )
+        self.read_until = self.group.position_at(self.group.now - TIMEOUT - 1)
+        self.joined = False
+        self.last_said: object = None
+        self.beats: dict[int, float] = {}
+        life = self.incarnation
+        # As the real worker does: all that was assigned so far is known before anything else.
+        for assignment in self.group.assignments:
+            self.coordinator.adopt(assignment)
+        self.beat()
+        self.group.every(BEAT, lambda: self.beat(), self, life)
+        self.group.every(TICK, lambda: self.tick(), self, life)
+
+    def crash(self) -> None:
+        self.alive = False
+        self.group.check()
+
+    def beat(self) -> None:
+        coordinator = self.coordinator
+        self.sequence += 1
+        heartbeat = coordinator.heartbeat(str(self.incarnation), self.sequence, {})
+        self.beats[self.sequence] = self.now()
+        self.last_said = (heartbeat.generation, heartbeat.releasing, heartbeat.stage)
+        if self.can_write:
+            self.group.append(lambda node: node.read(Side.SOURCE, heartbeat))
+            if self.target:
+                self.group.append(lambda node: node.read(Side.SINK, heartbeat))
+
+    def read(self, side: Side, heartbeat: Heartbeat) -> None:
+        if heartbeat.worker != self.name:
+            self.coordinator.membership.heard(side, heartbeat, self.now())
+        elif heartbeat.incarnation == str(self.incarnation):
+            self.coordinator.echoed(side, self.beats[heartbeat.sequence], self.now())
+            self.joined = self.joined or side is Side.SOURCE
+        self.tick()
+
+    def read_assignment(self, assignment: Assignment) -> None:
+        self.coordinator.adopt(assignment)
+        self.tick()
+
+    def tick(self) -> None:
+        if not self.joined:
+            return
+        coordinator, group = self.coordinator, self.group
+        deeds = coordinator.step(self.now(), group.tasks, wanted=lambda _task: True)
+        if deeds.fence:
+            coordinator.running.clear()
+        if deeds.publish is not None:
+            group.assigned(deeds.publish, self)
+        for task in deeds.stop:
+            self.drain(task)
+        if deeds.start:
+            coordinator.running |= deeds.start
+            group.started(self, deeds.start)
+        if coordinator.stage is Stage.LEAVING and not coordinator.running:
+            coordinator.stage = Stage.LEFT
+            self.beat()
+            self.alive = False
+            return
+        said = (coordinator.assignment.generation, coordinator.releasing, coordinator.stage)
+        if said != self.last_said:
+            self.beat()
+
+    def drain(self, task: str) -> None:
+        key = (self.name, self.incarnation, task)
+        if key in self.group.draining:
+            return
+        self.group.draining.add(key)
+        life = self.incarnation
+
+        def done() -> None:
+            self.group.draining.discard(key)
+            if self.incarnation == life:
+                self.coordinator.running.discard(task)
+                self.tick()
+
+        self.group.later(self.group.random.choice((0.01, 0.2, 1.5)), done, self, life)
+
+    def sends(self, task: str) -> bool:
+        return (
+            self.alive
+            and not self.paused
+            and task in self.coordinator.running
+            and self.coordinator.holds_lease(self.now())
+        )
+
+
+class Group:
+    """`members` workers with `tasks` tasks, in a world that `seed` decides."""
+
+    def __init__(self, seed: int, *, members: int, tasks: int, strategy: Strategy = sticky) -> None:
+        self.random = random.Random(seed)
+        self.now = 0.0
+        self.tasks = frozenset(f"t{i:03}" for i in range(tasks))
+        self.nodes = [Node(self, f"w{i:02}", strategy) for i in range(members)]
+        self.log: list[tuple[float, Callable[[Node], None]]] = []
+        self.assignments: list[Assignment] = []
+        self.draining: set[tuple[str, int, str]] = set()
+        self.moves = 0
+        self.starts = 0
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._count = itertools.count()
+        self._reads: dict[tuple[str, int], float] = {}
+
+    # Time.
+
+    def later(self, delay: float, do: Callable[[], None], node: Node | None = None, life: int = 0) -> None:
+        """`do` after `delay`; for a process only while it lives, and once it is continued when paused then."""
+
+        def run() -> None:
+            if node is None:
+                do()
+            elif node.alive and node.incarnation == life:
+                if node.paused:
+                    node.missed.append(run)
+                else:
+                    do()
+
+        heapq.heappush(self._events, (self.now + delay, next(self._count), run))
+
+    def every(self, period: float, do: Callable[[], None], node: Node, life: int) -> None:
+        def again() -> None:
+            do()
+            self.later(period * self.random.uniform(0.95, 1.1), again, node, life)
+
+        self.later(period * self.random.random(), again, node, life)
+
+    def run(self, seconds: float) -> None:
+        end = self.now + seconds
+        while self._events and self._events[0][0] <= end:
+            self.now, _, do = heapq.heappop(self._events)
+            do()
+        self.now = end
+
+    # The log.
+
+    def position_at(self, time: float) -> int:
+        return next((i for i, (stored, _) in enumerate(self.log) if stored >= time), len(self.log))
+
+    def append(self, deliver: Callable[[Node], None]) -> None:
+        def store() -> None:
+            self.log.append((self.now, deliver))
+            for node in self.nodes:
+                if node.alive:
+                    self._bring(node)
+
+        self.later(self.random.uniform(0.001, 0.02), store)
+
+    def _bring(self, node: Node) -> None:
+        """Lets `node` read on, in order, a little later."""
+        key = (node.name, node.incarnation)
+        at = max(self.now + self.random.uniform(0.001, 0.03), self._reads.get(key, 0.0))
+        self._reads[key] = at
+        self.later(at - self.now, lambda: self._read_on(node), node, node.incarnation)
+
+    def _read_on(self, node: Node) -> None:
+        while node.alive and node.can_read and node.read_until < len(self.log):
+            _, deliver = self.log[node.read_until]
+            node.read_until += 1
+            deliver(node)
+
+    # What workers do.
+
+    def assigned(self, assignment: Assignment, by: Node) -> None:
+        if by.can_write:
+            if assignment not in self.assignments:
+                self.assignments.append(assignment)
+            self.append(lambda node: node.read_assignment(assignment))
+
+    def started(self, node: Node, tasks: frozenset[str]) -> None:
+        self.starts += len(tasks)
+        self.check(tasks)
+
+    def check(self, tasks: frozenset[str] | None = None) -> None:
+        for task in tasks if tasks is not None else self.tasks:
+            senders = [node.name for node in self.nodes if node.sends(task)]
+            if len(senders) > 1:
+                raise Violation(f"{task} is sent by {senders} at {self.now:.3f}")
+
+    # Faults.
+
+    def pause(self, node: Node, seconds: float) -> None:
+        node.paused = True
+
+        def go_on() -> None:
+            if node.paused:
+                node.paused = False
+                self.check()
+                missed, node.missed = node.missed, []
+                self.random.shuffle(missed)
+                for do in missed:
+                    do()
+
+        self.later(seconds, go_on)
+
+    def cut(self, node: Node, what: str, seconds: float) -> None:
+        setattr(node, what, False)
+
+        def heal() -> None:
+            setattr(node, what, True)
+            if node.alive:
+                self._bring(node)
+
+        self.later(seconds, heal)
+
+    def trouble(self) -> None:
+        """Something happens to somebody."""
+        chance, node = self.random.random(), self.random.choice(self.nodes)
+        if not node.alive:
+            node.boot()
+        elif chance < 0.25:
+            node.crash()
+        elif chance < 0.45:
+            self.pause(node, self.random.uniform(0.2, 15))
+        elif chance < 0.8:
+            self.cut(node, self.random.choice(("can_write", "can_read", "target")), self.random.uniform(0.5, 15))
+        elif chance < 0.9:
+            node.coordinator.stage = Stage.LEAVING if node.joined else node.coordinator.stage
+        else:
+            self.tasks = frozenset(f"t{i:03}" for i in range(self.random.randint(1, 2 * len(self.tasks) + 1)))
+
+    def heal(self) -> None:
+        """All comes back that was broken; nobody is made to come who left."""
+        for node in self.nodes:
+            node.can_write = node.can_read = node.target = True
+            if node.paused:
+                self.pause(node, 0.0)
+            elif node.alive:
+                self._bring(node)
+
+    def settled(self) -> bool:
+        """Every task runs once, at its owner, and all agree."""
+        alive = [node for node in self.nodes if node.alive]
+        return all(
+            sum(node.sends(task) for node in alive) == 1 for task in self.tasks
+        ) and all(node.coordinator.running == node.coordinator.owned for node in alive)
+
