@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Mapping
-from typing import Any, Final
+import socket
+from typing import Final
 
 import uvloop
 
@@ -13,22 +13,22 @@ from replicator import __version__
 from replicator.api.app import make_app
 from replicator.api.server import Server, bind
 from replicator.client.cluster import Cluster
-from replicator.client.pull import Subscription
 from replicator.client.security import Credentials, Security, tls_context
 from replicator.errors import ClientError, StartupError
 from replicator.observe.logging import get_logger
 from replicator.observe.metrics import make_registry
-from replicator.routing.options import Identity, RouteOptions
-from replicator.routing.selector import TopicSelector, compile_patterns
-from replicator.routing.state import LATENCY_BUCKETS, Phase
-from replicator.runtime.store import Store
-from replicator.runtime.supervisor import Supervisor
+from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState
+from replicator.runtime.store import InUse, Store
+from replicator.runtime.worker import Worker
 from replicator.settings import ClusterSettings, Settings
 
 __all__ = ["DRAINED", "run"]
 
 #: Exit codes.
 DRAINED: Final = 0
+
+#: Workers that may share one directory without saying where each keeps its state.
+_WORKERS: Final = 100
 
 log = get_logger(__name__)
 
@@ -47,35 +47,50 @@ def run(settings: Settings) -> int:
 
 
 async def _serve(settings: Settings) -> int:
-    selector = TopicSelector(
-        compile_patterns("topics", settings.topics), compile_patterns("exclude_topics", settings.exclude_topics)
-    )
     source = _cluster(settings.source, "source")
     target = _cluster(settings.target, "target")
-    store = Store(settings.store_path)
+    control = _cluster(settings.source, "source")
+    store = _store(settings)
     try:
-        supervisor = Supervisor(
-            settings,
-            source=source,
-            target=target,
-            store=store,
-            selector=selector,
-            make_options=lambda identity: route_options(settings, identity),
-            config=_shown(settings),
-        )
-        sock = bind(settings.rest_host, settings.rest_port)
+        worker = Worker(settings, source=source, target=target, control=control, store=store)
+        sock = _socket(settings)
+        worker.rest_address = "{}:{}".format(*sock.getsockname()[:2])
         try:
-            await supervisor.prepare()
+            await worker.prepare()
         except ClientError as error:
             raise StartupError(error.message, hint=error.hint or "check the address, credentials and TLS") from None
-        return await _run_until_signal(supervisor, sock, settings)
+        return await _run_until_signal(worker, sock)
     finally:
-        await source.close()
-        await target.close()
+        for cluster in (source, target, control):
+            await cluster.close()
         store.close()
 
 
-async def _run_until_signal(supervisor: Supervisor, sock: Any, settings: Settings) -> int:
+def _store(settings: Settings) -> Store:
+    """The state of this worker; where another one uses the default path, the next one that is free."""
+    if "store_path" in settings.model_fields_set:
+        return Store(settings.store_path)
+    for number in range(1, _WORKERS):
+        path = settings.store_path
+        try:
+            return Store(path if number == 1 else path.with_name(f"{path.name}-{number}"))
+        except InUse:
+            continue
+    return Store(settings.store_path)
+
+
+def _socket(settings: Settings) -> socket.socket:
+    """The port of REST; where the default one is taken, any free one."""
+    if "rest_port" in settings.model_fields_set:
+        return bind(settings.rest_host, settings.rest_port)
+    try:
+        return bind(settings.rest_host, settings.rest_port)
+    except StartupError:
+        log.warning("the default port is taken, another one is used", rest_port=settings.rest_port)
+        return bind(settings.rest_host, 0)
+
+
+async def _run_until_signal(worker: Worker, sock: socket.socket) -> int:
     stop = asyncio.Event()
     received: list[signal.Signals] = []
     main = asyncio.current_task()
@@ -92,23 +107,24 @@ async def _run_until_signal(supervisor: Supervisor, sock: Any, settings: Setting
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number)
     registry = make_registry(
-        _View(supervisor),
+        _View(worker),
         buckets=LATENCY_BUCKETS,
         phases=list(Phase),
-        labels=lambda: {"source": supervisor.identity.source, "target": supervisor.identity.target},
+        labels=lambda: {"source": worker.identity.source, "target": worker.identity.target},
         version=__version__,
     )
-    server = Server(make_app(supervisor, registry, stopping=stop.is_set), sock)
+    server = Server(make_app(worker, registry, stopping=stop.is_set), sock)
     serving = asyncio.create_task(server.run_on_socket(), name="http")
     log.info(
         "replicating",
-        source=supervisor.identity.source,
-        target=supervisor.identity.target,
-        topics=len(supervisor.plans),
+        source=worker.identity.source,
+        target=worker.identity.target,
+        worker=worker.id,
+        group=worker.group.name,
         metrics=f"http://{server.address}/metrics",
     )
     try:
-        await supervisor.run(stop)
+        await worker.run(stop)
     except asyncio.CancelledError:
         if len(received) > 1:
             log.warning("ended before all was drained; the rest is copied at the next start")
@@ -117,35 +133,35 @@ async def _run_until_signal(supervisor: Supervisor, sock: Any, settings: Setting
     finally:
         server.should_exit = True
         await serving
-    log.info("drained", copied=sum(state.copied for state in supervisor.states))
+    log.info("drained", copied=worker.routes.copied)
     return DRAINED
 
 
 class _View:
-    """The supervisor as the metrics see it."""
+    """The worker as the metrics see it."""
 
-    def __init__(self, supervisor: Supervisor) -> None:
-        self._supervisor = supervisor
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
 
     @property
-    def states(self) -> Any:
-        return self._supervisor.states
+    def states(self) -> list[QueueState]:
+        return self._worker.routes.states
 
     @property
     def refreshed_at(self) -> float:
-        return self._supervisor.refreshed_at
+        return self._worker.refreshed_at
 
     @property
     def saved_at(self) -> float:
-        return self._supervisor.saved_at
+        return self._worker.saved_at
 
     @property
     def memory_used(self) -> int:
-        return self._supervisor.budget.used
+        return self._worker.budget.used
 
     @property
     def throttled_seconds(self) -> float:
-        return self._supervisor.limiter.throttled_seconds
+        return sum(route.limiter.throttled_seconds for route in self._worker.routes)
 
 
 def _cluster(settings: ClusterSettings, side: str) -> Cluster:
@@ -164,34 +180,3 @@ def _cluster(settings: ClusterSettings, side: str) -> Cluster:
             "the VIP port cannot be reached, the listen port is used", side=side, broker=broker, reason=reason
         ),
     )
-
-
-def route_options(settings: Settings, identity: Identity) -> RouteOptions:
-    """What the settings mean for the data path."""
-    subscription, tags = Subscription(), None
-    if settings.sql:
-        subscription = Subscription("SQL92", settings.sql)
-    elif settings.tags:
-        subscription = Subscription("TAG", " || ".join(settings.tags))
-        tags = frozenset(tag.encode() for tag in settings.tags)
-    return RouteOptions(
-        identity=identity,
-        forward=settings.forward,
-        born_timestamp=settings.born_timestamp,
-        on_error=settings.on_error,
-        on_gap=settings.on_gap,
-        subscription=subscription,
-        tags=tags,
-        start_from=settings.start_timestamp(),
-        batch_messages=settings.batch_messages,
-        batch_bytes=settings.batch_bytes,
-        pulls_in_flight=settings.pulls_in_flight,
-        settle_seconds=settings.settle_seconds,
-        dead_letter_topic=settings.dead_letter_topic,
-    )
-
-
-def _shown(settings: Settings) -> Mapping[str, Any]:
-    """The settings without secrets."""
-    secret: Any = {"secret_key"}
-    return settings.model_dump(mode="json", exclude={"source": secret, "target": secret})

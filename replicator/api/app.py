@@ -11,9 +11,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from pydantic import BaseModel, ConfigDict, Field
 
 from replicator import __version__
-from replicator.routing.limiter import RateLimiter
 from replicator.runtime.status import queue_status, topic_status
-from replicator.runtime.supervisor import Supervisor
+from replicator.runtime.worker import Worker
 
 __all__ = ["make_app"]
 
@@ -27,10 +26,9 @@ class Rates(BaseModel):
     rate_bytes: int = Field(ge=0)
 
 
-def make_app(supervisor: Supervisor, registry: CollectorRegistry, *, stopping: Callable[[], bool]) -> FastAPI:
+def make_app(worker: Worker, registry: CollectorRegistry, *, stopping: Callable[[], bool]) -> FastAPI:
     """The application; reading is GET, and only PUT /rates changes something."""
     app = FastAPI(title="rocketmq-replicator", version=__version__)
-    limiter: RateLimiter = supervisor.limiter
 
     @app.get("/metrics")
     async def metrics() -> Response:
@@ -42,8 +40,8 @@ def make_app(supervisor: Supervisor, registry: CollectorRegistry, *, stopping: C
 
     @app.get("/health/ready")
     async def ready() -> JSONResponse:
-        wrong = [topic for topic in topic_status(supervisor.states) if topic["state"] in ("failed", "waiting")]
-        reasons = {topic["topic"]: topic["reason"] for topic in wrong} | supervisor.problems
+        wrong = [topic for topic in topic_status(worker.routes.states) if topic["state"] in ("failed", "waiting")]
+        reasons = {topic["topic"]: topic["reason"] for topic in wrong} | worker.routes.problems
         if stopping():
             reasons["worker"] = "it is draining"
         return JSONResponse({"ready": not reasons, "reasons": reasons}, status_code=503 if reasons else 200)
@@ -52,23 +50,27 @@ def make_app(supervisor: Supervisor, registry: CollectorRegistry, *, stopping: C
     async def status() -> dict[str, Any]:
         return {
             "version": __version__,
-            "source": supervisor.identity.source,
-            "target": supervisor.identity.target,
-            "topics": topic_status(supervisor.states),
-            "problems": supervisor.problems,
+            "source": worker.identity.source,
+            "target": worker.identity.target,
+            "topics": topic_status(worker.routes.states),
+            "problems": worker.routes.problems,
         }
 
     @app.get("/status/queues")
     async def queues() -> list[dict[str, Any]]:
-        return [queue_status(state) for state in supervisor.states]
+        return [queue_status(state) for state in worker.routes.states]
 
     @app.get("/rates")
     async def rates() -> Rates:
-        return Rates(rate_messages=limiter.messages, rate_bytes=limiter.size)
+        route = worker.connectors.get(worker.settings.connector).settings
+        return Rates(rate_messages=route.rate_messages, rate_bytes=route.rate_bytes)
 
     @app.put("/rates")
     async def set_rates(wanted: Rates) -> Rates:
-        limiter.set(wanted.rate_messages, wanted.rate_bytes)
+        name = worker.settings.connector
+        config = worker.connectors.get(name).settings.model_dump(mode="json") | wanted.model_dump()
+        worker.connectors.update(name, config)
+        await worker.changed()
         return wanted
 
     return app

@@ -6,6 +6,7 @@ from replicator.errors import BrokerRefused, ReplicatorError
 from replicator.protocol.codes import Response
 
 __all__ = [
+    "LeaseLost",
     "MessageRejected",
     "OutcomeUnknown",
     "QueueFailed",
@@ -45,6 +46,10 @@ class SourceReset(ReplicatorError):
         self.position = position
         self.min_offset = min_offset
         self.max_offset = max_offset
+
+
+class LeaseLost(ReplicatorError):
+    """This worker may not send now: end, and let the group decide who goes on."""
 
 
 class TargetBlocked(ReplicatorError):

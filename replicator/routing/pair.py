@@ -24,6 +24,7 @@ from replicator.routing.budget import MemoryBudget
 from replicator.routing.channel import Channel
 from replicator.routing.dead_letter import DeadLetters
 from replicator.routing.faults import (
+    LeaseLost,
     OutcomeUnknown,
     QueueFailed,
     SourceGap,
@@ -51,7 +52,7 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What all queues of a route have in common."""
+    """What all queues of a route have in common; `may_send` says whether this worker holds its lease."""
 
     source: Cluster
     target: Cluster
@@ -61,6 +62,7 @@ class Shared:
     dead_letters: DeadLetters
     auditor: Auditor
     message_limit: Callable[[str], int]
+    may_send: Callable[[], bool] = lambda: True
 
 
 class _Drained(ReplicatorError):
@@ -130,6 +132,9 @@ class QueuePair:
             except QueueFailed as fault:
                 self._fail(fault)
                 return
+            except LeaseLost as fault:
+                self._waits(Phase.STOPPED, fault)
+                return
             pause = _BACKOFF_FIRST if state.position != before else min(_BACKOFF_MOST, pause * 2)
             await self._pause(pause * random.uniform(0.5, 1.0))
         state.clean = not unknown
@@ -184,6 +189,7 @@ class QueuePair:
             on_taken=source_task.pump,
             on_shift=lambda start, stop: shared.auditor.add(self._look, start, stop),
             suspicious=self._suspicious,
+            may_send=shared.may_send,
         )
         if not self._blocked:  # else only a message that the target takes proves that it is over
             state.set_phase(Phase.RUNNING)

@@ -23,7 +23,7 @@ from replicator.protocol.message import StoredMessage
 from replicator.routing.batcher import Batch, Batcher
 from replicator.routing.channel import Channel
 from replicator.routing.dead_letter import DeadLetters
-from replicator.routing.faults import MessageRejected, OutcomeUnknown, QueueFailed, TargetBlocked, judge
+from replicator.routing.faults import LeaseLost, MessageRejected, OutcomeUnknown, QueueFailed, TargetBlocked, judge
 from replicator.routing.limiter import RateLimiter
 from replicator.routing.options import RouteOptions
 from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState
@@ -45,6 +45,7 @@ class SinkTask:
         on_shift: called with [from, to) when target offsets were taken by somebody else.
         suspicious: somebody else's request may still be waiting inside the broker, so that the first
             answer decides whether the tail that was read is the whole one.
+        may_send: whether this worker holds its lease; asked before every request that stores something.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class SinkTask:
         on_taken: Callable[[], None],
         on_shift: Callable[[int, int], None],
         suspicious: bool,
+        may_send: Callable[[], bool],
     ) -> None:
         self._target = target
         self._channel = channel
@@ -72,6 +74,7 @@ class SinkTask:
         self._dead_letters = dead_letters
         self._on_taken = on_taken
         self._on_shift = on_shift
+        self._may_send = may_send
         self.suspicious = suspicious
 
     async def run(self) -> None:
@@ -132,6 +135,8 @@ class SinkTask:
             await self._target.connection()
         except Unreachable as error:
             raise TargetBlocked(str(error)) from None
+        if not self._may_send():
+            raise LeaseLost("this worker's lease is over: others may own its queues by now")
         try:
             return await send()
         except BrokerRefused as error:

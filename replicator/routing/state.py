@@ -34,7 +34,8 @@ class QueueState:
     settled: all before it are acknowledged by the target, or left out for a reason that was counted.
     `target_end` is the offset that the next message gets in the target queue if nobody else writes
     there; None before it has been looked up. Copies below `target_floor` are of a source queue that no
-    longer exists. Counters count since the process began.
+    longer exists. `stalled` says that it makes no progress though there is something to copy, and that a
+    restart did not help. Counters count since the process began.
     """
 
     __slots__ = (
@@ -54,8 +55,10 @@ class QueueState:
         "repeated",
         "resets",
         "retries",
+        "route",
         "skipped",
         "source",
+        "stalled",
         "start",
         "store_timestamp",
         "target",
@@ -64,12 +67,14 @@ class QueueState:
         "topic",
     )
 
-    def __init__(self, topic: str, source: Queue, target: Queue) -> None:
+    def __init__(self, topic: str, source: Queue, target: Queue, *, route: str = "") -> None:
+        self.route = route
         self.topic = topic
         self.source = source
         self.target = target
         self.phase = Phase.STARTING
         self.reason = ""
+        self.stalled = False
         self.position: int | None = None
         self.start: int | None = None
         self.max_offset = 0

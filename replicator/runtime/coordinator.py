@@ -69,6 +69,7 @@ class Coordinator:
         self.me = me
         self.membership = Membership(me, timeout=timeout)
         self.assignment = Assignment()
+        self.owned: set[str] = set()
         self.running: set[str] = set()
         self.stage = Stage.ONLINE
         self._strategy = strategy
@@ -88,13 +89,8 @@ class Coordinator:
 
     def echoed(self, side: Side, sent: float, now: float) -> None:
         """A heartbeat of our own, sent at `sent`, has come back; a lease that was over by then stays over."""
-        pass
+        self._lapsed = self._lapsed or (self._held and now - self.membership.echo > self._lease)
         self.membership.echoed(side, sent)
-
-    @property
-    def owned(self) -> set[str]:
-        """The tasks that the assignment gives to this worker."""
-        return {task for task, owner in self.assignment.owners.items() if owner == self.me}
 
     @property
     def releasing(self) -> frozenset[str]:
@@ -111,6 +107,7 @@ class Coordinator:
         later = assignment.generation > self.assignment.generation
         if later:
             self.assignment = assignment
+            self.owned = {task for task, owner in assignment.owners.items() if owner == self.me}
         return later
 
     def leads(self) -> bool:

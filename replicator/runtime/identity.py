@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import secrets
+import socket
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +14,7 @@ from replicator.observe.logging import get_logger
 from replicator.routing.options import Identity
 from replicator.settings import Settings, valid_id
 
-__all__ = ["identify", "refuse_same_cluster"]
+__all__ = ["identify", "refuse_same_cluster", "worker_id"]
 
 log = get_logger(__name__)
 
@@ -68,3 +71,9 @@ def identify(settings: Settings, source: Topology, target: Topology, known: Mapp
                 hint=f"set {field.replace('_', '.')} to {old!r} if it is that cluster, or name another store_path",
             )
     return Identity(ours, theirs)
+
+
+def worker_id(settings: Settings, known: Mapping[str, Any]) -> str:
+    """This worker's name in its group: the one it was given, or one made once and kept in the store."""
+    host = re.sub(r"[^A-Za-z0-9_.-]", "-", socket.gethostname())[:60]
+    return settings.worker_id or known.get("worker") or f"{host}-{secrets.token_hex(3)}"

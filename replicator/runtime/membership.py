@@ -118,9 +118,7 @@ class Membership:
     def expire(self) -> list[str]:
         """Forgets the workers that have fallen silent; their ids."""
         gone = [
-            name
-            for name, member in self._members.items()
-            if self.echo - max(member.heard.values()) > self._timeout
+            name for name, member in self._members.items() if self.echo - max(member.heard.values()) > self._timeout
         ]
         for name in gone:
             del self._members[name]

@@ -81,7 +81,7 @@ class _Wire(msgspec.Struct, forbid_unknown_fields=False):
     version: int
     group: str
     worker: str
-    records: list[Record] = []  # noqa: RUF012 - msgspec copies it
+    records: list[Record] = []
     heartbeat: _Beat | None = None
 
 
@@ -165,14 +165,20 @@ def read_message(body: bytes) -> Envelope:
         wire = _decode(body)
     except (zlib.error, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Unreadable(str(error)) from None
-    beat = wire.heartbeat
-    heartbeat = beat and Heartbeat(
-        worker=wire.worker,
-        incarnation=beat.incarnation,
-        sequence=beat.sequence,
-        stage=beat.stage,
-        generation=beat.generation,
-        releasing=frozenset(beat.releasing),
-        info=beat.info,
+    return Envelope(wire.group, wire.worker, _heartbeat(wire.worker, wire.heartbeat), wire.records)
+
+
+def _heartbeat(worker: str, beat: _Beat | None) -> Heartbeat | None:
+    return (
+        None
+        if beat is None
+        else Heartbeat(
+            worker=worker,
+            incarnation=beat.incarnation,
+            sequence=beat.sequence,
+            stage=beat.stage,
+            generation=beat.generation,
+            releasing=frozenset(beat.releasing),
+            info=beat.info,
+        )
     )
-    return Envelope(wire.group, wire.worker, heartbeat, wire.records)

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from replicator.routing.state import Phase, QueueState
+from replicator.runtime.route import Route
 
-__all__ = ["queue_status", "topic_status"]
+__all__ = ["queue_status", "task_states", "topic_status"]
 
 #: Worst first: what a topic's state is, given those of its queues.
 _WORST = (Phase.FAILED, Phase.WAITING, Phase.RECOVERING, Phase.STARTING, Phase.RUNNING, Phase.STOPPED)
@@ -33,6 +34,18 @@ def queue_status(state: QueueState) -> dict[str, Any]:
         "foreign": state.foreign,
         "retries": state.retries,
     }
+
+
+def task_states(routes: Iterable[Route]) -> dict[str, str]:
+    """The tasks that run here, by name, each with the worst state of its queues."""
+    found: dict[str, set[Phase]] = {}
+    for route in routes:
+        for state in route.states:
+            name = f"{route.name}/{state.topic}"
+            if route.settings.task_granularity == "queue":
+                name += f"/{state.source.broker}/{state.source.queue_id}"
+            found.setdefault(name, set()).add(state.phase)
+    return {name: next(phase for phase in _WORST if phase in phases).value for name, phases in found.items()}
 
 
 def topic_status(states: Iterable[QueueState]) -> list[dict[str, Any]]:

@@ -1,11 +1,13 @@
-"""The state of a worker on disk: `connectorConfig.json`, `taskConfig.json`, `position.json`, `offset.json`.
+"""The state of a group as a worker keeps it: `connectorConfig.json`, `taskConfig.json`, `position.json`,
+`offset.json`.
 
-- connectorConfig: the route as it is in force, without secrets, and the ids of both clusters;
-- taskConfig: per topic its queue map, append-only;
+- connectorConfig: the group's connectors without secrets, and the ids of both clusters;
+- taskConfig: per topic its queue map, append-only, and which worker owns which task;
 - position: per source queue what the source task has settled;
 - offset: per source queue what the target has acknowledged, as the exact offset map.
 
-Nothing here is needed to be right: the target's messages are the truth, this shortens the way to it.
+Every worker holds all of it and writes what it learns of the others too. Nothing here is needed to be
+right: the target's messages are the truth, this shortens the way to it.
 """
 
 from __future__ import annotations
@@ -16,22 +18,34 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from replicator.errors import StartupError
 from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.queue_map import Queue, QueueMap
 from replicator.routing.state import QueueState
 from replicator.runtime import files
+from replicator.runtime.records import Kind, Record, Version
+from replicator.runtime.shared_state import SharedState
 
-__all__ = ["Store"]
+__all__ = ["InUse", "Store"]
 
-CONNECTORS: Final = "connectorConfig.json"
-TASKS: Final = "taskConfig.json"
-POSITIONS: Final = "position.json"
-OFFSETS: Final = "offset.json"
+#: Offsets before positions, so that no position is ahead of them after a crash in between.
+_FILES: Final[Mapping[str, tuple[Kind, ...]]] = {
+    "connectorConfig.json": (Kind.CONNECTOR,),
+    "taskConfig.json": (Kind.TASK, Kind.ASSIGNMENT),
+    "offset.json": (Kind.OFFSET,),
+    "position.json": (Kind.POSITION,),
+}
+_IDENTITY: Final = "identity.json"
+
+
+class InUse(StartupError):
+    """Another process uses the directory."""
 
 
 class Store:
-    """The four files in `directory`, which one process at a time may use.
+    """The four files in `directory`, which one process at a time may use, and what they say.
 
     Raises:
         StartupError: the directory cannot be used, or another process uses it.
@@ -39,6 +53,11 @@ class Store:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self.state = SharedState()
+        self._dirty: set[str] = set()
+        self._unpublished: dict[tuple[Kind, str], None] = {}
+        self._parsed: dict[str, tuple[Version, dict[Queue, Queue]]] = {}
+        self._marks: dict[str, object] = {}
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -51,16 +70,16 @@ class Store:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self._lock)
-            raise StartupError(
+            raise InUse(
                 f"store_path = {str(directory)!r} is in use by another replicator",
                 hint="stop that one, or give this one a store path of its own",
             ) from None
         try:
             for half_written in directory.glob(".*.json.*"):  # by a process that was killed then
                 half_written.unlink(missing_ok=True)
-            self._tasks: dict[str, Any] = files.read(directory / TASKS) or {}
-            self._positions: dict[str, Any] = files.read(directory / POSITIONS) or {}
-            self._offsets: dict[str, Any] = files.read(directory / OFFSETS) or {}
+            self._identity: dict[str, Any] = files.read(directory / _IDENTITY) or {}
+            for name in _FILES:
+                self._load(name)
             self._forget_clean_end()
         except OSError as error:
             os.close(self._lock)
@@ -72,40 +91,128 @@ class Store:
             os.close(self._lock)
             raise
 
+    def _load(self, name: str) -> None:
+        content = files.read(self.directory / name) or {}
+        for kind in _FILES[name]:
+            for key, held in content.get(kind, {}).items():
+                self.state.merge(Record(kind, key, Version(*held["version"]), held["value"]))
+
     def _forget_clean_end(self) -> None:
         """Only the first process after a clean end may believe in it, even if it dies at once."""
-        if any(offset["clean"] for offset in self._offsets.values()):
-            unclean = {key: {**offset, "clean": False} for key, offset in self._offsets.items()}
-            files.write(self.directory / OFFSETS, unclean)
+        ended = [r for r in self.state.records(Kind.OFFSET) if r.value and r.value["clean"]]
+        if ended:
+            content = self._content("offset.json")
+            for record in ended:
+                content[Kind.OFFSET][record.key]["value"] = {**record.value, "clean": False}
+            files.write(self.directory / "offset.json", content)
 
     def close(self) -> None:
         """Lets another process use the directory."""
         os.close(self._lock)
 
-    def connector(self) -> dict[str, Any]:
-        """What `save_connector` kept."""
-        return files.read(self.directory / CONNECTORS) or {}
+    # Records.
 
-    def save_connector(self, config: Mapping[str, Any]) -> None:
-        files.write(self.directory / CONNECTORS, config)
+    def put(self, kind: Kind, key: str, value: Any) -> None:
+        """A change of our own, to be written by `flush` and published with `take_unpublished`."""
+        self._note(self.state.put(kind, key, value))
 
-    def queue_maps(self) -> dict[str, dict[Queue, Queue]]:
-        """The queue maps of all topics ever copied, by source topic."""
-        return {
-            topic: {_queue(source): _queue(target) for source, target in task["queues"].items()}
-            for topic, task in self._tasks.items()
+    def put_version(self, kind: Kind, key: str, version: Version, value: Any) -> None:
+        """As `put`, under a version that means something by itself."""
+        self._note(self.state.put_version(kind, key, version, value))
+
+    def _note(self, record: Record) -> None:
+        self._unpublished[record.kind, record.key] = None
+        self._touch(record.kind)
+
+    def merge(self, record: Record) -> bool:
+        """Takes a record that somebody published; whether it was news."""
+        news = self.state.merge(record)
+        if news:
+            self._unpublished.pop((record.kind, record.key), None)
+            self._touch(record.kind)
+        return news
+
+    def _touch(self, kind: Kind) -> None:
+        self._dirty |= {name for name, kinds in _FILES.items() if kind in kinds}
+
+    def take_unpublished(self) -> list[Record]:
+        """Our own changes since the last call."""
+        taken, self._unpublished = self._unpublished, {}
+        records = (self.state.record(kind, key) for kind, key in taken)
+        return [record for record in records if record is not None]
+
+    def untake(self, records: Iterable[Record]) -> None:
+        """Those could not be published: they are to be taken again."""
+        for record in records:
+            self._unpublished[record.kind, record.key] = None
+
+    # What is in them.
+
+    def identity(self) -> dict[str, Any]:
+        """What `save_identity` kept: ids of clusters and worker."""
+        return self._identity
+
+    def save_identity(self, identity: Mapping[str, Any]) -> None:
+        """Keeps what must stay the same from run to run."""
+        if identity != self._identity:
+            self._identity = dict(identity)
+            files.write(self.directory / _IDENTITY, self._identity)
+
+    def queue_maps(self, route: str) -> dict[str, dict[Queue, Queue]]:
+        """The queue maps of all topics that `route` ever copied, by source topic."""
+        topics = [key.partition("/") for key in self.state.items(Kind.TASK)]
+        return {topic: self.queue_map(route, topic) for name, _, topic in topics if name == route}
+
+    def queue_map(self, route: str, topic: str) -> dict[Queue, Queue]:
+        """The queue map of one topic; empty while there is none. Not to be changed."""
+        record = self.state.record(Kind.TASK, f"{route}/{topic}")
+        if record is None or record.value is None:
+            return {}
+        parsed = self._parsed.get(record.key)
+        if parsed is None or parsed[0] != record.version:
+            queues = {_queue(source): _queue(target) for source, target in record.value["queues"].items()}
+            parsed = self._parsed[record.key] = (record.version, queues)
+        return parsed[1]
+
+    def target_topic(self, route: str, topic: str) -> str:
+        """The name at the target of a topic that has a queue map."""
+        return str(self.state.get(Kind.TASK, f"{route}/{topic}")["target_topic"])
+
+    def begins_late(self, route: str, topic: str, queue: Queue) -> bool:
+        """Whether the queue came after the route had begun."""
+        task = self.state.get(Kind.TASK, f"{route}/{topic}")
+        return task is not None and _name(queue) in task["late"]
+
+    def save_queue_map(
+        self,
+        route: str,
+        topic: str,
+        target_topic: str,
+        queue_map: QueueMap,
+        *,
+        late: Iterable[Queue] = (),
+        fresh: Iterable[Queue] = (),
+    ) -> None:
+        """Keeps a queue map before the first message flows by it.
+
+        Args:
+            late: queues that came after the route had begun.
+            fresh: queues whose target was made for them just now, so that nobody has ever sent there.
+        """
+        key = f"{route}/{topic}"
+        known = self.state.get(Kind.TASK, key) or {"late": [], "fresh": []}
+        value = {
+            "target_topic": target_topic,
+            "queues": {_name(source): _name(target) for source, target in sorted(queue_map.items())},
+            "late": sorted({*known["late"], *map(_name, late)}),
+            "fresh": sorted({*known["fresh"], *map(_name, fresh)}),
         }
-
-    def save_queue_map(self, topic: str, target_topic: str, queue_map: QueueMap) -> None:
-        """Keeps a queue map before the first message flows by it."""
-        queues = {_name(source): _name(target) for source, target in sorted(queue_map.items())}
-        self._tasks[topic] = {"target_topic": target_topic, "queues": queues}
-        files.write(self.directory / TASKS, self._tasks)
+        self.put(Kind.TASK, key, value)
 
     def restore(self, state: QueueState) -> bool:
         """Puts what is known of a queue into `state`; False when it was never seen."""
         key = _key(state)
-        position, offset = self._positions.get(key), self._offsets.get(key)
+        position, offset = self.state.get(Kind.POSITION, key), self.state.get(Kind.OFFSET, key)
         if position is not None:
             state.position = position["position"]
             state.start = position["start"]
@@ -114,6 +221,9 @@ class Store:
             state.target_floor = offset["target_floor"]
             state.store_timestamp = offset["store_timestamp"]
             state.clean = offset["clean"]
+        elif position is None:
+            task = self.state.get(Kind.TASK, f"{state.route}/{state.topic}")
+            state.clean = task is not None and _name(state.source) in task["fresh"]
         return position is not None
 
     def update(self, states: Iterable[QueueState]) -> None:
@@ -122,27 +232,67 @@ class Store:
             if state.position is None:
                 continue
             key = _key(state)
-            self._offsets[key] = {
-                "target": [state.target.broker, state.target.queue_id],
-                "clean": state.clean,
-                "target_floor": state.target_floor,
-                "store_timestamp": state.store_timestamp,
-                "intervals": list(state.offsets),
-            }
-            self._positions[key] = {"position": state.position, "start": state.start}
+            mark = (state.position, state.clean, state.target_floor)
+            if self._marks.get(key) == mark:
+                continue
+            self._marks[key] = mark
+            offset = _offset(state)
+            position = {"position": state.position, "start": state.start}
+            if offset != self.state.get(Kind.OFFSET, key):
+                self.put(Kind.OFFSET, key, offset)
+            if position != self.state.get(Kind.POSITION, key):
+                self.put(Kind.POSITION, key, position)
 
-    def flush(self) -> None:
-        """Writes progress; offsets first, so that no position is ahead of them. Not while `update` runs.
+    def begin(self, states: Iterable[QueueState]) -> None:
+        """Nobody may believe any more that whoever had these queues last has ended cleanly."""
+        for state in states:
+            if state.clean:
+                self.put(Kind.OFFSET, _key(state), {**_offset(state), "clean": False})
+
+    def snapshot(self) -> dict[str, msgspec.Raw]:
+        """The files whose content has changed, as they are to be written."""
+        changed = {
+            name: msgspec.Raw(msgspec.json.encode(self._content(name))) for name in _FILES if name in self._dirty
+        }
+        self._dirty.clear()
+        return changed
+
+    def write(self, snapshot: Mapping[str, msgspec.Raw]) -> None:
+        """Writes what `snapshot` gave; in a thread, while records go on changing.
 
         Raises:
-            OSError: the directory cannot be written now; what is in memory stays.
+            OSError: the directory cannot be written now; what is in memory stays, and is written next time.
         """
-        files.write(self.directory / OFFSETS, self._offsets)
-        files.write(self.directory / POSITIONS, self._positions)
+        try:
+            for name, content in snapshot.items():
+                files.write(self.directory / name, content)
+        except OSError:
+            self._dirty |= snapshot.keys()
+            raise
+
+    def flush(self) -> None:
+        """Writes what has changed."""
+        self.write(self.snapshot())
+
+    def _content(self, name: str) -> dict[Kind, dict[str, Any]]:
+        return {
+            kind: {r.key: {"version": r.version, "value": r.value} for r in self.state.records(kind)}
+            for kind in _FILES[name]
+        }
 
 
 def _key(state: QueueState) -> str:
-    return f"{state.topic}/{_name(state.source)}"
+    return f"{state.route}/{state.topic}/{_name(state.source)}"
+
+
+def _offset(state: QueueState) -> dict[str, Any]:
+    return {
+        "target": [state.target.broker, state.target.queue_id],
+        "clean": state.clean,
+        "target_floor": state.target_floor,
+        "store_timestamp": state.store_timestamp,
+        "intervals": [list(interval) for interval in state.offsets],
+    }
 
 
 def _name(queue: Queue) -> str:

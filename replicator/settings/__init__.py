@@ -4,10 +4,11 @@ Precedence: flag, environment (`REPLICATOR_`, `__` for nesting), file (`--config
 from the environment or from files, never from flags.
 """
 
-from replicator.settings.loading import leaves, load, origins
+from replicator.settings.loading import explain, leaves, load, origins
 from replicator.settings.model import (
     ENV_PREFIX,
     ClusterSettings,
+    RouteSettings,
     Settings,
     TlsSettings,
     setting_fields,
@@ -17,8 +18,10 @@ from replicator.settings.model import (
 __all__ = [
     "ENV_PREFIX",
     "ClusterSettings",
+    "RouteSettings",
     "Settings",
     "TlsSettings",
+    "explain",
     "leaves",
     "load",
     "origins",

@@ -15,7 +15,7 @@ from pydantic_settings import EnvSettingsSource
 from replicator.errors import ConfigError
 from replicator.settings.model import ENV_PREFIX, Settings, expand_cluster, setting_fields
 
-__all__ = ["leaves", "load", "origins"]
+__all__ = ["explain", "leaves", "load", "origins"]
 
 
 class _Environment(EnvSettingsSource):
@@ -50,7 +50,7 @@ def load(flags: Mapping[str, Any], *, file: Path | None) -> Settings:
     try:
         return Settings(**merged)
     except ValidationError as error:
-        raise ConfigError("\n".join(_explain(error))) from None
+        raise ConfigError("\n".join(explain(error))) from None
 
 
 def origins(flags: Mapping[str, Any], *, file: Path | None) -> Mapping[str, str]:
@@ -126,8 +126,9 @@ def _closest(name: str, known: set[str]) -> str:
     return f"did you mean {close[0]}?" if close else "see `replicator config check`"
 
 
-def _explain(error: ValidationError) -> Iterator[str]:
-    names = {name for name, _ in setting_fields()} | {"source", "target"}
+def explain(error: ValidationError, model: type[BaseModel] = Settings) -> Iterator[str]:
+    """One line for each mistake: field, value, way out."""
+    names = {name for name, _ in setting_fields(model)} | {"source", "target"}
     for problem in error.errors():
         name = ".".join(str(part) for part in problem["loc"] if part != "function-before")
         kind, value = problem["type"], problem.get("input")

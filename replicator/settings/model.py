@@ -24,7 +24,15 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from replicator.errors import ConfigError
 
-__all__ = ["ENV_PREFIX", "ClusterSettings", "Settings", "TlsSettings", "setting_fields", "valid_id"]
+__all__ = [
+    "ENV_PREFIX",
+    "ClusterSettings",
+    "RouteSettings",
+    "Settings",
+    "TlsSettings",
+    "setting_fields",
+    "valid_id",
+]
 
 ENV_PREFIX: Final = "REPLICATOR_"
 _SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?", re.IGNORECASE)
@@ -154,15 +162,11 @@ def expand_cluster(value: object) -> object:
 Cluster = Annotated[ClusterSettings, BeforeValidator(expand_cluster)]
 
 
-class Settings(BaseSettings):
-    """One worker with one route."""
+class RouteSettings(BaseModel):
+    """What a route copies and how; REST calls it a connector's configuration."""
 
-    model_config = SettingsConfigDict(
-        extra="forbid", frozen=True, env_prefix=ENV_PREFIX, env_nested_delimiter="__", validate_default=False
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
-    source: Cluster = Field(description="cluster to copy from")
-    target: Cluster = Field(description="cluster to copy to")
     topics: Names = Field([".*"], description="topics to copy: names or regular expressions")
     exclude_topics: Names = Field([], description="topics not to copy; wins over `topics`")
     rename: str = Field("{topic}", description="name at the target; {topic}, {source}, {target} stand for names")
@@ -187,17 +191,9 @@ class Settings(BaseSettings):
     batch_messages: int = Field(1024, ge=1, le=10_000, description="messages in one send, at most")
     batch_bytes: Size = Field(1024**2, description="bytes in one send, at most; the target's limit holds too")
     pulls_in_flight: int = Field(64, ge=1, le=512, description="pulls under way per queue, at most")
-    memory_bytes: Size = Field(24 * 1024**2, description="memory for messages under way, all queues together")
-    store_path: Path = Field(Path("replicator-store"), description="directory of the state files")
-    rest_host: str = Field("127.0.0.1", description="address of /metrics and /health")
-    rest_port: int = Field(8082, ge=0, le=65535, description="port of /metrics and /health; 0: any free one")
-    refresh_interval: float = Field(5.0, ge=0.1, description="seconds between looks for new topics and queues")
-    save_interval: float = Field(1.0, ge=0.1, description="seconds between writes of the state files")
-    settle_seconds: float = Field(
-        1.0, ge=0, description="seconds that a dead owner's last request may still wait in a broker"
+    task_granularity: Literal["topic", "queue"] = Field(
+        "topic", description="what workers share among them: whole topics, or single queues"
     )
-    drain_timeout: float = Field(30.0, ge=0, description="seconds for settling what was pulled, at the end")
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least severity logged")
 
     @field_validator("rename")
     @classmethod
@@ -235,15 +231,8 @@ class Settings(BaseSettings):
                 raise ValueError("give earliest, latest or an ISO 8601 time like 2026-01-31T06:00:00Z") from None
         return value
 
-    @field_validator("memory_bytes")
-    @classmethod
-    def _enough(cls, value: int) -> int:
-        if value < 1024**2:
-            raise ValueError("at least 1 MiB is needed for one pull of each of a few queues")
-        return value
-
     @model_validator(mode="after")
-    def _consistent(self) -> Settings:
+    def _consistent(self) -> RouteSettings:
         if self.tags and self.sql:
             raise ValueError("tags and sql are both set, but a broker filters by one of them: keep one")
         both = sorted(set(self.topics) & set(self.exclude_topics))
@@ -259,6 +248,97 @@ class Settings(BaseSettings):
             return self.start_from  # type: ignore[return-value]
         moment = datetime.fromisoformat(self.start_from)
         return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+class Settings(RouteSettings, BaseSettings):
+    """One worker of a group, and the route that it brings along."""
+
+    model_config = SettingsConfigDict(
+        extra="forbid", frozen=True, env_prefix=ENV_PREFIX, env_nested_delimiter="__", validate_default=False
+    )
+
+    source: Cluster = Field(description="cluster to copy from")
+    target: Cluster = Field(description="cluster to copy to")
+    connector: str = Field("route", description="name of the route, as REST and the command line call it")
+    memory_bytes: Size = Field(24 * 1024**2, description="memory for messages under way, all queues together")
+    group: str | None = Field(
+        None, description="workers of one group share the work (default: SOURCE-TARGET, the clusters' ids)"
+    )
+    worker_id: str | None = Field(None, description="name of this worker (default: made once, kept in store_path)")
+    standalone: bool = Field(False, description="run alone, without system topics on the source cluster")
+    assignment: str = Field(
+        "sticky", description="how tasks are given to workers: sticky, even, consistent-hash, or an installed one"
+    )
+    heartbeat_interval: float = Field(1.0, ge=0.1, le=60, description="seconds between heartbeats")
+    session_timeout: float = Field(
+        5.0, ge=0.5, description="seconds without a heartbeat after which a worker's tasks go to others"
+    )
+    source_online_topic: str = Field(
+        "replicator_sys_source_online",
+        description="system topic of the heartbeats of workers that reach the source",
+    )
+    sink_online_topic: str = Field(
+        "replicator_sys_sink_online", description="system topic of the heartbeats of workers that reach the target"
+    )
+    control_topic: str = Field(
+        "replicator_sys_control", description="system topic of the group's shared configuration and progress"
+    )
+    publish_interval: float = Field(
+        2.0, ge=0.1, description="seconds between publications of progress to the group"
+    )
+    snapshot_interval: float = Field(
+        600.0, ge=1, description="seconds between publications of all shared state, for workers that come new"
+    )
+    stall_seconds: float = Field(
+        60.0, ge=1, description="seconds without progress after which a queue that lags is restarted"
+    )
+    store_path: Path = Field(Path("replicator-store"), description="directory of the state files")
+    rest_host: str = Field("127.0.0.1", description="address of /metrics and /health")
+    rest_port: int = Field(8082, ge=0, le=65535, description="port of /metrics and /health; 0: any free one")
+    refresh_interval: float = Field(5.0, ge=0.1, description="seconds between looks for new topics and queues")
+    save_interval: float = Field(1.0, ge=0.1, description="seconds between writes of the state files")
+    settle_seconds: float = Field(
+        1.0, ge=0, description="seconds that a dead owner's last request may still wait in a broker"
+    )
+    drain_timeout: float = Field(30.0, ge=0, description="seconds for settling what was pulled, at the end")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least severity logged")
+
+    @field_validator("memory_bytes")
+    @classmethod
+    def _enough(cls, value: int) -> int:
+        if value < 1024**2:
+            raise ValueError("at least 1 MiB is needed for one pull of each of a few queues")
+        return value
+
+    @field_validator("source_online_topic", "sink_online_topic", "control_topic")
+    @classmethod
+    def _system_topic(cls, value: str) -> str:
+        if not _TOPIC.fullmatch(value) or len(value) > 127:
+            raise ValueError("a topic's name has up to 127 letters, digits, %, |, _ and -")
+        return value
+
+    @field_validator("connector", "group", "worker_id")
+    @classmethod
+    def _name(cls, value: str | None) -> str | None:
+        if value is not None and not valid_id(value):
+            raise ValueError("a name has up to 100 letters, digits and _ . : @ -")
+        return value
+
+    @model_validator(mode="after")
+    def _group(self) -> Settings:
+        if self.session_timeout < 3 * self.heartbeat_interval:
+            raise ValueError(
+                f"session_timeout = {self.session_timeout:g} is less than three heartbeat_interval"
+                f" ({self.heartbeat_interval:g}): one late heartbeat would cost a worker its tasks"
+            )
+        if len({self.source_online_topic, self.sink_online_topic, self.control_topic}) < 3:
+            raise ValueError("source_online_topic, sink_online_topic and control_topic must be three topics")
+        return self
+
+    @property
+    def route(self) -> RouteSettings:
+        """The route alone."""
+        return RouteSettings(**{name: getattr(self, name) for name in RouteSettings.model_fields})
 
     @classmethod
     def settings_customise_sources(

@@ -18,6 +18,7 @@ from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import QueueState
 from replicator.runtime import files
+from replicator.runtime.records import Kind, Record, Version
 from replicator.runtime.store import Store
 
 SOURCE, TARGET = Queue("east/a", 3), Queue("west-a", 5)
@@ -110,27 +111,88 @@ def test_queue_maps_survive(directory: Path) -> None:
     """Brokers with slashes in their names too; a new map replaces the old one of that topic only."""
     store = Store(directory)
     first = {Queue("east/a", 0): Queue("west-a", 0), Queue("east/a", 1): Queue("west-a", 1)}
-    store.save_queue_map("T", "copy-of-T", first)
-    store.save_queue_map("U", "U", {})
+    store.save_queue_map("r", "T", "copy-of-T", first)
+    store.save_queue_map("r", "U", "U", {})
     larger = {**first, Queue("b", 0): Queue("west-a", 2)}
-    store.save_queue_map("T", "copy-of-T", larger)
-    assert store.queue_maps() == {"T": larger, "U": {}}
+    store.save_queue_map("r", "T", "copy-of-T", larger)
+    assert store.queue_maps("r") == {"T": larger, "U": {}}
+    store.flush()
     store.close()
     store = Store(directory)
-    assert store.queue_maps() == {"T": larger, "U": {}}
+    assert store.queue_maps("r") == {"T": larger, "U": {}}
     store.close()
     document = json.loads((directory / "taskConfig.json").read_text())
-    assert document["content"]["T"]["target_topic"] == "copy-of-T"
+    assert document["content"]["task"]["r/T"]["value"]["target_topic"] == "copy-of-T"
 
 
-def test_the_route_survives(directory: Path) -> None:
-    """As it was in force."""
+def test_the_identity_survives(directory: Path) -> None:
+    """Ids that must stay the same from run to run."""
     store = Store(directory)
-    assert store.connector() == {}
-    store.save_connector({"source_id": "east", "topics": ["a"]})
+    assert store.identity() == {}
+    store.save_identity({"source_id": "east", "worker": "w"})
     store.close()
     store = Store(directory)
-    assert store.connector() == {"source_id": "east", "topics": ["a"]}
+    assert store.identity() == {"source_id": "east", "worker": "w"}
+    store.close()
+
+
+def test_records_survive_with_their_versions(directory: Path) -> None:
+    """So that what is older is not taken for news after a restart, nor what was deleted for alive."""
+    store = Store(directory)
+    store.state.worker = "w1"
+    store.put(Kind.CONNECTOR, "c", {"state": "RUNNING"})
+    store.put(Kind.CONNECTOR, "gone", None)
+    store.put_version(Kind.ASSIGNMENT, "", Version(7, "w1"), {"members": [], "owners": {}})
+    store.flush()
+    store.close()
+    store = Store(directory)
+    assert store.state.get(Kind.CONNECTOR, "c") == {"state": "RUNNING"}
+    assert not store.merge(Record(Kind.CONNECTOR, "gone", Version(1, "w9"), {"state": "RUNNING"}))
+    assert not store.merge(Record(Kind.ASSIGNMENT, "", Version(6, "w9"), None))
+    assert store.merge(Record(Kind.ASSIGNMENT, "", Version(8, "w0"), None))
+    store.close()
+
+
+def test_only_our_own_changes_are_published(directory: Path) -> None:
+    """Once, unless they could not be; what somebody has replaced meanwhile is not."""
+    store = Store(directory)
+    store.state.worker = "w1"
+    store.merge(Record(Kind.STATUS, "w2", Version(3, "w2"), {}))
+    store.put(Kind.STATUS, "w1", {"a": 1})
+    store.put(Kind.STATUS, "w1", {"a": 2})
+    (record,) = store.take_unpublished()
+    assert (record.value, record.version) == ({"a": 2}, Version(5, "w1"))
+    assert store.take_unpublished() == []
+    store.untake([record])
+    assert store.merge(Record(Kind.STATUS, "w1", Version(9, "w2"), {}))
+    assert store.take_unpublished() == []
+    store.close()
+
+
+def test_the_first_owner_of_a_fresh_target_need_not_wait(directory: Path) -> None:
+    """Nobody can have sent there before; once it has begun, the next one cannot know that."""
+    store = Store(directory)
+    store.save_queue_map("r", "T", "T", {SOURCE: TARGET}, fresh=[SOURCE])
+    made = QueueState("T", SOURCE, TARGET, route="r")
+    assert not store.restore(made)
+    assert made.clean
+    store.begin([made])
+    again = QueueState("T", SOURCE, TARGET, route="r")
+    assert not store.restore(again)
+    assert not again.clean
+    store.close()
+
+
+def test_queues_that_came_late_stay_known(directory: Path) -> None:
+    """They are copied from their first message, whenever that is."""
+    store = Store(directory)
+    store.save_queue_map("r", "T", "T", {SOURCE: TARGET})
+    later = Queue("east/a", 4)
+    store.save_queue_map("r", "T", "T", {SOURCE: TARGET, later: Queue("west-a", 6)}, late=[later])
+    store.save_queue_map("r", "T", "T", {SOURCE: TARGET, later: Queue("west-a", 6)})
+    assert store.begins_late("r", "T", later)
+    assert not store.begins_late("r", "T", SOURCE)
+    assert not store.begins_late("r", "other", SOURCE)
     store.close()
 
 
@@ -218,7 +280,8 @@ def test_offsets_are_written_before_positions(directory: Path, monkeypatch: pyte
 def test_a_corrupt_file_is_set_aside_and_the_others_are_used(directory: Path, name: str) -> None:
     """What it said is read from the target instead."""
     store = Store(directory)
-    store.save_queue_map("T", "T", {SOURCE: TARGET})
+    store.save_queue_map("r", "T", "T", {SOURCE: TARGET})
+    store.flush()
     store.close()
     saved(directory, state())
     path = directory / name
@@ -229,7 +292,7 @@ def test_a_corrupt_file_is_set_aside_and_the_others_are_used(directory: Path, na
     made, seen = restored(store, state())
     assert seen == (name != "position.json")
     assert bool(made.offsets.last) == (name != "offset.json")
-    assert bool(store.queue_maps()) == (name != "taskConfig.json")
+    assert bool(store.queue_maps("r")) == (name != "taskConfig.json")
     store.close()
 
 

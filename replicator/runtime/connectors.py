@@ -1,0 +1,204 @@
+"""The connectors of a group: what each is configured to do, and whether it is to run.
+
+They are records of the shared state, so that whatever one worker is told all of them know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from pydantic import ValidationError
+
+from replicator.errors import ConfigError, ReplicatorError
+from replicator.observe.logging import get_logger
+from replicator.runtime.records import Kind, Version
+from replicator.runtime.store import Store
+from replicator.settings import RouteSettings, explain, valid_id
+
+__all__ = ["Connector", "Connectors", "Exists", "State", "Unknown"]
+
+log = get_logger(__name__)
+
+
+class State(StrEnum):
+    """What a connector is to do. PAUSED keeps its tasks where they are, STOPPED gives them back."""
+
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    STOPPED = "STOPPED"
+
+
+class Unknown(ReplicatorError):
+    """There is no connector of that name."""
+
+
+class Exists(ReplicatorError):
+    """There is another connector of that name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connector:
+    """One connector; `origin` is `command line` or `rest`. `epoch` counts restarts that were asked for."""
+
+    name: str
+    settings: RouteSettings
+    state: State
+    origin: str
+    epoch: int
+
+
+class Connectors:
+    """The connectors as the shared state has them now; changes are published by whoever made them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: dict[str, tuple[Version, Connector | None]] = {}
+
+    def all(self) -> dict[str, Connector]:
+        """All connectors that this program can run, by name."""
+        found = {}
+        for record in self._store.state.records(Kind.CONNECTOR):
+            if record.value is None:
+                continue
+            read = self._known.get(record.key)
+            if read is None or read[0] != record.version:
+                read = self._known[record.key] = (record.version, self._read(record.key, record.value))
+            if read[1] is not None:
+                found[record.key] = read[1]
+        return dict(sorted(found.items()))
+
+    def get(self, name: str) -> Connector:
+        """One connector.
+
+        Raises:
+            Unknown: there is none.
+        """
+        found = self.all().get(name)
+        if found is None:
+            raise Unknown(f"there is no connector {name!r}", hint=f"there are: {', '.join(self.all()) or 'none'}")
+        return found
+
+    def _read(self, name: str, value: Mapping[str, Any]) -> Connector | None:
+        try:
+            return Connector(
+                name,
+                RouteSettings(**value["config"]),
+                State(value["state"]),
+                value["origin"],
+                value["epoch"],
+            )
+        except (ValidationError, KeyError, ValueError, TypeError) as error:
+            log.error("connector is not understood here, and not run", connector=name, reason=str(error))
+            return None
+
+    def _put(self, connector: Connector) -> Connector:
+        self._store.put(
+            Kind.CONNECTOR,
+            connector.name,
+            {
+                "config": connector.settings.model_dump(mode="json"),
+                "state": connector.state,
+                "origin": connector.origin,
+                "epoch": connector.epoch,
+            },
+        )
+        return connector
+
+    def bring(self, name: str, settings: RouteSettings) -> None:
+        """What this worker was started with becomes the group's, unless somebody has decided otherwise."""
+        record = self._store.state.record(Kind.CONNECTOR, name)
+        known = self.all().get(name)
+        if record is not None and record.value is None:
+            log.warning("connector was deleted, and is not made again", connector=name)
+        elif known is None:
+            self._put(Connector(name, settings, State.RUNNING, "command line", 0))
+        elif known.settings != settings:
+            differ = [
+                key for key in RouteSettings.model_fields if getattr(known.settings, key) != getattr(settings, key)
+            ]
+            if known.origin == "rest":
+                log.warning(
+                    "connector was changed over REST; what this worker was given is not used", differ=differ
+                )
+            else:
+                log.warning("connector has a new configuration", connector=name, differ=differ)
+                self._put(Connector(name, settings, known.state, "command line", known.epoch))
+
+    def create(self, name: str, config: Mapping[str, Any]) -> Connector:
+        """A new connector.
+
+        Raises:
+            Exists: there is one of that name with another configuration.
+            ConfigError: the name or the configuration cannot be used; all mistakes at once.
+        """
+        settings = self.parse(name, config)
+        known = self.all().get(name)
+        if known is not None and known.settings != settings:
+            raise Exists(f"connector {name!r} exists with another configuration", hint="change it with PUT")
+        return known or self._put(Connector(name, settings, State.RUNNING, "rest", 0))
+
+    def update(self, name: str, config: Mapping[str, Any]) -> Connector:
+        """Creates a connector, or changes it; errors as `create`."""
+        settings = self.parse(name, config)
+        known = self.all().get(name)
+        if known is None:
+            return self._put(Connector(name, settings, State.RUNNING, "rest", 0))
+        return (
+            known
+            if known.settings == settings
+            else self._put(Connector(name, settings, known.state, "rest", known.epoch))
+        )
+
+    def parse(self, name: str, config: Mapping[str, Any]) -> RouteSettings:
+        """The settings that `config` says.
+
+        Raises:
+            ConfigError: all mistakes, one a line.
+        """
+        mistakes = (
+            [] if valid_id(name) else [f"name = {name!r}: up to 100 letters, digits and _ . : @ - are possible"]
+        )
+        values = dict(config)
+        kind = values.pop("connector.class", "routing")
+        if kind != "routing":
+            mistakes.append(f"connector.class = {kind!r} is not installed: there is routing")
+        try:
+            settings = RouteSettings(**values)
+        except ValidationError as error:
+            mistakes += explain(error, RouteSettings)
+        if mistakes:
+            raise ConfigError("\n".join(mistakes))
+        return settings
+
+    def set_state(self, name: str, state: State) -> Connector:
+        """Lets a connector run, pause or stop; it may be so already.
+
+        Raises:
+            Unknown: there is none.
+        """
+        known = self.get(name)
+        if known.state is state:
+            return known
+        return self._put(Connector(name, known.settings, state, known.origin, known.epoch))
+
+    def restart(self, name: str) -> Connector:
+        """Ends and begins all tasks of a connector.
+
+        Raises:
+            Unknown: there is none.
+        """
+        known = self.get(name)
+        return self._put(Connector(name, known.settings, State.RUNNING, known.origin, known.epoch + 1))
+
+    def delete(self, name: str) -> None:
+        """Forgets a connector and its progress; there may be none. What it has copied stays at the target."""
+        if self._store.state.get(Kind.CONNECTOR, name) is None:
+            return
+        self._store.put(Kind.CONNECTOR, name, None)
+        for kind in (Kind.TASK, Kind.POSITION, Kind.OFFSET):
+            for key in self._store.state.items(kind):
+                if key.startswith(f"{name}/"):
+                    self._store.put(kind, key, None)

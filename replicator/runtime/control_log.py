@@ -1,0 +1,223 @@
+"""System topics of the source cluster as a log that every worker of a group writes and reads whole.
+
+Each topic has one queue on each broker. What is written goes to several brokers where it must not be missed,
+and to one where it is repeated anyway; everything is read from all brokers, so that the group goes on while
+one of them is down. A topic that somebody has deleted is made again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
+
+from replicator.client.brokers import max_offset, offset_at
+from replicator.client.cluster import Cluster
+from replicator.client.pull import GROUP, pull
+from replicator.client.send import send_single
+from replicator.client.topics import TopicConfig, write_topic
+from replicator.errors import BrokerRefused, ClientError, ProtocolError, ReplicatorError, StartupError
+from replicator.observe.logging import get_logger
+from replicator.protocol.batch import header_fields
+from replicator.protocol.codes import Response
+
+__all__ = ["ControlLog", "Place", "Said"]
+
+#: Seconds that a broker holds a pull of ours; a new broker or master is noticed no later.
+_SUSPEND: Final = 5.0
+#: Seconds between attempts to read where reading fails.
+_PAUSE: Final = 0.5
+#: Seconds for which a broker that refused or did not answer is asked after all others.
+_SHUN: Final = 5.0
+#: Seconds that a write may take before it is tried elsewhere.
+_WRITE: Final = 2.0
+
+log = get_logger(__name__)
+
+
+class Place(NamedTuple):
+    """One queue of the log."""
+
+    topic: str
+    broker: str
+
+
+class Said(NamedTuple):
+    """A message of the log; `stored` is the broker's clock in milliseconds since the epoch."""
+
+    place: Place
+    body: bytes
+    stored: int
+
+
+class ControlLog:
+    """The log over `cluster`, whose connections should serve nothing else: heartbeats must not queue.
+
+    Args:
+        topics: each with the seconds of its past that a new reader wants.
+        on_said: called with every message, in the order of its queue.
+        on_reset: called when a topic had to be made again, so that what was in it is gone.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        topics: dict[str, float],
+        *,
+        on_said: Callable[[Said], None],
+        on_reset: Callable[[Place], None],
+    ) -> None:
+        self._cluster = cluster
+        self._topics = topics
+        self._on_said = on_said
+        self._on_reset = on_reset
+        self._tails: dict[Place, asyncio.Task[None]] = {}
+        self._shunned: dict[str, float] = {}
+        self._behind: set[Place] = set()
+
+    async def open(self) -> None:
+        """Makes the topics where they are missing, and begins to read.
+
+        Raises:
+            StartupError: no broker lets us have the topics.
+        """
+        await self._cluster.refresh()
+        failures: list[ReplicatorError] = []
+        for broker in self._cluster.brokers():
+            try:
+                for topic in self._topics:
+                    await self._make(Place(topic, broker))
+            except (ClientError, ProtocolError) as error:
+                failures.append(error)
+        if len(failures) == len(self._cluster.brokers()):
+            raise StartupError(
+                f"the source has no topics for the worker group, and they cannot be made: {failures[0]}",
+                hint="let the source's account create and write them, or run a single worker with --standalone",
+            )
+        self._follow()
+
+    def _follow(self) -> None:
+        """Reads every broker that there is."""
+        for broker in self._cluster.brokers():
+            for topic, past in self._topics.items():
+                place = Place(topic, broker)
+                if place not in self._tails:
+                    self._behind.add(place)
+                    self._tails[place] = asyncio.create_task(self._tail(place, past), name=f"read {place}")
+
+    async def refresh(self) -> None:
+        """Looks for brokers that have come, and for masters that have moved."""
+        await self._cluster.refresh()
+        self._follow()
+
+    async def close(self) -> None:
+        """Stops reading."""
+        for tail in self._tails.values():
+            tail.cancel()
+        await asyncio.gather(*self._tails.values(), return_exceptions=True)
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether all queues that can be read were read to their ends once."""
+        return not self._behind
+
+    async def write(self, topic: str, body: bytes, *, copies: int = 1) -> None:
+        """Appends `body` on `copies` brokers if there are as many, and on one at least.
+
+        Raises:
+            ClientError: on none; whether one has it nevertheless is unknown.
+        """
+        order = self._order()
+        first = (self._write(broker, topic, body) for broker in order[:copies])
+        failures = [failure for failure in await asyncio.gather(*first) if failure is not None]
+        if len(failures) < copies and len(failures) < len(order):
+            return
+        for broker in order[copies:]:
+            failure = await self._write(broker, topic, body)
+            if failure is None:
+                return
+            failures.append(failure)
+        raise failures[0] if failures else ClientError("the source has no broker")
+
+    def _order(self) -> list[str]:
+        now = asyncio.get_running_loop().time()
+        return sorted(self._cluster.brokers(), key=lambda broker: (self._shunned.get(broker, 0.0) > now, broker))
+
+    async def _write(self, broker: str, topic: str, body: bytes) -> ReplicatorError | None:
+        fields = header_fields(
+            group=GROUP, topic=topic, queue_id=0, sys_flag=0, born_timestamp=0, reconsume_times=0
+        ) | {"m": "false"}
+        try:
+            async with asyncio.timeout(_WRITE):
+                await send_single(self._cluster.writer(broker), fields, body)
+        except TimeoutError:
+            failure: ReplicatorError = ClientError(f"source broker {broker} did not store a message in time")
+        except (ClientError, ProtocolError) as error:
+            failure = error
+            if isinstance(error, BrokerRefused) and error.code == Response.TOPIC_NOT_EXIST:
+                await self._remake(Place(topic, broker))
+        else:
+            return None
+        self._shunned[broker] = asyncio.get_running_loop().time() + _SHUN
+        return failure
+
+    async def _make(self, place: Place) -> None:
+        topic = TopicConfig(name=place.topic, read_queues=1, write_queues=1)
+        await write_topic(self._cluster.writer(place.broker), topic)
+
+    async def _tail(self, place: Place, past: float) -> None:
+        at, end = await self._insist(place, lambda: self._begin(place, past))
+        while True:
+            if at >= end:
+                self._behind.discard(place)
+            at, end = await self._insist(place, lambda: self._read(place, at))  # noqa: B023 - awaited at once
+
+    async def _insist(self, place: Place, read: Callable[[], Awaitable[tuple[int, int]]]) -> tuple[int, int]:
+        reason = ""
+        while True:
+            try:
+                return await read()
+            except (ClientError, ProtocolError) as error:
+                if isinstance(error, BrokerRefused) and error.code == Response.TOPIC_NOT_EXIST:
+                    await self._remake(place)
+                elif str(error) != reason:
+                    reason = str(error)
+                    log.warning(
+                        "system topic cannot be read", topic=place.topic, broker=place.broker, reason=reason
+                    )
+            self._behind.discard(place)  # nobody waits for a broker that is down
+            await asyncio.sleep(_PAUSE * random.uniform(0.5, 1.0))
+
+    async def _remake(self, place: Place) -> None:
+        try:
+            await self._make(place)
+        except (ClientError, ProtocolError) as error:
+            log.warning("system topic cannot be made", topic=place.topic, broker=place.broker, reason=str(error))
+            return
+        log.warning("system topic was gone and has been made again", topic=place.topic, broker=place.broker)
+        self._on_reset(place)
+
+    async def _begin(self, place: Place, past: float) -> tuple[int, int]:
+        """Where to begin, in the broker's own time: `past` seconds before its newest message."""
+        broker = self._cluster.reader(place.broker)
+        end = await max_offset(broker, place.topic, 0)
+        if end == 0:
+            return 0, 0
+        last = await pull(broker, place.topic, 0, end - 1, count=1)
+        if not last.messages:
+            return last.next_offset, end
+        since = last.messages[-1].store_timestamp - int(past * 1000)
+        return await offset_at(broker, place.topic, 0, since), end
+
+    async def _read(self, place: Place, at: int) -> tuple[int, int]:
+        """Reads on from `at`; where to go on, and where the queue ends."""
+        pulled = await pull(self._cluster.reader(place.broker), place.topic, 0, at, suspend=_SUSPEND)
+        if pulled.code == Response.PULL_OFFSET_MOVED:
+            at = pulled.min_offset if at < pulled.min_offset or not pulled.max_offset else pulled.max_offset
+            if at == 0:
+                self._on_reset(place)
+            return at, pulled.max_offset
+        for message in pulled.messages:
+            self._on_said(Said(place, message.body[4:], message.store_timestamp))
+        return pulled.next_offset, pulled.max_offset

@@ -1,0 +1,252 @@
+"""A worker's place in its group: heartbeats out and in, records out and in, and when it has joined."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from replicator.errors import ClientError, ProtocolError, StartupError
+from replicator.observe.logging import get_logger
+from replicator.runtime.control_log import Place, Said
+from replicator.runtime.coordinator import Assignment, Coordinator
+from replicator.runtime.membership import Generation, Heartbeat, Side
+from replicator.runtime.records import (
+    Envelope,
+    Kind,
+    NewerForm,
+    Record,
+    Unreadable,
+    Version,
+    read_message,
+    write_heartbeat,
+    write_records,
+)
+from replicator.runtime.store import Store
+
+__all__ = ["Group", "Log", "Topics", "now"]
+
+#: Brokers that heartbeats and assignments are written to, if there are as many.
+_COPIES: Final = 3
+#: Heartbeats whose sending time is remembered.
+_REMEMBERED: Final = 256
+
+log = get_logger(__name__)
+
+
+def now() -> float:
+    """Seconds on a clock that also runs while the machine sleeps, where there is one."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """The names of the system topics."""
+
+    source_online: str
+    sink_online: str
+    control: str
+
+    def side(self, topic: str) -> Side:
+        return Side.SINK if topic == self.sink_online else Side.SOURCE
+
+
+class Log(Protocol):
+    """What carries heartbeats and records: `ControlLog`, or nothing but this process."""
+
+    @property
+    def caught_up(self) -> bool: ...
+
+    async def write(self, topic: str, body: bytes, *, copies: int = 1) -> None: ...
+
+
+class Group:
+    """Worker `coordinator.me` in the group `name`.
+
+    Args:
+        on_change: called when something has come that may ask for deeds.
+        on_records: called with news of the shared state, by kind.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        coordinator: Coordinator,
+        store: Store,
+        topics: Topics,
+        *,
+        on_change: Callable[[], None],
+        on_records: Callable[[set[Kind]], None],
+    ) -> None:
+        self.name = name
+        self.coordinator = coordinator
+        self.joined = asyncio.Event()
+        self.conflict: StartupError | None = None
+        self.ignored: dict[str, int] = {}
+        self._store = store
+        self._topics = topics
+        self._on_change = on_change
+        self._on_records = on_records
+        self._log: Log | None = None
+        self._incarnation = uuid.uuid4().hex
+        self._sequence = 0
+        self._sent: dict[int, float] = {}
+        self._said: object = None
+        self._early: dict[Place, list[tuple[Heartbeat, int]]] = {}
+        self._clock: dict[Place, float] = {}
+        self._warned: set[str] = set()
+        self._failing = False
+
+    def use(self, carrier: Log) -> None:
+        """Everything is written to `carrier` from now on."""
+        self._log = carrier
+
+    # Out.
+
+    async def beat(self, info: Mapping[str, Any], *, target_reachable: bool) -> None:
+        """Says that we are there: on the sink side only if the target can be reached."""
+        assert self._log is not None  # noqa: S101 - after use
+        self._sequence += 1
+        heartbeat = self.coordinator.heartbeat(self._incarnation, self._sequence, info)
+        self._said = _gist(heartbeat)
+        self._sent[self._sequence] = now()
+        self._sent.pop(self._sequence - _REMEMBERED, None)
+        body = write_heartbeat(self.name, heartbeat)
+        topics = [self._topics.source_online] + [self._topics.sink_online] * target_reachable
+        try:
+            await asyncio.gather(*(self._log.write(topic, body, copies=_COPIES) for topic in topics))
+        except (ClientError, ProtocolError) as error:
+            if not self._failing:
+                log.warning("heartbeat not written", reason=str(error))
+            self._failing = True
+            return
+        self._failing = False
+
+    @property
+    def unsaid(self) -> bool:
+        """Whether the next heartbeat says something new, and should not wait."""
+        return _gist(self.coordinator.heartbeat(self._incarnation, 0, {})) != self._said
+
+    async def publish(self, records: Iterable[Record] | None = None) -> bool:
+        """Publishes our own changes, or `records`; False when they could not be written.
+
+        What could not be written stays to be published.
+        """
+        assert self._log is not None  # noqa: S101 - after use
+        taken = self._store.take_unpublished() if records is None else list(records)
+        try:
+            for body in write_records(self.name, self.coordinator.me, taken):
+                await self._log.write(self._topics.control, body, copies=_COPIES)
+        except (ClientError, ProtocolError) as error:
+            if records is None:
+                self._store.untake(taken)
+            log.warning("shared state not published", reason=str(error))
+            return False
+        return True
+
+    async def publish_all(self) -> None:
+        """Publishes all that we know, for workers that come new; well before brokers delete it."""
+        await self.publish(self._store.state.records())
+
+    def assign(self, assignment: Assignment) -> None:
+        """Writes an assignment of ours down; `publish` tells it."""
+        owners = dict(sorted(assignment.owners.items()))
+        value = {"members": sorted(assignment.members), "owners": owners}
+        self._store.put_version(Kind.ASSIGNMENT, "", Version(*assignment.generation), value)
+
+    def recall(self) -> None:
+        """Adopts what the store knows of assignments."""
+        self._adopt()
+
+    # In.
+
+    def on_said(self, said: Said) -> None:
+        """A message of the log."""
+        try:
+            envelope = read_message(said.body)
+        except (Unreadable, NewerForm) as error:
+            self._ignore(said.place, error)
+            return
+        if envelope.group != self.name:
+            return
+        if envelope.heartbeat is not None:
+            self._heard(said, envelope.heartbeat)
+        elif envelope.worker != self.coordinator.me or not self.joined.is_set():
+            self._learn(envelope)
+        self._on_change()
+
+    def _ignore(self, place: Place, error: Unreadable | NewerForm) -> None:
+        kind = "newer" if isinstance(error, NewerForm) else "unreadable"
+        self.ignored[kind] = self.ignored.get(kind, 0) + 1
+        if kind not in self._warned:
+            self._warned.add(kind)
+            log.error(
+                "message on a system topic ignored", topic=place.topic, broker=place.broker, reason=str(error)
+            )
+
+    def _learn(self, envelope: Envelope) -> None:
+        news = {record.kind for record in envelope.records if self._store.merge(record)}
+        if Kind.ASSIGNMENT in news:
+            self._adopt()
+        if news:
+            self._on_records(news)
+
+    def _adopt(self) -> None:
+        record = self._store.state.record(Kind.ASSIGNMENT, "")
+        if record is None or record.value is None:
+            return
+        self.coordinator.adopt(
+            Assignment(
+                generation=Generation(*record.version),
+                members=frozenset(record.value["members"]),
+                owners=record.value["owners"],
+            )
+        )
+
+    def _heard(self, said: Said, heartbeat: Heartbeat) -> None:
+        side = self._topics.side(said.place.topic)
+        if heartbeat.worker == self.coordinator.me:
+            self._heard_of_me(said, side, heartbeat)
+        elif said.place in self._clock or self.joined.is_set():
+            self.coordinator.membership.heard(side, heartbeat, now())
+        else:
+            self._early.setdefault(said.place, []).append((heartbeat, said.stored))
+
+    def _heard_of_me(self, said: Said, side: Side, heartbeat: Heartbeat) -> None:
+        if heartbeat.incarnation != self._incarnation:
+            if said.place in self._clock:
+                where = heartbeat.info.get("rest", "an unknown address")
+                self.conflict = StartupError(
+                    f"worker_id = {self.coordinator.me!r} is used by another worker of group {self.name!r}"
+                    f" at {where}",
+                    hint="give every worker an id of its own, or none at all",
+                )
+            return
+        sent = self._sent.get(heartbeat.sequence)
+        if sent is None:
+            return
+        self._clock.setdefault(said.place, sent - said.stored / 1000)
+        self._hear_early(said.place)
+        self.coordinator.echoed(side, sent, now())
+        if side is Side.SOURCE and not self.joined.is_set() and self._log is not None and self._log.caught_up:
+            for place in list(self._early):
+                self._hear_early(place)
+            self.joined.set()
+
+    def _hear_early(self, place: Place) -> None:
+        """What was stored before we came counts from when it was stored, by the broker's clock and ours."""
+        for heartbeat, stored in self._early.pop(place, ()):
+            at = stored / 1000 + self._clock[place] if place in self._clock else now()
+            self.coordinator.membership.heard(self._topics.side(place.topic), heartbeat, min(at, now()))
+
+    def on_reset(self, place: Place) -> None:
+        """A system topic has lost all that was in it: everybody tells again what they know."""
+        if place.topic == self._topics.control:
+            self._on_records(set(Kind))
+
+
+def _gist(heartbeat: Heartbeat) -> object:
+    return heartbeat.generation, heartbeat.releasing, heartbeat.stage

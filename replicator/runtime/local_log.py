@@ -1,0 +1,33 @@
+"""The log of a worker that runs alone: what it writes comes back to it at once, and goes nowhere else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from replicator.runtime.control_log import Place, Said
+
+__all__ = ["LocalLog"]
+
+
+class LocalLog:
+    """Stands in for `ControlLog` where there is no group."""
+
+    def __init__(self, on_said: Callable[[Said], None]) -> None:
+        self._on_said = on_said
+
+    @property
+    def caught_up(self) -> bool:
+        return True
+
+    async def write(self, topic: str, body: bytes, *, copies: int = 1) -> None:
+        self._on_said(Said(Place(topic, ""), body, int(time.time() * 1000)))
+
+    async def open(self) -> None:
+        """There is nothing to open."""
+
+    async def refresh(self) -> None:
+        """There is nothing to look for."""
+
+    async def close(self) -> None:
+        """There is nothing to close."""

@@ -1,0 +1,349 @@
+"""One route: what it has to copy, what the target needs for it, and the tasks of it that run here.
+
+A task is a topic or a queue, and is called `route/topic` or `route/topic/broker/queue`. Each of its queues
+is a pair of source and sink task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Sequence
+
+from replicator.client.brokers import max_offset
+from replicator.client.topics import write_topic
+from replicator.errors import BrokerRefused, ClientError, ProtocolError, StartupError
+from replicator.observe.logging import get_logger
+from replicator.routing.dead_letter import DeadLetters
+from replicator.routing.limiter import RateLimiter
+from replicator.routing.pair import QueuePair, Shared
+from replicator.routing.plan import TopicPlan, make_plan
+from replicator.routing.queue_map import Queue
+from replicator.routing.recovery import last_copy
+from replicator.routing.selector import TopicSelector, compile_patterns
+from replicator.routing.state import Phase, QueueState
+from replicator.runtime.watchdog import Watchdog
+from replicator.runtime.world import World, route_options
+from replicator.settings import RouteSettings
+
+__all__ = ["Route"]
+
+#: Messages looked at in a target queue whose queue map was lost, to find where its copies came from.
+_LOOK_BACK = 1024
+
+log = get_logger(__name__)
+Key = tuple[str, Queue]
+
+
+class Route:
+    """The route `name` as this worker takes part in it.
+
+    Raises:
+        ConfigError: a pattern of its settings is no regular expression.
+    """
+
+    def __init__(self, name: str, settings: RouteSettings, world: World) -> None:
+        self.name = name
+        self.settings = settings
+        self.plans: Sequence[TopicPlan] = ()
+        #: All tasks of the route, whoever runs them.
+        self.tasks: frozenset[str] = frozenset()
+        self.problems: dict[str, str] = {}
+        self.limiter = RateLimiter(settings.rate_messages, settings.rate_bytes)
+        self._copied_before = 0
+        self._world = world
+        self._selector = TopicSelector(
+            compile_patterns("topics", settings.topics), compile_patterns("exclude_topics", settings.exclude_topics)
+        )
+        options = route_options(settings, world.identity, settle_seconds=world.settle_seconds)
+        self._shared = Shared(
+            source=world.source.cluster,
+            target=world.target.cluster,
+            options=options,
+            budget=world.budget,
+            limiter=self.limiter,
+            dead_letters=DeadLetters(
+                world.target.cluster,
+                options.dead_letter_topic,
+                cluster=world.identity.source,
+                limit=world.message_limit,
+            ),
+            auditor=world.auditor,
+            message_limit=world.message_limit,
+            may_send=world.may_send,
+        )
+        self._pairs: dict[Key, QueuePair] = {}
+        self._runs: dict[Key, asyncio.Task[None]] = {}
+        self._watchdog = Watchdog(world.stall_seconds)
+
+    # Plans.
+
+    def plan(self) -> None:
+        """Looks at what both clusters have now.
+
+        Raises:
+            ConfigError: two topics would get one name, or one an impossible name.
+        """
+        self.plans = make_plan(
+            self._world.source.topics,
+            self._world.target.topics,
+            self._world.store.queue_maps(self.name),
+            selector=self._selector,
+            template=self.settings.rename,
+            identity=self._world.identity,
+            system=[*self._world.system_names()],
+        )
+        for plan in self.plans:
+            if plan.problem:
+                self.problems[plan.topic] = plan.problem
+        self.tasks = self._name_tasks()
+        there = {plan.topic for plan in self.plans}
+        self.problems = {topic: problem for topic, problem in self.problems.items() if topic in there}
+
+    def refuse_problems(self) -> None:
+        """Before the first start nothing is left out in silence.
+
+        Raises:
+            StartupError: topics are selected that cannot be copied.
+        """
+        refused = [f"topic {plan.topic} cannot be copied: {plan.problem}" for plan in self.plans if plan.problem]
+        if refused:
+            raise StartupError("\n".join(refused), hint="leave them out with --exclude-topics")
+        if not self.plans:
+            log.warning("no topic of the source is selected yet", topics=self.settings.topics)
+
+    def _name_tasks(self) -> frozenset[str]:
+        topics = [plan for plan in self.plans if not plan.problem]
+        if self.settings.task_granularity == "topic":
+            return frozenset(f"{self.name}/{plan.topic}" for plan in topics)
+        return frozenset(
+            f"{self.name}/{plan.topic}/{queue.broker}/{queue.queue_id}"
+            for plan in topics
+            for queue in plan.queue_map
+        )
+
+    async def make_ready(self) -> None:
+        """Gives the target's topics the queues that they need, and keeps the queue maps; the leader does it.
+
+        What cannot be made is a problem of that topic alone.
+        """
+        maps = self._world.store.queue_maps(self.name)
+        new_route = not maps
+        await self._find_lost_maps(maps)
+        self.plan()
+        before = self._world.target.topics
+        for plan in self.plans:
+            if plan.problem:
+                continue
+            try:
+                for broker, topic in plan.writes:
+                    await write_topic(self._world.target.cluster.writer(broker), topic)
+                    log.info("topic made ready", topic=topic.name, broker=broker, queues=topic.queues)
+            except (ClientError, ProtocolError) as error:
+                if self.problems.get(plan.topic) != str(error):
+                    log.warning("topic cannot be made ready", topic=plan.topic, reason=str(error))
+                hint = ": let the target's account create topics" if isinstance(error, BrokerRefused) else ""
+                self.problems[plan.topic] = f"{error}{hint}"
+                continue
+            self.problems.pop(plan.topic, None)
+            known = maps.get(plan.topic, {})
+            if known != plan.queue_map or plan.topic not in self._world.store.queue_maps(self.name):
+                new = set(plan.queue_map) - set(known)
+                made = {broker for broker, _ in plan.writes if plan.target_topic not in before.get(broker, {})}
+                self._world.store.save_queue_map(
+                    self.name,
+                    plan.topic,
+                    plan.target_topic,
+                    plan.queue_map,
+                    late=() if new_route else new,
+                    fresh=[queue for queue in new if plan.queue_map[queue].broker in made],
+                )
+
+    async def _find_lost_maps(self, maps: dict[str, dict[Queue, Queue]]) -> None:
+        """Queue maps that the group does not have, read from the copies in the target's queues."""
+        world = self._world
+        for plan in self.plans:
+            if plan.topic in maps or plan.problem:
+                continue
+            found: dict[Queue, Queue] = {}
+            for broker, topics in world.target.topics.items():
+                config = topics.get(plan.target_topic)
+                for queue_id in range(config.queues if config else 0):
+                    master = world.target.cluster.master(broker)
+                    copy = await last_copy(master, plan.target_topic, queue_id, look_back=_LOOK_BACK)
+                    if copy is not None and copy.cluster == world.identity.source:
+                        found[Queue(copy.broker, copy.queue_id)] = Queue(broker, queue_id)
+            if found:
+                maps[plan.topic] = found
+                world.store.save_queue_map(self.name, plan.topic, plan.target_topic, found)
+                log.info("queue map found in the target", topic=plan.topic, queues=len(found))
+
+    # Tasks.
+
+    @property
+    def states(self) -> list[QueueState]:
+        """The queues that are copied here now."""
+        return [pair.state for pair in self._pairs.values()]
+
+    def queues(self, task: str) -> dict[Key, Queue]:
+        """The queues of a task that have a queue map, with their targets."""
+        _, topic, *rest = task.split("/", 2)
+        found = self._world.store.queue_map(self.name, topic)
+        if rest:
+            broker, _, queue_id = rest[0].rpartition("/")
+            queue = Queue(broker, int(queue_id))
+            return {(topic, queue): found[queue]} if queue in found else {}
+        return {(topic, source): target for source, target in found.items()}
+
+    @property
+    def copied(self) -> int:
+        """Messages that were copied here since the route began here."""
+        return self._copied_before + sum(state.copied for state in self.states)
+
+    def knows(self, task: str) -> bool:
+        """Whether the queues of a task have a queue map."""
+        return bool(self.queues(task))
+
+    def lacks(self, task: str) -> bool:
+        """Whether a task of ours has queues that do not run."""
+        return task.startswith(f"{self.name}/") and any(key not in self._pairs for key in self.queues(task))
+
+    def new_states(self, tasks: Iterable[str]) -> dict[Key, QueueState]:
+        """The queues of `tasks` that do not run here yet, each with what is known of it."""
+        made: dict[Key, QueueState] = {}
+        for task in tasks:
+            for key, target in self.queues(task).items():
+                if key not in self._pairs:
+                    made[key] = self._restored(key, target)
+        return made
+
+    def _restored(self, key: Key, target: Queue) -> QueueState:
+        state = QueueState(*key, target, route=self.name)
+        self._world.store.restore(state)
+        return state
+
+    def start(self, states: dict[Key, QueueState], running: Collection[str], group: asyncio.TaskGroup) -> None:
+        """Begins to copy queues.
+
+        Args:
+            states: what `new_states` gave; those whose tasks are not in `running` any more are left alone.
+        """
+        for key, state in states.items():
+            if key in self._pairs or not self._belongs(key, running):
+                continue
+            late = state.position is None and self._world.store.begins_late(self.name, *key)
+            topic = self._world.store.target_topic(self.name, key[0])
+            pair = QueuePair(state, self._shared, topic=topic, from_start=late)
+            self._pairs[key] = pair
+            name = f"{self.name}/{key[0]} {key[1].broker}/{key[1].queue_id}"
+            self._runs[key] = group.create_task(self._guard(pair), name=name)
+
+    async def _guard(self, pair: QueuePair) -> None:
+        """A bug in one queue's tasks ends that queue, not the worker."""
+        try:
+            await pair.run()
+        except Exception as error:
+            pair.state.set_phase(Phase.FAILED, f"{type(error).__name__}: {error}")
+            log.exception("task failed", topic=pair.state.topic, queue=str(pair.state.source))
+
+    async def stop(self, tasks: Collection[str]) -> list[QueueState]:
+        """Drains `tasks`; gives the states of their queues as they ended."""
+        return await self._end([key for key in self._pairs if self._belongs(key, tasks)], self._world.drain_timeout)
+
+    def _belongs(self, key: Key, tasks: Collection[str]) -> bool:
+        topic, queue = key
+        return f"{self.name}/{topic}" in tasks or f"{self.name}/{topic}/{queue.broker}/{queue.queue_id}" in tasks
+
+    async def fence(self) -> None:
+        """Ends all at once: what is under way is given up, and found out again by whoever goes on."""
+        for key in self._pairs:
+            self._runs[key].cancel()
+        await self._end(list(self._pairs), 0.0)
+
+    async def _end(self, keys: list[Key], seconds: float) -> list[QueueState]:
+        runs = [self._runs[key] for key in keys]
+        for key in keys:
+            self._pairs[key].drain()
+        if runs:
+            _, late = await asyncio.wait(runs, timeout=seconds)
+            for run in late:
+                run.cancel()
+            if late:
+                log.warning(
+                    "not all could be drained in time; the rest is copied by whoever goes on", queues=len(late)
+                )
+                await asyncio.wait(late)
+        states = [self._pairs.pop(key).state for key in keys]
+        for key in keys:
+            del self._runs[key]
+        self._copied_before += sum(state.copied for state in states)
+        return states
+
+    # Jobs.
+
+    def end_deleted(self) -> None:
+        """Topics that are gone from the source are copied no more."""
+        there = {plan.topic for plan in self.plans}
+        for key in [key for key in self._pairs if key[0] not in there]:
+            pair, run = self._pairs.pop(key), self._runs.pop(key)
+            pair.drain()
+            run.cancel()
+            self._copied_before += pair.state.copied
+            log.warning("topic is gone from the source", topic=key[0], queue=str(key[1]))
+
+    def follow_masters(self) -> None:
+        """Source brokers are read at their masters again once those are back."""
+        for pair in self._pairs.values():
+            pair.follow(self._world.source.cluster.reader(pair.state.source.broker).address)
+
+    def watch(self, now: float, group: asyncio.TaskGroup) -> None:
+        """Restarts queues that failed or make no progress; no other is touched."""
+        for key, pair in list(self._pairs.items()):
+            if not self._watchdog.wants_restart(key, pair.state, now):
+                continue
+            log.warning(
+                "queue restarted",
+                topic=key[0],
+                queue=str(key[1]),
+                state=str(pair.state.phase),
+                reason=pair.state.reason,
+            )
+            self._runs[key].cancel()
+            again = QueuePair(
+                pair.state, self._shared, topic=self._world.store.target_topic(self.name, key[0]), from_start=False
+            )
+            self._pairs[key] = again
+            self._runs[key] = group.create_task(
+                self._again(self._runs[key], again), name=self._runs[key].get_name()
+            )
+
+    async def _again(self, before: asyncio.Task[None], pair: QueuePair) -> None:
+        await asyncio.wait([before])
+        await self._guard(pair)
+
+    async def sample(self) -> None:
+        """The lag of queues that are not being pulled now."""
+        for pair in list(self._pairs.values()):
+            state = pair.state
+            if state.phase in (Phase.RUNNING, Phase.STARTING, Phase.STOPPED):
+                continue
+            try:
+                reader = self._world.source.cluster.reader(state.source.broker)
+                state.max_offset = await max_offset(reader, state.topic, state.source.queue_id)
+            except ClientError:
+                continue  # the queue's own reason says it already
+
+    def share(self, fraction: float) -> None:
+        """The part of the route's rate limits that is ours: that of the tasks that run here."""
+        self.limiter.set(_part(self.settings.rate_messages, fraction), _part(self.settings.rate_bytes, fraction))
+
+    def with_rates(self, settings: RouteSettings) -> bool:
+        """Takes over `settings` if nothing but the rates differs, which needs no restart; whether it did."""
+        rates = {"rate_messages": settings.rate_messages, "rate_bytes": settings.rate_bytes}
+        if self.settings.model_copy(update=rates) != settings:
+            return False
+        self.settings = settings
+        return True
+
+
+def _part(limit: int, fraction: float) -> int:
+    return max(1, round(limit * fraction)) if limit else 0

@@ -1,0 +1,147 @@
+"""The routes that the group's connectors ask for, as this worker takes part in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from replicator.errors import ConfigError, ReplicatorError
+from replicator.observe.logging import get_logger
+from replicator.routing.state import QueueState
+from replicator.runtime.connectors import Connector, Connectors, State
+from replicator.runtime.coordinator import Coordinator
+from replicator.runtime.route import Route
+from replicator.runtime.world import World
+
+__all__ = ["Routes", "connector_of"]
+
+log = get_logger(__name__)
+
+
+def connector_of(task: str) -> str:
+    """The connector that `task` belongs to."""
+    return task.partition("/")[0]
+
+
+class Routes:
+    """Follows the connectors: makes, changes and ends routes once none of their old tasks run here."""
+
+    def __init__(self, connectors: Connectors, coordinator: Coordinator, world: World) -> None:
+        self._connectors = connectors
+        self._coordinator = coordinator
+        self._world = world
+        self._routes: dict[str, Route] = {}
+        self._epochs: dict[str, int] = {}
+
+    def __iter__(self) -> Iterator[Route]:
+        return iter(list(self._routes.values()))
+
+    def get(self, name: str) -> Route | None:
+        return self._routes.get(name)
+
+    @property
+    def states(self) -> list[QueueState]:
+        """The queues that are copied here now."""
+        return [state for route in self._routes.values() for state in route.states]
+
+    @property
+    def copied(self) -> int:
+        """Messages that this worker has copied since it began."""
+        return sum(route.copied for route in self._routes.values())
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """Topics that cannot be copied now, with the reason."""
+        return {topic: reason for route in self._routes.values() for topic, reason in route.problems.items()}
+
+    def tasks(self) -> set[str]:
+        """All tasks of the group."""
+        return {
+            task
+            for name, connector in self._connectors.all().items()
+            if connector.state is not State.STOPPED and name in self._routes
+            for task in self._routes[name].tasks
+        }
+
+    def wanted(self) -> Callable[[str], bool]:
+        """Whether a task of ours is to run now: its connector runs as configured, its queues have a map."""
+        running = {
+            name: self._routes[name] for name, connector in self._connectors.all().items() if self._runs(connector)
+        }
+        return lambda task: connector_of(task) in running and running[connector_of(task)].knows(task)
+
+    def _runs(self, connector: Connector) -> bool:
+        return connector.state is State.RUNNING and self._is_current(connector)
+
+    def _is_current(self, connector: Connector) -> bool:
+        route = self._routes.get(connector.name)
+        return (
+            route is not None
+            and self._epochs[connector.name] == connector.epoch
+            and route.settings == connector.settings
+        )
+
+    def reconcile(self) -> bool:
+        """Makes the routes those that the connectors ask for, as far as their tasks let it; whether any is new."""
+        wanted: Mapping[str, Connector] = self._connectors.all()
+        busy = {connector_of(task) for task in self._coordinator.running}
+        new = False
+        for name in {*wanted, *self._routes}:
+            connector = wanted.get(name)
+            if connector is not None and (self._is_current(connector) or self._only_rates(connector)):
+                continue
+            if name in busy:
+                continue
+            if connector is None:
+                del self._routes[name]
+                continue
+            self._routes[name] = Route(name, connector.settings, self._world)
+            self._epochs[name] = connector.epoch
+            self._plan(self._routes[name])
+            new = True
+        self.share_rates()
+        return new
+
+    def _only_rates(self, connector: Connector) -> bool:
+        route = self._routes.get(connector.name)
+        same_epoch = self._epochs.get(connector.name) == connector.epoch
+        return route is not None and same_epoch and route.with_rates(connector.settings)
+
+    def plan(self) -> None:
+        """Looks again at what both clusters have."""
+        for route in self._routes.values():
+            self._plan(route)
+            route.end_deleted()
+
+    def _plan(self, route: Route) -> None:
+        try:
+            route.plan()
+        except ConfigError as error:
+            if route.problems.get("") != str(error):
+                log.error("connector cannot be planned", connector=route.name, reason=str(error))
+            route.problems[""] = str(error)
+
+    def share_rates(self) -> None:
+        """Each worker keeps to its part of a route's limits: that of the tasks it owns."""
+        owners = self._coordinator.assignment.owners
+        total: dict[str, int] = {}
+        ours: dict[str, int] = {}
+        for task, owner in owners.items():
+            name = connector_of(task)
+            total[name] = total.get(name, 0) + 1
+            ours[name] = ours.get(name, 0) + (owner == self._coordinator.me)
+        for name, route in self._routes.items():
+            route.share(ours[name] / total[name] if name in total else 1.0)
+
+    async def make_ready(self) -> bool:
+        """The leader makes the target ready for all running routes; False when it has to try again."""
+        done = True
+        for name, connector in self._connectors.all().items():
+            route = self._routes.get(name)
+            if route is None or connector.state is not State.RUNNING:
+                continue
+            try:
+                await route.make_ready()
+            except (ReplicatorError, OSError) as error:
+                done = False
+                log.warning("target cannot be made ready", connector=name, reason=str(error))
+        return done

@@ -1,0 +1,419 @@
+"""A worker: carries out what its coordinator decides, on the routes that the group's connectors ask for.
+
+Nothing is written anywhere before `prepare` has found that it can run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any, Final
+
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+from replicator import __version__
+from replicator.client.brokers import read_config
+from replicator.client.cluster import Cluster
+from replicator.errors import ClientError, ProtocolError, ReplicatorError, Unreachable
+from replicator.observe.logging import get_logger
+from replicator.routing.auditor import Auditor
+from replicator.routing.budget import MemoryBudget
+from replicator.routing.options import Identity
+from replicator.routing.state import Phase
+from replicator.runtime.assignment import load_strategy
+from replicator.runtime.connectors import Connectors
+from replicator.runtime.control_log import ControlLog
+from replicator.runtime.coordinator import Coordinator, Deeds
+from replicator.runtime.discovery import Discovery
+from replicator.runtime.group import Group, Topics, now
+from replicator.runtime.identity import worker_id
+from replicator.runtime.local_log import LocalLog
+from replicator.runtime.membership import Stage
+from replicator.runtime.records import Kind
+from replicator.runtime.route import Route
+from replicator.runtime.routes import Routes, connector_of
+from replicator.runtime.status import task_states, topic_status
+from replicator.runtime.store import Store
+from replicator.runtime.world import World, look
+from replicator.settings import Settings
+
+__all__ = ["Worker"]
+
+#: Seconds between two looks at the group when nothing happens.
+_STEP: Final = 0.25
+#: Seconds that a running job gets to finish at the end.
+_JOB_SECONDS: Final = 5.0
+#: Of the session timeout, how long a heartbeat that came back lets us send.
+_LEASE: Final = 0.7
+#: Seconds that a target broker may take to answer before the target counts as out of reach.
+_PROBE: Final = 2.0
+#: Seconds of the heartbeats' past, in session timeouts, that a new worker looks at.
+_PAST: Final = 2.0
+
+log = get_logger(__name__)
+
+
+class Worker:
+    """One worker of a group."""
+
+    def __init__(
+        self, settings: Settings, *, source: Cluster, target: Cluster, control: Cluster, store: Store
+    ) -> None:
+        self.settings = settings
+        self.store = store
+        self.connectors = Connectors(store)
+        self.budget = MemoryBudget(settings.memory_bytes)
+        self.id = store.state.worker = worker_id(settings, store.identity())
+        self.rest_address = ""
+        self.refreshed_at = 0.0
+        self.saved_at = 0.0
+        self._control = control
+        self._source = Discovery(source, masters_only=False)
+        self._target = Discovery(target, masters_only=True)
+        self._auditor = Auditor()
+        self._scheduler = AsyncIOScheduler()
+        self._jobs: set[asyncio.Task[None]] = set()
+        self._tasks: asyncio.TaskGroup | None = None
+        self._stopping: dict[str, asyncio.Task[None]] = {}
+        self._fencing: asyncio.Task[None] | None = None
+        self._kicked = asyncio.Event()
+        self._target_reachable = True
+        self._save_cost = 0.0
+        self._saved_at = 0.0
+        self._lead_again = False
+        delay = min(0.5, settings.heartbeat_interval / 2)
+        self.coordinator = Coordinator(
+            self.id,
+            strategy=load_strategy(settings.assignment),
+            timeout=settings.session_timeout,
+            lease=settings.session_timeout * _LEASE,
+            delay=delay,
+        )
+        self.world: World
+        self.routes: Routes
+        self.group: Group
+        self._log: ControlLog | LocalLog
+
+    @property
+    def identity(self) -> Identity:
+        return self.world.identity
+
+    # Start.
+
+    async def prepare(self) -> None:
+        """Looks at both clusters and finds out whether the worker can run; writes nothing to them.
+
+        Raises:
+            StartupError, ClientError: it cannot; says why and the way out.
+        """
+        settings = self.settings
+        identity = await look(settings, self._source, self._target, self.store)
+        self.world = World(
+            source=self._source,
+            target=self._target,
+            identity=identity,
+            store=self.store,
+            budget=self.budget,
+            auditor=self._auditor,
+            may_send=lambda: self.coordinator.holds_lease(now()),
+            settle_seconds=settings.settle_seconds,
+            drain_timeout=settings.drain_timeout,
+            stall_seconds=settings.stall_seconds,
+        )
+        route = Route(settings.connector, settings.route, self.world)
+        route.plan()
+        route.refuse_problems()
+        self.routes = Routes(self.connectors, self.coordinator, self.world)
+        self.store.save_identity({"worker": self.id, "source_id": identity.source, "target_id": identity.target})
+        topics = Topics(settings.source_online_topic, settings.sink_online_topic, settings.control_topic)
+        self.group = Group(
+            settings.group or f"{identity.source}-{identity.target}",
+            self.coordinator,
+            self.store,
+            topics,
+            on_change=self._kicked.set,
+            on_records=self._on_records,
+        )
+        if settings.standalone:
+            self._log = LocalLog(self.group.on_said)
+        else:
+            past = _PAST * settings.session_timeout
+            self._log = ControlLog(
+                self._control,
+                {
+                    topics.source_online: past,
+                    topics.sink_online: past,
+                    topics.control: 2 * settings.snapshot_interval,
+                },
+                on_said=self.group.on_said,
+                on_reset=self.group.on_reset,
+            )
+        self.group.use(self._log)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Takes part in the group until `stop` is set, then drains and leaves.
+
+        Raises:
+            StartupError: the system topics cannot be had, or another worker has our id.
+        """
+        await self._log.open()
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            auditing = tasks.create_task(self._auditor.run(), name="auditor")
+            self._schedule()
+            await self._join(stop)
+            if not stop.is_set():
+                self.connectors.bring(self.settings.connector, self.settings.route)
+                self.reconcile()
+                await self._take_part(stop)
+            self._scheduler.pause()
+            await self._end_jobs()
+            auditing.cancel()
+        await self._log.close()
+        await self.save(force=True)
+
+    def _schedule(self) -> None:
+        settings = self.settings
+        self._every(settings.heartbeat_interval, self.beat)
+        self._every(settings.refresh_interval, self.refresh)
+        self._every(settings.refresh_interval, self.sample)
+        self._every(settings.save_interval, self.save)
+        self._every(settings.publish_interval, self.publish)
+        self._every(settings.snapshot_interval, self.group.publish_all)
+        self._every(settings.heartbeat_interval, self.probe)
+        self._every(1.0, self.watch)
+        self._scheduler.start()
+
+    def _every(self, seconds: float, job: Callable[[], Awaitable[None]]) -> None:
+        async def once() -> None:
+            task = asyncio.current_task()
+            assert task is not None  # noqa: S101 - the scheduler runs coroutines as tasks
+            self._jobs.add(task)
+            try:
+                await job()
+            finally:
+                self._jobs.discard(task)
+
+        self._scheduler.add_job(
+            once, "interval", seconds=seconds, max_instances=1, coalesce=True, misfire_grace_time=None
+        )
+
+    async def _end_jobs(self) -> None:
+        """Lets the jobs that run now finish; the scheduler itself would cut them off."""
+        if self._jobs:
+            await asyncio.wait(self._jobs, timeout=_JOB_SECONDS)
+        self._scheduler.shutdown(wait=False)
+
+    async def _join(self, stop: asyncio.Event) -> None:
+        await self.beat()
+        stopped = asyncio.ensure_future(stop.wait())
+        joined = asyncio.ensure_future(self.group.joined.wait())
+        await asyncio.wait([stopped, joined], return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        joined.cancel()
+        self.group.recall()
+
+    # The group.
+
+    async def _take_part(self, stop: asyncio.Event) -> None:
+        stopping = asyncio.ensure_future(stop.wait())
+        stopping.add_done_callback(lambda _: self._kicked.set())
+        while self.coordinator.stage is not Stage.LEFT:
+            self._kicked.clear()
+            if self.group.conflict is not None:
+                raise self.group.conflict
+            if stop.is_set() and self.coordinator.stage is Stage.ONLINE:
+                self.coordinator.stage = Stage.LEAVING
+            self._do(self.coordinator.step(now(), self.routes.tasks(), wanted=self.routes.wanted()))
+            await self._lead()
+            if self.coordinator.stage is Stage.LEAVING and not self.coordinator.running:
+                await self.publish()
+                self.coordinator.stage = Stage.LEFT
+            if self.group.unsaid:
+                await self.beat()
+            try:
+                await asyncio.wait_for(self._kicked.wait(), _STEP)
+            except TimeoutError:
+                continue
+
+    def _do(self, deeds: Deeds) -> None:
+        for worker in deeds.lost:
+            log.warning("worker is gone", worker=worker)
+        if deeds.fence:
+            log.warning("lease lost: all tasks are ended until the group can be reached again")
+            self.coordinator.running.clear()
+            self._fencing = self._spawn(self._fence())
+            return
+        if deeds.publish is not None:
+            self.group.assign(deeds.publish)
+            log.info(
+                "tasks assigned", generation=deeds.publish.generation.number, workers=sorted(deeds.publish.members)
+            )
+            self._spawn(self._tell_assignment())
+        for task in deeds.stop:
+            if task not in self._stopping:
+                self._stopping[task] = self._spawn(self._stop(task))
+        starting = {task for task in deeds.start if task not in self._stopping}
+        if starting and (self._fencing is None or self._fencing.done()):
+            self.coordinator.running |= starting
+            self._spawn(self._start(starting))
+
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
+        assert self._tasks is not None  # noqa: S101 - while running
+        task: asyncio.Task[None] = self._tasks.create_task(work)
+        return task
+
+    async def _fence(self) -> None:
+        await asyncio.gather(*(route.fence() for route in self.routes))
+        self._kicked.set()
+
+    async def _tell_assignment(self) -> None:
+        record = self.store.state.record(Kind.ASSIGNMENT, "")
+        if record is not None:
+            await self.group.publish([record])
+
+    async def _start(self, tasks: Collection[str]) -> None:
+        """Begins tasks, once the group knows that their queues have an owner again."""
+        made = {}
+        for route in self.routes:
+            states = route.new_states(task for task in tasks if connector_of(task) == route.name)
+            made[route] = states
+            self.store.begin(states.values())
+        if not await self.group.publish():
+            self.coordinator.running -= set(tasks)
+            return
+        assert self._tasks is not None  # noqa: S101 - while running
+        for route, states in made.items():
+            route.start(states, self.coordinator.running, self._tasks)
+        self.routes.share_rates()
+
+    async def _stop(self, task: str) -> None:
+        """Drains a task, and tells how far it came, before anybody else may begin it."""
+        route = self.routes.get(connector_of(task))
+        if route is not None:
+            self.store.update(await route.stop([task]))
+            await self.group.publish()
+        self.coordinator.running.discard(task)
+        del self._stopping[task]
+        self.reconcile()
+
+    def _on_records(self, kinds: set[Kind]) -> None:
+        if kinds == set(Kind):  # the topic has lost everything
+            self._spawn(self.group.publish_all())
+        elif Kind.CONNECTOR in kinds and self.group.joined.is_set():
+            self.reconcile()
+
+    async def changed(self) -> None:
+        """Connectors were changed here: follows them, and tells the group.
+
+        Raises:
+            Unreachable: the group could not be told; it is tried again.
+        """
+        self.reconcile()
+        if not await self.group.publish():
+            raise Unreachable("the source", "the change could not be published to the group")
+
+    def reconcile(self) -> None:
+        """Follows the connectors as they are now."""
+        self._lead_again |= self.routes.reconcile()
+        self._kicked.set()
+
+    async def _lead(self) -> None:
+        """The leader makes the target ready for all, once everybody has adopted its assignment."""
+        coordinator = self.coordinator
+        leading = coordinator.leads() and coordinator.agreed
+        if not (self._lead_again and leading and coordinator.assignment.generation.leader == self.id):
+            return
+        self._lead_again = not await self.routes.make_ready()
+        await self.publish()
+        self._kicked.set()
+
+    # Jobs.
+
+    async def beat(self) -> None:
+        """Says that we are there, and what we do."""
+        await self.group.beat(
+            {
+                "rest": self.rest_address,
+                "version": __version__,
+                "tasks": task_states(self.routes),
+                "view": sorted([self.id, *self.coordinator.membership.others]),
+            },
+            target_reachable=self._target_reachable,
+        )
+
+    async def probe(self) -> None:
+        """Finds out whether any target broker answers; without one this worker gets no tasks."""
+
+        async def answers(broker: str) -> bool:
+            try:
+                async with asyncio.timeout(_PROBE):
+                    await read_config(self._target.cluster.master(broker))
+            except (ClientError, ProtocolError, TimeoutError):
+                return False
+            return True
+
+        found = await asyncio.gather(*(answers(broker) for broker in self._target.cluster.brokers()))
+        if any(found) != self._target_reachable:
+            self._target_reachable = any(found)
+            log.warning("target can be reached again" if any(found) else "target cannot be reached")
+
+    async def refresh(self) -> None:
+        """Looks for new topics and queues, and for brokers and masters that have moved."""
+        try:
+            _, source_changed = await self._source.refresh()
+            _, target_changed = await self._target.refresh()
+            await self._log.refresh()
+        except (ReplicatorError, OSError) as error:
+            log.warning("refresh failed", reason=str(error))
+            return
+        if source_changed or target_changed or self.routes.problems:
+            self.routes.plan()
+            self._lead_again = True
+        for route in self.routes:
+            route.follow_masters()
+        await self._start_new_queues()
+        self.refreshed_at = time.time()
+        self._kicked.set()
+
+    async def _start_new_queues(self) -> None:
+        """Queues that a topic has got since its task began."""
+        running = self.coordinator.running - set(self._stopping)
+        new = {task for route in self.routes for task in running if route.lacks(task)}
+        if new and self.world.may_send():
+            await self._start(new)
+
+    async def sample(self) -> None:
+        """The lag of queues that are not being pulled now."""
+        for route in self.routes:
+            await route.sample()
+
+    async def watch(self) -> None:
+        """Restarts queues that failed or stand still."""
+        assert self._tasks is not None  # noqa: S101 - while running
+        for route in self.routes:
+            route.watch(time.monotonic(), self._tasks)
+
+    async def publish(self) -> None:
+        """Tells the group how far our tasks are, and whatever else was changed here."""
+        self.store.update(state for state in self.routes.states if state.phase is not Phase.STOPPED)
+        self.store.put(
+            Kind.STATUS, self.id, {"topics": topic_status(self.routes.states), "problems": self.routes.problems}
+        )
+        await self.group.publish()
+
+    async def save(self, *, force: bool = False) -> None:
+        """Writes what has changed; where that takes long it is done less often."""
+        started = time.monotonic()
+        if not force and started - self._saved_at < 20 * self._save_cost:
+            return
+        self.store.update(self.routes.states)
+        try:
+            await asyncio.to_thread(self.store.write, self.store.snapshot())
+        except OSError as error:
+            log.error("state cannot be saved", path=str(self.store.directory), reason=str(error))
+            return
+        self.saved_at = time.time()
+        self._saved_at = time.monotonic()
+        self._save_cost = self._saved_at - started

@@ -1,0 +1,128 @@
+"""The two clusters as a worker sees them, checked before anything is written: what all its routes share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from replicator.client.cluster import Topology
+from replicator.client.pull import Subscription
+from replicator.errors import ReplicatorError, StartupError
+from replicator.observe.logging import get_logger
+from replicator.routing.auditor import Auditor
+from replicator.routing.budget import MemoryBudget
+from replicator.routing.options import Identity, RouteOptions
+from replicator.runtime.discovery import Discovery
+from replicator.runtime.identity import identify, refuse_same_cluster
+from replicator.runtime.store import Store
+from replicator.settings import ClusterSettings, RouteSettings, Settings
+
+__all__ = ["World", "look", "route_options"]
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What all routes of a worker have in common.
+
+    `may_send` says whether this worker holds its lease; `settle_seconds` how long a dead owner's last
+    request may still wait inside a broker; `drain_timeout` how many seconds a task gets to settle what it
+    has pulled.
+    """
+
+    source: Discovery
+    target: Discovery
+    identity: Identity
+    store: Store
+    budget: MemoryBudget
+    auditor: Auditor
+    may_send: Callable[[], bool]
+    settle_seconds: float
+    drain_timeout: float
+    stall_seconds: float
+
+    def message_limit(self, broker: str) -> int:
+        """Bytes that a message, or a batch, may have at a target broker."""
+        config = self.target.configs.get(broker)
+        return config.max_message_size if config else 4 * 1024 * 1024
+
+    def system_names(self) -> Iterable[str]:
+        """Names of clusters and brokers, which brokers use as topics of their own."""
+        yield from self.source.topics
+        yield self.source.cluster_name
+
+
+async def look(settings: Settings, source: Discovery, target: Discovery, store: Store) -> Identity:
+    """Looks at both clusters, and finds out whether they can be used; writes nothing to them.
+
+    Raises:
+        StartupError: they cannot; says why and the way out.
+    """
+    seen = await asyncio.gather(
+        _first_look(source, "source", settings.source), _first_look(target, "target", settings.target)
+    )
+    for side, discovery in (("source", source), ("target", target)):
+        for broker, failure in discovery.failures.items():
+            raise StartupError(
+                f"{side} broker {broker} does not list its topics: {failure}",
+                hint="it must be reachable, and the account must be allowed to read the cluster",
+            )
+    refuse_same_cluster(*seen)
+    if not target.topics:
+        raise StartupError("the target has no broker with a master", hint="start one")
+    identity = identify(settings, *seen, store.identity())
+    refuse_filter(settings, source)
+    return identity
+
+
+def refuse_filter(route: RouteSettings, source: Discovery) -> None:
+    """SQL92 filters must be switched on at every source broker.
+
+    Raises:
+        StartupError: one does not filter so.
+    """
+    for broker, config in source.configs.items():
+        if route.sql and not config.property_filter:
+            raise StartupError(
+                f"sql = {route.sql!r}: source broker {broker} does not filter by SQL92",
+                hint="set enablePropertyFilter=true there, or use tags",
+            )
+
+
+async def _first_look(discovery: Discovery, side: str, settings: ClusterSettings) -> Topology:
+    try:
+        topology, _ = await discovery.refresh()
+    except ReplicatorError as error:
+        namesrv = ",".join(settings.namesrv)
+        raise StartupError(
+            f"{side}.namesrv = {namesrv!r}: {error.message}",
+            hint=error.hint or "check the address, that the name server runs, and TLS",
+        ) from None
+    return topology
+
+
+def route_options(route: RouteSettings, identity: Identity, *, settle_seconds: float) -> RouteOptions:
+    """What a route's settings mean for the data path."""
+    subscription, tags = Subscription(), None
+    if route.sql:
+        subscription = Subscription("SQL92", route.sql)
+    elif route.tags:
+        subscription = Subscription("TAG", " || ".join(route.tags))
+        tags = frozenset(tag.encode() for tag in route.tags)
+    return RouteOptions(
+        identity=identity,
+        forward=route.forward,
+        born_timestamp=route.born_timestamp,
+        on_error=route.on_error,
+        on_gap=route.on_gap,
+        subscription=subscription,
+        tags=tags,
+        start_from=route.start_timestamp(),
+        batch_messages=route.batch_messages,
+        batch_bytes=route.batch_bytes,
+        pulls_in_flight=route.pulls_in_flight,
+        settle_seconds=settle_seconds,
+        dead_letter_topic=route.dead_letter_topic,
+    )
