@@ -6,11 +6,11 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
+from pydantic.fields import FieldInfo
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
@@ -19,6 +19,8 @@ from replicator import __version__, service
 from replicator.demo.command import demo
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.observe.logging import configure
+from replicator.operate import add_commands
+from replicator.operate.show import Output
 from replicator.sandbox.commands import app as sandbox_app
 from replicator.settings import leaves, load, origins, setting_fields
 
@@ -33,13 +35,7 @@ config_app = typer.Typer(no_args_is_help=True, help="Look at the settings.")
 app.add_typer(config_app, name="config")
 app.add_typer(sandbox_app, name="sandbox")
 app.command()(demo)
-
-
-class Output(StrEnum):
-    """How a result is shown: to people, or to scripts."""
-
-    TABLE = "table"
-    JSON = "json"
+add_commands(app)
 
 
 Command = Callable[..., None]
@@ -55,13 +51,10 @@ def _with_settings(command: Command) -> Command:
     own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "flags"]
     options = [
         inspect.Parameter(
-            name.replace(".", "__"),
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None,
-            annotation=Annotated[str | None, typer.Option(_flag(name), help=field.description, show_default=False)],
+            name.replace(".", "__"), inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(name, field)
         )
         for name, field in setting_fields()
-        if not name.endswith("secret_key")  # it would be seen in the list of processes
+        if not name.endswith(("secret_key", "rest_token"))  # it would be seen in the list of processes
     ]
 
     def run(**values: Any) -> None:
@@ -77,6 +70,13 @@ def _with_settings(command: Command) -> Command:
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     run.__doc__ = command.__doc__
     return run
+
+
+def _option(name: str, field: FieldInfo) -> Any:
+    flag, kind = _flag(name), str
+    if field.annotation is bool:
+        flag, kind = f"{flag}/--no-{flag[2:]}", bool
+    return Annotated[kind | None, typer.Option(flag, help=field.description, show_default=False)]
 
 
 def _put(values: dict[str, Any], path: list[str], value: object) -> None:

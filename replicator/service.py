@@ -79,6 +79,10 @@ def _store(settings: Settings) -> Store:
     return Store(settings.store_path)
 
 
+def _token(settings: Settings) -> str | None:
+    return None if settings.rest_token is None else settings.rest_token.get_secret_value()
+
+
 def _socket(settings: Settings) -> socket.socket:
     """The port of REST; where the default one is taken, any free one."""
     if "rest_port" in settings.model_fields_set:
@@ -113,7 +117,7 @@ async def _run_until_signal(worker: Worker, sock: socket.socket) -> int:
         labels=lambda: {"source": worker.identity.source, "target": worker.identity.target},
         version=__version__,
     )
-    server = Server(make_app(worker, registry, stopping=stop.is_set), sock)
+    server = Server(make_app(worker, registry, stopping=stop.is_set, token=_token(worker.settings)), sock)
     serving = asyncio.create_task(server.run_on_socket(), name="http")
     log.info(
         "replicating",

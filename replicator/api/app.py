@@ -1,4 +1,4 @@
-"""The HTTP application of a worker."""
+"""The HTTP application of a worker: its own state, metrics and health, and the whole group's."""
 
 from __future__ import annotations
 
@@ -8,69 +8,65 @@ from typing import Any
 from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-from pydantic import BaseModel, ConfigDict, Field
 
 from replicator import __version__
+from replicator.api.connectors import connector_routes
+from replicator.api.envelope import install
+from replicator.api.group import group_routes
+from replicator.api.guard import install_guard
 from replicator.runtime.status import queue_status, topic_status
 from replicator.runtime.worker import Worker
 
 __all__ = ["make_app"]
 
 
-class Rates(BaseModel):
-    """Limits of the route, per second; 0 is no limit."""
+def make_app(
+    worker: Worker, registry: CollectorRegistry, *, stopping: Callable[[], bool], token: str | None
+) -> FastAPI:
+    """The application; reading is GET.
 
-    model_config = ConfigDict(extra="forbid")
-
-    rate_messages: int = Field(ge=0)
-    rate_bytes: int = Field(ge=0)
-
-
-def make_app(worker: Worker, registry: CollectorRegistry, *, stopping: Callable[[], bool]) -> FastAPI:
-    """The application; reading is GET, and only PUT /rates changes something."""
+    Args:
+        token: what requests must bring, except for metrics and health.
+    """
     app = FastAPI(title="rocketmq-replicator", version=__version__)
+    install(app)
+    install_guard(app, token=token)
+    app.include_router(connector_routes(worker))
+    app.include_router(group_routes(worker))
 
-    @app.get("/metrics")
+    @app.get("/metrics", tags=["worker"])
     async def metrics() -> Response:
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
-    @app.get("/health/live")
+    @app.get("/health/live", tags=["worker"])
     async def live() -> dict[str, str]:
         return {"status": "up"}
 
-    @app.get("/health/ready")
+    @app.get("/health/ready", tags=["worker"])
     async def ready() -> JSONResponse:
-        wrong = [topic for topic in topic_status(worker.routes.states) if topic["state"] in ("failed", "waiting")]
-        reasons = {topic["topic"]: topic["reason"] for topic in wrong} | worker.routes.problems
+        topics = topic_status(worker.routes.states)
+        wrong = [topic for topic in topics if topic["stalled"] or topic["state"] in ("failed", "waiting")]
+        reasons = {topic["topic"]: topic["reason"] or "stalled" for topic in wrong} | worker.routes.problems
         if stopping():
             reasons["worker"] = "it is draining"
+        elif not worker.world.may_send():
+            reasons["worker"] = "it does not reach its group: no heartbeat of its own comes back"
         return JSONResponse({"ready": not reasons, "reasons": reasons}, status_code=503 if reasons else 200)
 
-    @app.get("/status")
+    @app.get("/status", tags=["worker"])
     async def status() -> dict[str, Any]:
+        """What this worker does; /getClusterInfo and /connectors tell of the group."""
         return {
             "version": __version__,
+            "worker": worker.id,
             "source": worker.identity.source,
             "target": worker.identity.target,
             "topics": topic_status(worker.routes.states),
             "problems": worker.routes.problems,
         }
 
-    @app.get("/status/queues")
+    @app.get("/status/queues", tags=["worker"])
     async def queues() -> list[dict[str, Any]]:
         return [queue_status(state) for state in worker.routes.states]
-
-    @app.get("/rates")
-    async def rates() -> Rates:
-        route = worker.connectors.get(worker.settings.connector).settings
-        return Rates(rate_messages=route.rate_messages, rate_bytes=route.rate_bytes)
-
-    @app.put("/rates")
-    async def set_rates(wanted: Rates) -> Rates:
-        name = worker.settings.connector
-        config = worker.connectors.get(name).settings.model_dump(mode="json") | wanted.model_dump()
-        worker.connectors.update(name, config)
-        await worker.changed()
-        return wanted
 
     return app

@@ -112,10 +112,11 @@ class Coordinator:
 
     def leads(self) -> bool:
         """Whether this worker names the assignments; only workers that may have tasks do."""
-        mine = self._takes_tasks()
+        mine = self.takes_tasks()
         return self.me in mine and self.me == min(mine)
 
-    def _takes_tasks(self) -> set[str]:
+    def takes_tasks(self) -> set[str]:
+        """The workers that may be given tasks."""
         able = self.membership.takes_tasks()
         fresh = self.membership.fresh(Side.SINK, self._lease)
         return able | {self.me} if self.stage is Stage.ONLINE and fresh else able
@@ -152,7 +153,7 @@ class Coordinator:
         if tasks is None or not self.leads():
             self._situation = None
             return None
-        members = frozenset(self._takes_tasks())
+        members = frozenset(self.takes_tasks())
         latest = max((o.generation for o in self.membership.others.values()), default=NO_GENERATION)
         ahead = latest > self.assignment.generation  # we have missed one, and nobody has told us which
         situation = (members, frozenset(tasks), latest if ahead else None)

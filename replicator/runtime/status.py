@@ -19,6 +19,8 @@ def queue_status(state: QueueState) -> dict[str, Any]:
     """One queue."""
     return {
         "topic": state.topic,
+        "connector": state.route,
+        "stalled": state.stalled,
         "source": {"broker": state.source.broker, "queue": state.source.queue_id},
         "target": {"broker": state.target.broker, "queue": state.target.queue_id},
         "state": state.phase.value,
@@ -50,20 +52,23 @@ def task_states(routes: Iterable[Route]) -> dict[str, str]:
 
 def topic_status(states: Iterable[QueueState]) -> list[dict[str, Any]]:
     """All topics, sorted by name, each its queues added up."""
-    topics: dict[str, list[QueueState]] = {}
+    topics: dict[tuple[str, str], list[QueueState]] = {}
     for state in states:
-        topics.setdefault(state.topic, []).append(state)
-    return [_topic(name, queues) for name, queues in sorted(topics.items())]
+        topics.setdefault((state.topic, state.route), []).append(state)
+    return [_topic(*name, queues) for name, queues in sorted(topics.items())]
 
 
-def _topic(name: str, queues: list[QueueState]) -> dict[str, Any]:
+def _topic(name: str, route: str, queues: list[QueueState]) -> dict[str, Any]:
     phases = {queue.phase for queue in queues}
     worst = next(phase for phase in _WORST if phase in phases)
     now = time.time()
     behind = [now - queue.store_timestamp / 1000 for queue in queues if queue.lag and queue.store_timestamp]
     return {
         "topic": name,
+        "connector": route,
         "queues": len(queues),
+        "severity": len(_WORST) - _WORST.index(worst),
+        "stalled": sum(queue.stalled for queue in queues),
         "state": worst.value,
         "reason": next((queue.reason for queue in queues if queue.phase is worst and queue.reason), ""),
         "copied": sum(queue.copied for queue in queues),

@@ -283,6 +283,7 @@ class Worker:
         if not await self.group.publish():
             self.coordinator.running -= set(tasks)
             return
+        await self.save(force=True)
         assert self._tasks is not None  # noqa: S101 - while running
         for route, states in made.items():
             route.start(states, self.coordinator.running, self._tasks)
@@ -327,6 +328,7 @@ class Worker:
             return
         self._lead_again = not await self.routes.make_ready()
         await self.publish()
+        await self.save(force=True)
         self._kicked.set()
 
     # Jobs.

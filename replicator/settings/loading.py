@@ -108,7 +108,7 @@ def leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
 
 def _refuse_unknown_variables() -> None:
     known = {ENV_PREFIX + name.replace(".", "__").upper() for name, _ in setting_fields()}
-    known |= {f"{ENV_PREFIX}{name}" for name in ("SOURCE", "TARGET", "CONFIG", "MAVEN_REPOSITORY")}
+    known |= {f"{ENV_PREFIX}{name}" for name in ("SOURCE", "TARGET", "CONFIG", "MAVEN_REPOSITORY", "URL")}
     unknown = [
         name for name in sorted(os.environ) if name.upper().startswith(ENV_PREFIX) and name.upper() not in known
     ]

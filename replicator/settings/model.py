@@ -6,6 +6,7 @@ import re
 import stat
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from ipaddress import ip_address
 from pathlib import Path
 from string import Formatter
 from typing import Annotated, Any, Final, Literal
@@ -60,6 +61,15 @@ def _size(value: object) -> object:
 
 Names = Annotated[list[str], BeforeValidator(_comma_list)]
 Size = Annotated[int, BeforeValidator(_size), Field(ge=0)]
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def valid_id(value: str) -> bool:
@@ -293,8 +303,14 @@ class Settings(RouteSettings, BaseSettings):
         60.0, ge=1, description="seconds without progress after which a queue that lags is restarted"
     )
     store_path: Path = Field(Path("replicator-store"), description="directory of the state files")
-    rest_host: str = Field("127.0.0.1", description="address of /metrics and /health")
-    rest_port: int = Field(8082, ge=0, le=65535, description="port of /metrics and /health; 0: any free one")
+    rest_host: str = Field(
+        "127.0.0.1", description="address of REST and /metrics; rest_token goes with any but loopback"
+    )
+    rest_port: int = Field(8082, ge=0, le=65535, description="port of REST and /metrics; 0: any free one")
+    rest_token: SecretStr | None = Field(
+        None,
+        description="what requests must bring as bearer token; from the environment or the file only",
+    )
     refresh_interval: float = Field(5.0, ge=0.1, description="seconds between looks for new topics and queues")
     save_interval: float = Field(1.0, ge=0.1, description="seconds between writes of the state files")
     settle_seconds: float = Field(
@@ -330,6 +346,11 @@ class Settings(RouteSettings, BaseSettings):
             raise ValueError(
                 f"session_timeout = {self.session_timeout:g} is less than three heartbeat_interval"
                 f" ({self.heartbeat_interval:g}): one late heartbeat would cost a worker its tasks"
+            )
+        if self.rest_token is None and not _is_loopback(self.rest_host):
+            raise ValueError(
+                f"rest_host = {self.rest_host!r} is no loopback address: whoever reaches it could stop or delete"
+                " connectors. Set rest_token (REPLICATOR_REST_TOKEN) too"
             )
         if len({self.source_online_topic, self.sink_online_topic, self.control_topic}) < 3:
             raise ValueError("source_online_topic, sink_online_topic and control_topic must be three topics")

@@ -27,7 +27,7 @@ async def until(condition: Callable[[], Any], *, seconds: float = 60.0, what: st
                 value = condition()
                 if asyncio.iscoroutine(value):
                     value = await value
-            except (OSError, ValueError):
+            except (OSError, ValueError, KeyError):
                 value = None
             if value:
                 return value

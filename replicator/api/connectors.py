@@ -1,0 +1,166 @@
+"""The connectors over HTTP, with RocketMQ Connect's paths. Reading is GET; what changes something is not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Literal
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from replicator.api.envelope import Rebalancing, answer
+from replicator.runtime.connectors import Connector, State, Unknown
+from replicator.runtime.view import GroupView
+from replicator.runtime.worker import Worker
+
+__all__ = ["connector_routes"]
+
+#: Seconds that a change waits for a rebalance to end before it is refused.
+_PATIENCE = 3.0
+
+Config = dict[str, Any]
+
+
+class Rates(BaseModel):
+    """Limits of a connector over all workers, per second; 0 is no limit."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    rate_messages: int = Field(ge=0)
+    rate_bytes: int = Field(ge=0)
+
+
+def connector_routes(worker: Worker) -> APIRouter:
+    """All paths that begin with /connectors."""
+    routes = APIRouter(tags=["connectors"])
+    view, connectors = GroupView(worker), worker.connectors
+
+    async def change(do: Callable[[], Connector | None]) -> Connector | None:
+        """Changes something once nothing changes hands, and tells the group."""
+        deadline = asyncio.get_running_loop().time() + _PATIENCE
+        while view.rebalancing:
+            if asyncio.get_running_loop().time() > deadline:
+                raise Rebalancing("tasks are changing hands now", hint="try again in a second")
+            await asyncio.sleep(0.05)
+        changed = do()
+        await worker.changed()
+        return changed
+
+    @routes.get("/connectors/list")
+    async def all_connectors() -> JSONResponse:
+        return answer(
+            {
+                name: {"status": view.status(connector), "info": view.info(connector)}
+                for name, connector in connectors.all().items()
+            }
+        )
+
+    async def set_all(state: State) -> JSONResponse:
+        names = list(connectors.all())
+        for name in names:
+            await change(lambda name=name: connectors.set_state(name, state))  # type: ignore[misc]
+        return answer(dict.fromkeys(names, state.value))
+
+    @routes.put("/connectors/stop/all")
+    async def stop_all() -> JSONResponse:
+        return await set_all(State.STOPPED)
+
+    @routes.put("/connectors/pause/all")
+    async def pause_all() -> JSONResponse:
+        return await set_all(State.PAUSED)
+
+    @routes.put("/connectors/resume/all")
+    async def resume_all() -> JSONResponse:
+        return await set_all(State.RUNNING)
+
+    @routes.post("/connectors/{name}")
+    async def create(name: str, config: Config) -> JSONResponse:
+        known = name in connectors.all()
+        made = await change(lambda: connectors.create(name, config))
+        assert made is not None  # noqa: S101 - create gives it
+        return answer(view.info(made), 200 if known else 201)
+
+    @routes.put("/connectors/{name}")
+    async def update(name: str, config: Config) -> JSONResponse:
+        made = await change(lambda: connectors.update(name, config))
+        assert made is not None  # noqa: S101 - update gives it
+        return answer(view.info(made))
+
+    @routes.delete("/connectors/{name}")
+    async def delete(name: str) -> JSONResponse:
+        await change(lambda: connectors.delete(name))
+        return answer(None)
+
+    @routes.get("/connectors/{name}")
+    async def info(name: str) -> JSONResponse:
+        return answer(view.info(connectors.get(name)))
+
+    @routes.get("/connectors/{name}/config")
+    async def config(name: str) -> JSONResponse:
+        return answer(view.config(connectors.get(name)))
+
+    @routes.get("/connectors/{name}/status")
+    async def status(name: str) -> JSONResponse:
+        return answer(view.status(connectors.get(name)))
+
+    @routes.get("/connectors/{name}/tasks")
+    async def tasks(name: str) -> JSONResponse:
+        return answer(view.tasks(connectors.get(name)))
+
+    @routes.get("/connectors/{name}/tasks/{task:path}/status")
+    async def task_status(name: str, task: str) -> JSONResponse:
+        for found in view.tasks(connectors.get(name)):
+            if found["id"] == task:
+                return answer(found)
+        raise Unknown(f"connector {name!r} has no task {task!r}", hint="see its list of tasks")
+
+    @routes.put("/connectors/{name}/stop")
+    async def stop(name: str) -> JSONResponse:
+        await change(lambda: connectors.set_state(name, State.STOPPED))
+        return answer({"name": name, "state": State.STOPPED})
+
+    @routes.put("/connectors/{name}/pause")
+    async def pause(name: str) -> JSONResponse:
+        await change(lambda: connectors.set_state(name, State.PAUSED))
+        return answer({"name": name, "state": State.PAUSED})
+
+    @routes.put("/connectors/{name}/resume")
+    async def resume(name: str) -> JSONResponse:
+        await change(lambda: connectors.set_state(name, State.RUNNING))
+        return answer({"name": name, "state": State.RUNNING})
+
+    @routes.post("/connectors/{name}/restart")
+    async def restart(name: str) -> JSONResponse:
+        await change(lambda: connectors.restart(name))
+        return answer({"name": name, "state": State.RUNNING})
+
+    @routes.get("/connectors/{name}/rates")
+    async def rates(name: str) -> JSONResponse:
+        route = connectors.get(name).settings
+        return answer({"rate_messages": route.rate_messages, "rate_bytes": route.rate_bytes})
+
+    @routes.put("/connectors/{name}/rates")
+    async def set_rates(name: str, wanted: Rates) -> JSONResponse:
+        await change(lambda: connectors.update(name, view.config(connectors.get(name)) | wanted.model_dump()))
+        return answer(wanted.model_dump())
+
+    @routes.get("/connectors/{name}/queues")
+    async def queues(name: str, topic: str | None = None) -> JSONResponse:
+        return answer(view.queues(connectors.get(name), topic))
+
+    @routes.get("/connectors/{name}/where")
+    async def where(
+        name: str,
+        topic: str,
+        broker: str,
+        queue: int,
+        offset: int,
+        side: Literal["source", "target"] = "source",
+    ) -> JSONResponse:
+        """Where the message at an offset of one side is on the other; `topic` is its name at the source."""
+        connector = connectors.get(name)
+        return answer(view.where(connector, topic=topic, broker=broker, queue=queue, offset=offset, side=side))
+
+    return routes

@@ -1,0 +1,69 @@
+"""RocketMQ Connect's envelope: `{"status": 200, "body": …}`, with the HTTP status the same; errors too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from replicator.errors import ClientError, ConfigError, ReplicatorError
+from replicator.runtime.connectors import Exists, Unknown
+
+__all__ = ["Rebalancing", "answer", "install"]
+
+
+class Rebalancing(ReplicatorError):
+    """Tasks are changing hands; changes have to wait."""
+
+
+#: First match decides.
+_STATUS: tuple[tuple[type[ReplicatorError], int], ...] = (
+    (Unknown, 404),
+    (Exists, 409),
+    (Rebalancing, 409),
+    (ConfigError, 400),
+    (ClientError, 503),
+    (ReplicatorError, 500),
+)
+
+
+def answer(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> JSONResponse:
+    """`body` in the envelope."""
+    return JSONResponse({"status": status, "body": body}, status_code=status, headers=headers)
+
+
+def _refusal(status: int, message: str, hint: str = "", headers: dict[str, str] | None = None) -> JSONResponse:
+    return answer({"errors": message.splitlines(), "hint": hint}, status, headers)
+
+
+async def _ours(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, ReplicatorError)  # noqa: S101 - registered for it
+    status = next(status for kind, status in _STATUS if isinstance(error, kind))
+    headers = {"Retry-After": "1"} if status in (409, 503) and not isinstance(error, Exists) else None
+    return _refusal(status, error.message, error.hint, headers)
+
+
+async def _http(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for it
+    headers = dict(error.headers or {})
+    if error.status_code == 405:
+        return _refusal(
+            405, f"{request.method} is not for {request.url.path}", f"use {headers.get('Allow')}", headers
+        )
+    return _refusal(error.status_code, str(error.detail), headers=headers)
+
+
+async def _invalid(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for it
+    lines = [f"{'.'.join(map(str, problem['loc'][1:]))}: {problem['msg']}" for problem in error.errors()]
+    return _refusal(400, "\n".join(lines), "see /docs for what is expected")
+
+
+def install(app: FastAPI) -> None:
+    """Errors of all kinds come in the envelope."""
+    app.add_exception_handler(ReplicatorError, _ours)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(RequestValidationError, _invalid)

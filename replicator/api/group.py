@@ -1,0 +1,83 @@
+"""The group and what is installed in it, over HTTP, with RocketMQ Connect's paths."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse
+
+from replicator import __version__
+from replicator.api.envelope import answer
+from replicator.errors import ConfigError
+from replicator.runtime.assignment import ENTRY_POINTS, STRATEGIES
+from replicator.runtime.connectors import Unknown
+from replicator.runtime.view import GroupView
+from replicator.runtime.worker import Worker
+from replicator.settings import RouteSettings, setting_fields
+
+__all__ = ["group_routes"]
+
+_ROUTING = {"class": "routing", "type": "ROUTE", "version": __version__}
+
+
+def group_routes(worker: Worker) -> APIRouter:
+    """/getClusterInfo, /allocated and /plugin."""
+    routes = APIRouter(tags=["group"])
+    view = GroupView(worker)
+
+    @routes.get("/getClusterInfo")
+    async def cluster() -> JSONResponse:
+        return answer(view.cluster())
+
+    @routes.get("/allocated/connectors")
+    async def allocated_connectors() -> JSONResponse:
+        allocated = view.allocated().items()
+        return answer({name: sorted({task["connector"] for task in tasks}) for name, tasks in allocated})
+
+    @routes.get("/allocated/tasks")
+    async def allocated_tasks() -> JSONResponse:
+        return answer(view.allocated())
+
+    @routes.get("/plugin/list")
+    async def plugins() -> JSONResponse:
+        return answer([_ROUTING, *_strategies()])
+
+    @routes.get("/plugin/list/connectors")
+    async def connector_plugins() -> JSONResponse:
+        return answer([_ROUTING])
+
+    @routes.get("/plugin/config")
+    async def plugin_config(name: str = "routing") -> JSONResponse:
+        if name != "routing":
+            raise Unknown(f"no connector plugin {name!r} is installed", hint="there is routing")
+        return answer([_described(name, field) for name, field in setting_fields(RouteSettings)])
+
+    @routes.put("/plugin/config/validate")
+    async def validate(config: dict[str, Any]) -> JSONResponse:
+        try:
+            worker.connectors.parse("validated", config)
+        except ConfigError as error:
+            return answer({"valid": False, "errors": error.message.splitlines()})
+        return answer({"valid": True, "errors": []})
+
+    @routes.post("/plugin/reload")
+    async def reload() -> JSONResponse:
+        """Plugins are looked for each time that they are named, so this only tells what is there now."""
+        return answer([_ROUTING, *_strategies()])
+
+    return routes
+
+
+def _strategies() -> list[dict[str, str]]:
+    ours = [{"class": name, "type": "ASSIGNMENT", "version": __version__} for name in STRATEGIES]
+    installed = [
+        {"class": entry.name, "type": "ASSIGNMENT", "version": entry.dist.version if entry.dist else ""}
+        for entry in entry_points(group=ENTRY_POINTS)
+    ]
+    return ours + installed
+
+
+def _described(name: str, field: Any) -> dict[str, Any]:
+    return {"name": name, "default": field.default, "documentation": field.description, "required": False}

@@ -1,0 +1,5 @@
+"""Commands that ask and steer a running group, over the REST of any of its workers."""
+
+from replicator.operate.commands import add_commands
+
+__all__ = ["add_commands"]

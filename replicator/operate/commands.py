@@ -1,0 +1,236 @@
+"""`replicator cluster | connectors | allocated | lag | where | plugins | top`."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import typer
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from replicator.errors import ConfigError
+from replicator.operate.rest import Rest, path
+from replicator.operate.show import Output, cluster_table, lag_table, show, table
+
+__all__ = ["add_commands"]
+
+Url = Annotated[str, typer.Option("--url", envvar="REPLICATOR_URL", help="REST of any worker of the group.")]
+Shown = Annotated[Output, typer.Option("--output", help="How to show it.")]
+Name = Annotated[str, typer.Argument(help="The connector's name.")]
+Config = Annotated[
+    list[str] | None, typer.Argument(help="Settings as name=value; or one file with them as JSON: @FILE.")
+]
+Side = Annotated[Literal["source", "target"], typer.Option(help="The side that broker, queue and offset are of.")]
+_HERE: Final = "http://127.0.0.1:8082"
+
+connectors = typer.Typer(no_args_is_help=True, help="Look at connectors, and steer them.")
+plugins = typer.Typer(no_args_is_help=True, help="What is installed.")
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Gives `app` all commands that ask or steer a running group."""
+    app.add_typer(connectors, name="connectors")
+    app.add_typer(plugins, name="plugins")
+    for command in (cluster, allocated, lag, where, top):
+        app.command()(command)
+
+
+def cluster(url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+    """The workers of the group."""
+    found = Rest(url).get("/getClusterInfo")
+    words = f"group {found['group']}: {found['source']} to {found['target']}, assignment {found['generation']}"
+    if found["rebalancing"]:
+        words += ", tasks are changing hands"
+    show(found, output, Group(Text(words), cluster_table(found)))
+
+
+def allocated(url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+    """Which worker runs which task."""
+    found = Rest(url).get("/allocated/tasks")
+    rows = [[worker, t["connector"], t["task"], t["state"]] for worker, tasks in found.items() for t in tasks]
+    show(found, output, table(("worker", "connector", "task", "state"), rows, empty="no task is assigned"))
+
+
+def lag(url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+    """How far behind each topic is."""
+    found = Rest(url).get("/connectors/list")
+    show({name: held["status"]["topics"] for name, held in found.items()}, output, lag_table(found))
+
+
+def where(
+    topic: Annotated[str, typer.Argument(help="Its name at the source.")],
+    broker: str,
+    queue: int,
+    offset: int,
+    side: Side = "source",
+    connector: Annotated[str, typer.Option(help="The connector that copies the topic.")] = "route",
+    url: Url = _HERE,
+    output: Shown = Output.TABLE,
+) -> None:
+    """Where the message at an offset of one side is on the other side."""
+    found = Rest(url).get(
+        path("connectors", connector, "where"), topic=topic, broker=broker, queue=queue, offset=offset, side=side
+    )
+    columns = ("topic", "broker", "queue", "offset")
+    show(
+        found,
+        output,
+        table(columns, [[found["topic"], found["broker"], found["queue"], found["offset"]]], empty=""),
+    )
+
+
+def top(
+    url: Url = _HERE,
+    interval: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Look once and end.")] = False,
+) -> None:
+    """A live view of the group, until Ctrl-C."""
+    rest, console = Rest(url), Console()
+
+    def draw() -> Group:
+        found, held = rest.get("/getClusterInfo"), rest.get("/connectors/list")
+        states = ", ".join(f"{name} {status['status']['connector']['state']}" for name, status in held.items())
+        head = Text(
+            f"{found['source']} to {found['target']} · {states or 'no connector'} · {time.strftime('%H:%M:%S')}"
+        )
+        return Group(head, Text(), cluster_table(found), Text(), lag_table(held))
+
+    if once or not console.is_terminal:
+        console.print(draw())
+        return
+    try:
+        with Live(draw(), console=console, screen=True, auto_refresh=False) as live:
+            while True:
+                time.sleep(interval)
+                live.update(draw(), refresh=True)
+    except KeyboardInterrupt:
+        return
+
+
+@connectors.command("list")
+def list_connectors(url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+    """All connectors of the group."""
+    found = Rest(url).get("/connectors/list")
+    rows = [
+        [name, held["status"]["connector"]["state"], len(held["info"]["tasks"]), len(held["status"]["problems"])]
+        for name, held in found.items()
+    ]
+    show(found, output, table(("connector", "state", "tasks", "problems"), rows, empty="no connector"))
+
+
+@connectors.command()
+def create(name: Name, config: Config = None, url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+    """Make a connector; it runs at once."""
+    _told(Rest(url).ask("POST", path("connectors", name), _parse(config)), output, f"connector {name} is there")
+
+
+@connectors.command()
+def update(name: Name, config: Config = None, url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+    """Change some settings of a connector; the others stay."""
+    rest = Rest(url)
+    whole = rest.get(path("connectors", name, "config")) | _parse(config)
+    _told(rest.ask("PUT", path("connectors", name), whole), output, f"connector {name} is changed")
+
+
+@connectors.command()
+def config(name: Name, url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+    """A connector's settings."""
+    found = Rest(url).get(path("connectors", name, "config"))
+    rows = [[key, ", ".join(value) if isinstance(value, list) else value] for key, value in found.items()]
+    show(found, output, table(("setting", "value"), rows, empty=""))
+
+
+@connectors.command()
+def status(name: Name, url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+    """How a connector is doing, topic by topic."""
+    found = Rest(url).get(path("connectors", name, "status"))
+    words = Text(f"connector {name} is {found['connector']['state']}, with {len(found['tasks'])} tasks")
+    problems = [Text(f"{topic}: {reason}", style="red") for topic, reason in found["problems"].items()]
+    show(found, output, Group(words, lag_table({name: {"status": found}}), *problems))
+
+
+@connectors.command()
+def tasks(name: Name, url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+    """A connector's tasks."""
+    found = Rest(url).get(path("connectors", name, "tasks"))
+    rows = [[task["id"], task["workerId"], task["state"]] for task in found]
+    show(found, output, table(("task", "worker", "state"), rows, empty="no task"))
+
+
+@connectors.command()
+def pause(name: Name, url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+    """Copy nothing until resumed; tasks stay with their workers."""
+    _told(Rest(url).ask("PUT", path("connectors", name, "pause")), output, f"connector {name} is paused")
+
+
+@connectors.command()
+def resume(name: Name, url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+    """Go on after a pause or a stop."""
+    _told(Rest(url).ask("PUT", path("connectors", name, "resume")), output, f"connector {name} runs")
+
+
+@connectors.command()
+def stop(name: Name, url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+    """Copy nothing until resumed; workers give the tasks back."""
+    _told(Rest(url).ask("PUT", path("connectors", name, "stop")), output, f"connector {name} is stopped")
+
+
+@connectors.command()
+def restart(name: Name, url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+    """End all tasks of a connector and begin them again."""
+    _told(Rest(url).ask("POST", path("connectors", name, "restart")), output, f"connector {name} begins again")
+
+
+@connectors.command()
+def delete(name: Name, url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+    """Forget a connector and its progress; what it has copied stays at the target."""
+    _told(Rest(url).ask("DELETE", path("connectors", name)), output, f"connector {name} is deleted")
+
+
+@plugins.command("list")
+def list_plugins(url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+    """Connectors and assignment strategies that a worker has."""
+    found = Rest(url).get("/plugin/list")
+    rows = [[plugin["class"], plugin["type"], plugin["version"]] for plugin in found]
+    show(found, output, table(("plugin", "type", "version"), rows, empty="none"))
+
+
+@plugins.command("config")
+def plugin_config(
+    name: Annotated[str, typer.Argument(help="The plugin.")] = "routing",
+    url: Url = _HERE,
+    output: Shown = Output.TABLE,
+) -> None:
+    """The settings that a connector of this kind takes."""
+    found = Rest(url).get("/plugin/config", name=name)
+    rows = [[field["name"], json.dumps(field["default"]), field["documentation"]] for field in found]
+    show(found, output, table(("setting", "default", "meaning"), rows, empty="none"))
+
+
+def _told(found: Any, output: Output, words: str) -> None:
+    show(found, output, Text(words))
+
+
+def _parse(given: list[str] | None) -> dict[str, Any]:
+    """Settings as given on the command line."""
+    if given and len(given) == 1 and given[0].startswith("@"):
+        file = Path(given[0][1:])
+        try:
+            found = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ConfigError(
+                f"{str(file)!r} cannot be read as JSON ({error})", hint="name a readable file"
+            ) from None
+        if not isinstance(found, dict):
+            raise ConfigError(f"{str(file)!r} holds no JSON object", hint='write {"topics": "orders"}')
+        return found
+    wrong = [pair for pair in given or () if "=" not in pair]
+    if wrong:
+        raise ConfigError(
+            f"{', '.join(map(repr, wrong))}: no name=value", hint="write for example topics=orders,pay-.*"
+        )
+    return dict(pair.split("=", 1) for pair in given or ())

@@ -1,0 +1,98 @@
+"""A worker's REST, asked from the command line."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import time
+from typing import Any, Final
+from urllib.parse import quote, urlencode, urlsplit
+
+from replicator.errors import ConfigError, ReplicatorError
+
+__all__ = ["NotFound", "Refused", "Rest", "path"]
+
+_TIMEOUT: Final = 15.0
+#: Seconds for which a change is tried again while tasks change hands.
+_PATIENCE: Final = 15.0
+
+
+class Refused(ReplicatorError):
+    """The worker did not do what it was asked."""
+
+
+class NotFound(Refused):
+    """The worker knows nothing of that name."""
+
+
+def path(*parts: str) -> str:
+    """A path of `parts`, whatever characters are in them."""
+    return "/" + "/".join(quote(part, safe="") for part in parts)
+
+
+class Rest:
+    """Requests to `url`; the token is that of the environment's REPLICATOR_REST_TOKEN.
+
+    Raises:
+        ConfigError: `url` is none.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url if "//" in url else f"http://{url}")
+        try:
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            host, port = None, None
+        if parts.scheme not in ("http", "https") or not host:
+            raise ConfigError(f"--url = {url!r} is no URL", hint="give http://host:port, 8082 by default")
+        self.url = f"{parts.scheme}://{parts.netloc}"
+        # Not urllib: it would ask a proxy that the environment names.
+        secure = parts.scheme == "https"
+        self._kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        self._host, self._port = host, port
+
+    def get(self, where: str, **query: object) -> Any:
+        """What a page says."""
+        given = {name: value for name, value in query.items() if value is not None}
+        return self.ask("GET", f"{where}?{urlencode(given)}" if given else where)
+
+    def ask(self, method: str, where: str, body: Any = None) -> Any:
+        """Asks, and gives what stands in the answer's envelope.
+
+        Raises:
+            Refused: it did not work; says why and the way out.
+        """
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            status, headers, found = self._once(method, where, body)
+            if status < 400:
+                return found
+            if status != 409 or "Retry-After" not in headers or time.monotonic() > deadline:
+                break
+            time.sleep(float(headers["Retry-After"]))
+        known = found if isinstance(found, dict) else {"errors": [str(found)], "hint": ""}
+        kind = NotFound if status == 404 else Refused
+        raise kind("\n".join(known.get("errors", [])), hint=str(known.get("hint", "")))
+
+    def _once(self, method: str, where: str, body: Any) -> tuple[int, Any, Any]:
+        headers = {"Content-Type": "application/json"}
+        if token := os.environ.get("REPLICATOR_REST_TOKEN"):
+            headers["Authorization"] = f"Bearer {token}"
+        connection = self._kind(self._host, self._port, timeout=_TIMEOUT)
+        try:
+            connection.request(method, where, None if body is None else json.dumps(body), headers)
+            response = connection.getresponse()
+            page = json.loads(response.read())
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise Refused(
+                f"no replicator answers at {self.url} ({error})",
+                hint="say where one runs with --url or REPLICATOR_URL; it tells its address when it starts",
+            ) from None
+        finally:
+            connection.close()
+        return (
+            response.status,
+            response.headers,
+            page["body"] if isinstance(page, dict) and "body" in page else page,
+        )

@@ -1,0 +1,86 @@
+"""How answers look: tables for people, JSON for scripts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final
+
+from rich.console import Console, RenderableType
+from rich.table import Column, Table
+from rich.text import Text
+
+__all__ = ["Output", "cluster_table", "lag_table", "show", "table"]
+
+_STYLES: Final = {
+    "running": "green",
+    "online": "green",
+    "failed": "bold red",
+    "waiting": "yellow",
+    "stalled": "red",
+}
+
+
+class Output(StrEnum):
+    """How a result is shown: to people, or to scripts."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+def show(found: Any, output: Output, drawn: RenderableType) -> None:
+    """`found` as JSON, or `drawn` for people."""
+    console = Console()
+    if output is Output.JSON:
+        console.print(json.dumps(found, indent=2), soft_wrap=True, markup=False, highlight=False)
+    else:
+        console.print(drawn)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, empty: str) -> RenderableType:
+    """Rows under columns, or `empty` when there are none."""
+    if not rows:
+        return Text(empty, style="dim")
+    drawn = Table(*(Column(name, overflow="fold") for name in columns), box=None, pad_edge=False)
+    for row in rows:
+        drawn.add_row(*(_cell(value) for value in row))
+    return drawn
+
+
+def _cell(value: Any) -> Text:
+    if isinstance(value, bool):
+        value = "yes" if value else ""
+    if isinstance(value, float):
+        value = f"{value:,.1f}"
+    text = f"{value:,}" if isinstance(value, int) else str(value if value is not None else "")
+    return Text(text, style=_STYLES.get(text.lower(), ""))
+
+
+def cluster_table(cluster: Mapping[str, Any]) -> RenderableType:
+    """The workers of a group."""
+    names = ("workerId", "address", "version", "state", "tasks", "leader", "takesTasks")
+    return table(
+        ("worker", "REST", "version", "state", "tasks", "leader", "takes tasks"),
+        [[worker[name] for name in names] for worker in cluster["workers"]],
+        empty="no worker",
+    )
+
+
+def lag_table(connectors: Mapping[str, Any]) -> RenderableType:
+    """The topics of all connectors."""
+    rows = [
+        [
+            name,
+            topic["topic"],
+            "stalled" if topic["stalled"] else topic["state"],
+            topic["lag_messages"],
+            topic["lag_seconds"],
+            topic["copied"],
+            topic["reason"],
+        ]
+        for name, found in connectors.items()
+        for topic in found["status"]["topics"]
+    ]
+    columns = ("connector", "topic", "state", "lag", "lag s", "copied", "reason")
+    return table(columns, rows, empty="nothing is copied yet")

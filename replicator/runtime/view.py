@@ -1,0 +1,209 @@
+"""The whole group as any of its workers can tell it: workers, connectors, tasks, queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from replicator import __version__
+from replicator.routing.offset_map import Interval, OffsetMap
+from replicator.runtime.connectors import Connector, State, Unknown
+from replicator.runtime.membership import Heartbeat, Stage
+from replicator.runtime.records import Kind
+from replicator.runtime.routes import connector_of
+from replicator.runtime.status import task_states
+from replicator.runtime.worker import Worker
+
+__all__ = ["GroupView"]
+
+
+class GroupView:
+    """What `worker` knows of its group, from heartbeats and the shared state."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    @property
+    def rebalancing(self) -> bool:
+        """Whether tasks are changing hands now."""
+        coordinator = self._worker.coordinator
+        others = coordinator.membership.others.values()
+        return not coordinator.agreed or bool(coordinator.releasing) or any(other.releasing for other in others)
+
+    def workers(self) -> list[dict[str, Any]]:
+        """All workers, sorted by id."""
+        coordinator = self._worker.coordinator
+        mine = {
+            "rest": self._worker.rest_address,
+            "version": __version__,
+            "tasks": task_states(self._worker.routes),
+        }
+        told: dict[str, tuple[Stage, Any]] = {self._worker.id: (coordinator.stage, mine)}
+        for name, beat in coordinator.membership.others.items():
+            told[name] = (beat.stage, beat.info)
+        able = coordinator.takes_tasks()
+        return [
+            {
+                "workerId": name,
+                "address": info.get("rest", ""),
+                "version": info.get("version", ""),
+                "state": stage.value,
+                "leader": name == coordinator.assignment.generation.leader,
+                "takesTasks": name in able,
+                "tasks": len(info.get("tasks", {})),
+            }
+            for name, (stage, info) in sorted(told.items())
+        ]
+
+    def cluster(self) -> dict[str, Any]:
+        """The group itself."""
+        worker = self._worker
+        generation = worker.coordinator.assignment.generation
+        return {
+            "group": worker.group.name,
+            "source": worker.identity.source,
+            "target": worker.identity.target,
+            "generation": generation.number,
+            "leader": generation.leader,
+            "rebalancing": self.rebalancing,
+            "workers": self.workers(),
+        }
+
+    def _states(self) -> dict[str, str]:
+        found = dict(task_states(self._worker.routes))
+        for other in self._worker.coordinator.membership.others.values():
+            found.update(_tasks_of(other))
+        return found
+
+    def tasks(self, connector: Connector) -> list[dict[str, Any]]:
+        """The tasks of a connector, each with its owner and state."""
+        states = self._states()
+        owners = self._worker.coordinator.assignment.owners
+        return [
+            {
+                "id": task.partition("/")[2],
+                "workerId": owner,
+                "state": states.get(
+                    task, connector.state.value.lower() if connector.state is not State.RUNNING else "unassigned"
+                ),
+            }
+            for task, owner in sorted(owners.items())
+            if connector_of(task) == connector.name
+        ]
+
+    def status(self, connector: Connector) -> dict[str, Any]:
+        """A connector's status as RocketMQ Connect gives it."""
+        leader = self._worker.coordinator.assignment.generation.leader
+        return {
+            "name": connector.name,
+            "connector": {"state": connector.state.value, "workerId": leader, "trace": None},
+            "tasks": self.tasks(connector),
+            "topics": self.topics(connector),
+            "problems": self.problems(),
+            "type": "ROUTE",
+        }
+
+    def info(self, connector: Connector) -> dict[str, Any]:
+        """A connector's configuration and tasks as RocketMQ Connect gives them."""
+        return {
+            "name": connector.name,
+            "config": self.config(connector),
+            "tasks": [{"connector": connector.name, "task": task["id"]} for task in self.tasks(connector)],
+            "type": "ROUTE",
+        }
+
+    def config(self, connector: Connector) -> dict[str, Any]:
+        """A connector's configuration; there are no secrets in it."""
+        return {"connector.class": "routing", **connector.settings.model_dump(mode="json")}
+
+    def allocated(self) -> dict[str, list[dict[str, Any]]]:
+        """Per worker the tasks that the assignment gives to it."""
+        states = self._states()
+        found: dict[str, list[dict[str, Any]]] = {worker["workerId"]: [] for worker in self.workers()}
+        for task, owner in sorted(self._worker.coordinator.assignment.owners.items()):
+            name, _, rest = task.partition("/")
+            found.setdefault(owner, []).append(
+                {"connector": name, "task": rest, "state": states.get(task, "unassigned")}
+            )
+        return found
+
+    def topics(self, connector: Connector) -> list[dict[str, Any]]:
+        """What the workers that are there last said of a connector's topics, added up over workers."""
+        topics: dict[str, dict[str, Any]] = {}
+        for status in self._statuses():
+            for topic in status["topics"]:
+                if topic["connector"] != connector.name:
+                    continue
+                known = topics.setdefault(topic["topic"], topic)
+                if known is not topic:
+                    topics[topic["topic"]] = _added(known, topic)
+        return [topics[name] for name in sorted(topics)]
+
+    def problems(self) -> dict[str, str]:
+        """Topics that cannot be copied, as any worker has found."""
+        return {topic: reason for status in self._statuses() for topic, reason in status["problems"].items()}
+
+    def _statuses(self) -> Iterator[dict[str, Any]]:
+        alive = {self._worker.id, *self._worker.coordinator.membership.others}
+        for name, status in self._worker.store.state.items(Kind.STATUS).items():
+            if name in alive:
+                yield status
+
+    def queues(self, connector: Connector, topic: str | None = None) -> list[dict[str, Any]]:
+        """The queue map with the progress of each queue."""
+        store, found = self._worker.store, []
+        for name, queue_map in sorted(store.queue_maps(connector.name).items()):
+            if topic is not None and name != topic:
+                continue
+            for source, target in sorted(queue_map.items()):
+                key = f"{connector.name}/{name}/{source.broker}/{source.queue_id}"
+                position = store.state.get(Kind.POSITION, key) or {}
+                found.append(
+                    {
+                        "topic": name,
+                        "targetTopic": store.target_topic(connector.name, name),
+                        "source": {"broker": source.broker, "queue": source.queue_id},
+                        "target": {"broker": target.broker, "queue": target.queue_id},
+                        "position": position.get("position"),
+                    }
+                )
+        return found
+
+    def where(
+        self, connector: Connector, *, topic: str, broker: str, queue: int, offset: int, side: str
+    ) -> dict[str, Any]:
+        """Where the message at an offset of one side is on the other side.
+
+        Raises:
+            Unknown: the queue is not copied, or the message is not known to have been.
+        """
+        other = "target" if side == "source" else "source"
+        for row in self.queues(connector, topic):
+            if row[side] != {"broker": broker, "queue": queue}:
+                continue
+            key = f"{connector.name}/{topic}/{row['source']['broker']}/{row['source']['queue']}"
+            held = self._worker.store.state.get(Kind.OFFSET, key) or {"intervals": []}
+            offsets = OffsetMap(Interval(*interval) for interval in held["intervals"])
+            found = offsets.target_of(offset) if side == "source" else offsets.source_of(offset)
+            if found is None:
+                raise Unknown(
+                    f"offset {offset} of {broker}/{queue} is not in the offset map",
+                    hint="it was not copied, was left out, or lies before what the map still holds",
+                )
+            return {"topic": row["targetTopic"] if side == "source" else topic, **row[other], "offset": found}
+        raise Unknown(f"no queue {broker}/{queue} of topic {topic!r} is copied", hint="see the queue map")
+
+
+def _tasks_of(heartbeat: Heartbeat) -> dict[str, str]:
+    tasks = heartbeat.info.get("tasks", {})
+    return tasks if isinstance(tasks, dict) else {}
+
+
+def _added(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    summed = ("queues", "copied", "lag_messages", "skipped", "gap_messages", "repeated", "foreign")
+    worse = max(one, other, key=lambda topic: topic["severity"])
+    return {
+        **worse,
+        **{name: one[name] + other[name] for name in summed},
+        "lag_seconds": max(one["lag_seconds"], other["lag_seconds"]),
+    }
