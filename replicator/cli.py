@@ -73,7 +73,8 @@ def _with_settings(command: Command) -> Command:
 
 
 def _option(name: str, field: FieldInfo) -> Any:
-    flag, kind = _flag(name), str
+    flag = _flag(name)
+    kind: Any = str
     if field.annotation is bool:
         flag, kind = f"{flag}/--no-{flag[2:]}", bool
     return Annotated[kind | None, typer.Option(flag, help=field.description, show_default=False)]

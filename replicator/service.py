@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+from collections.abc import Mapping
 from typing import Final
 
 import uvloop
@@ -166,6 +167,26 @@ class _View:
     @property
     def throttled_seconds(self) -> float:
         return sum(route.limiter.throttled_seconds for route in self._worker.routes)
+
+    @property
+    def members(self) -> int:
+        return 1 + len(self._worker.coordinator.membership.others)
+
+    @property
+    def generation(self) -> int:
+        return self._worker.coordinator.assignment.generation.number
+
+    @property
+    def tasks(self) -> int:
+        return len(self._worker.coordinator.running)
+
+    @property
+    def holds_lease(self) -> bool:
+        return self._worker.world.may_send()
+
+    @property
+    def ignored(self) -> Mapping[str, int]:
+        return self._worker.group.ignored
 
 
 def _cluster(settings: ClusterSettings, side: str) -> Cluster:

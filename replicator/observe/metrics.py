@@ -57,6 +57,21 @@ class WorkerView(Protocol):
     @property
     def throttled_seconds(self) -> float: ...
 
+    @property
+    def members(self) -> int: ...
+
+    @property
+    def generation(self) -> int: ...
+
+    @property
+    def tasks(self) -> int: ...
+
+    @property
+    def holds_lease(self) -> bool: ...
+
+    @property
+    def ignored(self) -> Mapping[str, int]: ...
+
 
 class _TopicSums:
     """The queues of one topic added up."""
@@ -124,6 +139,22 @@ class _Worker(Collector):
         )
         throttled.add_metric(self._values, self._worker.throttled_seconds)
         yield throttled
+        yield from self._group()
+
+    def _group(self) -> Iterator[Metric]:
+        worker = self._worker
+        yield self._gauge("group_members", "Workers of the group that this one sees, itself too.", worker.members)
+        yield self._gauge("assignment_generation", "Number of the assignment that is in force.", worker.generation)
+        yield self._gauge("tasks", "Tasks that run here.", worker.tasks)
+        yield self._gauge("lease_held", "Whether this worker may send: 1, or 0.", worker.holds_lease)
+        ignored = CounterMetricFamily(
+            _PREFIX + "control_messages_ignored",
+            "Messages on the system topics that no worker of this version wrote.",
+            labels=[*self._names, "kind"],
+        )
+        for kind, count in worker.ignored.items():
+            ignored.add_metric([*self._values, kind], count)
+        yield ignored
 
     def _per_topic(self, topics: Mapping[str, _TopicSums]) -> Iterator[Metric]:
         names = [*self._names, "topic"]

@@ -294,6 +294,7 @@ class Worker:
         route = self.routes.get(connector_of(task))
         if route is not None:
             self.store.update(await route.stop([task]))
+            log.info("task stopped", task=task)
             await self.group.publish()
         self.coordinator.running.discard(task)
         del self._stopping[task]

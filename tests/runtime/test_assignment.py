@@ -84,7 +84,9 @@ def test_strategies_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
         EntryPoint("reversed", f"{__name__}:all_to_the_last", assignment.ENTRY_POINTS),
         EntryPoint("broken", "no.such.module:strategy", assignment.ENTRY_POINTS),
     ]
-    monkeypatch.setattr(assignment, "entry_points", lambda *, group: found if group == assignment.ENTRY_POINTS else [])
+    monkeypatch.setattr(
+        assignment, "entry_points", lambda *, group: found if group == assignment.ENTRY_POINTS else []
+    )
     assert load_strategy("reversed") is all_to_the_last
     with pytest.raises(StartupError, match=r"assignment = 'broken' cannot be loaded .*no"):
         load_strategy("broken")

@@ -46,9 +46,7 @@ class Node:
         self.incarnation += 1
         self.sequence = 0
         self.offset, self.rate = random.uniform(-1e4, 1e4), random.uniform(0.999, 1.001)
-        self.coordinator = Coordinator(
-            self.name, strategy=self.strategy, timeout=TIMEOUT, lease=LEASE, delay=DELAY
-        )
+        self.coordinator = Coordinator(self.name, strategy=self.strategy, timeout=TIMEOUT, lease=LEASE, delay=DELAY)
         self.read_until = self.group.position_at(self.group.now - TIMEOUT - 1)
         self.joined = False
         self.last_said: object = None
@@ -58,8 +56,8 @@ class Node:
         for assignment in self.group.assignments:
             self.coordinator.adopt(assignment)
         self.beat()
-        self.group.every(BEAT, lambda: self.beat(), self, life)
-        self.group.every(TICK, lambda: self.tick(), self, life)
+        self.group.every(BEAT, self.beat, self, life)
+        self.group.every(TICK, self.tick, self, life)
 
     def crash(self) -> None:
         self.alive = False
@@ -281,7 +279,6 @@ class Group:
     def settled(self) -> bool:
         """Every task runs once, at its owner, and all agree."""
         alive = [node for node in self.nodes if node.alive]
-        return all(
-            sum(node.sends(task) for node in alive) == 1 for task in self.tasks
-        ) and all(node.coordinator.running == node.coordinator.owned for node in alive)
-
+        return all(sum(node.sends(task) for node in alive) == 1 for task in self.tasks) and all(
+            node.coordinator.running == node.coordinator.owned for node in alive
+        )

@@ -8,7 +8,9 @@ import os
 import re
 import signal
 import sys
+import urllib.error
 import urllib.request
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -35,8 +37,15 @@ async def until(condition: Callable[[], Any], *, seconds: float = 60.0, what: st
     raise TimeoutError(what)
 
 
+def _this_test() -> str:
+    return f"test-{zlib.crc32(os.environ['PYTEST_CURRENT_TEST'].rpartition(' ')[0].encode()):08x}"
+
+
 class Worker:
-    """`replicator --source … --target …` with `flags`; its output is in `log`."""
+    """`replicator --source … --target …` with `flags`; its output is in `log`.
+
+    Workers of one test are one group; those of different tests share clusters, but not a group.
+    """
 
     def __init__(
         self,
@@ -45,6 +54,7 @@ class Worker:
         directory: Path,
         *flags: str,
         environment: Mapping[str, str] | None = None,
+        group: str = "",
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.store = directory / "store"
@@ -55,7 +65,7 @@ class Worker:
             *(sys.executable, "-m", "replicator"),
             *("--source", source if isinstance(source, str) else source.namesrv),
             *("--target", target if isinstance(target, str) else target.namesrv),
-            *("--store-path", str(self.store), "--refresh-interval", "1"),
+            *("--store-path", str(self.store), "--refresh-interval", "1", "--group", group or _this_test()),
             *flags,
         ]
         self._log_start = 0
@@ -122,6 +132,27 @@ class Worker:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
             body = answer.read().decode()
         return body if path == "/metrics" else json.loads(body)
+
+    def ask(self, method: str, path: str, body: Any = None, *, token: str = "") -> tuple[int, Any]:
+        """Asks its REST something; the HTTP status, and what stands in the envelope."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}",
+            method=method,
+            data=None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {}),
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=20) as answer:
+                status, page = answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            status, page = error.code, json.loads(error.read())
+        assert page["status"] == status
+        return status, page["body"]
+
+    @property
+    def running(self) -> list[str]:
+        """The topics that it copies, all of whose queues run."""
+        return [topic["topic"] for topic in self.get("/status")["topics"] if topic["state"] == "running"]
 
     def topic(self, name: str) -> dict[str, Any]:
         """The status of one topic; empty while it is not copied."""
