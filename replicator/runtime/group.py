@@ -217,7 +217,9 @@ class Group:
 
     def _heard_of_me(self, said: Said, side: Side, heartbeat: Heartbeat) -> None:
         if heartbeat.incarnation != self._incarnation:
-            if said.place in self._clock:
+            # Whoever has said more was there first; what a dead predecessor said came before us.
+            older = (heartbeat.sequence, heartbeat.incarnation) > (self._sequence, self._incarnation)
+            if said.place in self._clock and older:
                 where = heartbeat.info.get("rest", "an unknown address")
                 self.conflict = StartupError(
                     f"worker_id = {self.coordinator.me!r} is used by another worker of group {self.name!r}"

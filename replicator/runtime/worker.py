@@ -172,6 +172,8 @@ class Worker:
             auditing.cancel()
         await self._log.close()
         await self.save(force=True)
+        if self.group.conflict is not None:
+            raise self.group.conflict
 
     def _schedule(self) -> None:
         settings = self.settings
@@ -222,7 +224,8 @@ class Worker:
         while self.coordinator.stage is not Stage.LEFT:
             self._kicked.clear()
             if self.group.conflict is not None:
-                raise self.group.conflict
+                await self._fence()
+                return
             if stop.is_set() and self.coordinator.stage is Stage.ONLINE:
                 self.coordinator.stage = Stage.LEAVING
             self._do(self.coordinator.step(now(), self.routes.tasks(), wanted=self.routes.wanted()))
