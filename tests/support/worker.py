@@ -36,7 +36,11 @@ async def until(condition: Callable[[], Any], *, seconds: float = 60.0, what: st
 
 
 class Worker:
-    """`replicator --source … --target …` with `flags`; its output is in `log`."""
+    """`replicator --source … --target …` with `flags`; its output is in `log`.
+
+    Unless `flags` say otherwise it looks for topics often and settles soon: only tests in which a process dies
+    in mid-flow have requests left inside a broker.
+    """
 
     def __init__(
         self,
@@ -55,7 +59,7 @@ class Worker:
             *(sys.executable, "-m", "replicator"),
             *("--source", source if isinstance(source, str) else source.namesrv),
             *("--target", target if isinstance(target, str) else target.namesrv),
-            *("--store-path", str(self.store), "--refresh-interval", "1"),
+            *("--store-path", str(self.store), "--refresh-interval", "1", "--settle-seconds", "0.2"),
             *flags,
         ]
         self._log_start = 0
@@ -122,6 +126,16 @@ class Worker:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
             body = answer.read().decode()
         return body if path == "/metrics" else json.loads(body)
+
+    async def set_rates(self, *, messages: int = 0, size: int = 0) -> None:
+        """Changes its limits, per second; 0: no limit."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}/rates",
+            data=json.dumps({"rate_messages": messages, "rate_bytes": size}).encode(),
+            headers={"Content-Type": "application/json"},
+            method="PUT",
+        )
+        await asyncio.to_thread(urllib.request.urlopen, request, timeout=10)
 
     def topic(self, name: str) -> dict[str, Any]:
         """The status of one topic; empty while it is not copied."""
