@@ -34,12 +34,18 @@ class SourceGap(ReplicatorError):
 
 
 class SourceReset(ReplicatorError):
-    """The source queue ends at `max_offset`, before the position `position`: truncated or made anew."""
+    """What was before the position `position` is not what was copied: truncated or made anew.
+
+    The queue ends at `max_offset` now, which may be behind the position again.
+    """
 
     def __init__(self, position: int, min_offset: int, max_offset: int) -> None:
+        if max_offset < position:
+            what = f"the source queue ends at offset {max_offset}, before the position {position}"
+        else:
+            what = f"the source queue has other messages than those copied before the position {position}"
         super().__init__(
-            f"the source queue ends at offset {max_offset}, before the position {position}:"
-            " it was truncated, or deleted and made anew",
+            f"{what}: it was truncated, or deleted and made anew",
             hint="on_gap=skip goes on with what it has now",
         )
         self.position = position
