@@ -75,6 +75,9 @@ _MISSING = frozenset({Response.TOPIC_NOT_EXIST, Response.INVALID_PARAMETER})
 #: Remarks of code 1 that mean the message: 5.x throws, and 4.9.7 does for properties (measured).
 _ABOUT_THE_MESSAGE = ("size exceeded", "newPosition", "IllegalArgumentException", "BufferOverflow")
 
+#: Remarks of code 1 that mean the disk: nothing is stored when the next file of the commit log cannot be made.
+_ABOUT_THE_DISK = "create mapped file failed"
+
 _HINTS = {
     Response.SYSTEM_BUSY: "the target is busy",
     Response.SERVICE_NOT_AVAILABLE: "its disk may be full, or it is not a master",
@@ -93,6 +96,8 @@ def judge(error: BrokerRefused) -> ReplicatorError:
     if error.code == Response.MESSAGE_ILLEGAL:
         return MessageRejected(error.message)
     if error.code == Response.SYSTEM_ERROR:
+        if _ABOUT_THE_DISK in error.remark:
+            return TargetBlocked(error.message, hint=_HINTS[Response.SERVICE_NOT_AVAILABLE])
         if any(words in error.remark for words in _ABOUT_THE_MESSAGE):
             return MessageRejected(error.message)
         if "queueId" in error.remark:

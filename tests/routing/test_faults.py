@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import time
 from collections.abc import Callable
 
@@ -263,3 +264,28 @@ async def test_the_target_topic_is_deleted_while_it_runs(scene: SceneOf) -> None
             await route.produce(100, start=200)
             await worker.caught_up(route.topic, 500)
         await route.assert_clean()
+
+
+async def test_the_disk_of_the_target_is_full_for_a_while(clusters: ClusterPool, scene: SceneOf) -> None:
+    """The broker can make no more files: shown while it lasts, over by itself, everything once."""
+    spec = ClusterSpec(name="full", version="5.3.3", properties=TINY_FILES)
+    async with clusters.fresh(spec) as target, scene(target=target, queues=2) as route:
+        topic = route.topic
+        await route.produce(200)
+        async with route.worker() as worker:
+            await worker.caught_up(topic, 200)
+            # Files of up to half of a commit log file: to the broker, what a full disk is.
+            _, most = resource.prlimit(target.brokers[0].pid, resource.RLIMIT_FSIZE)
+            resource.prlimit(target.brokers[0].pid, resource.RLIMIT_FSIZE, (2**19, most))
+            await route.produce(4000, start=200, size=1000)
+            await until(lambda: worker.topic(topic)["state"] == "waiting")
+            assert "create mapped file failed" in worker.topic(topic)["reason"]
+            assert "its disk may be full" in worker.topic(topic)["reason"]
+            with pytest.raises(OSError, match="503"):
+                worker.get("/health/ready")
+            assert worker.topic(topic)["copied"] < 4200
+            resource.prlimit(target.brokers[0].pid, resource.RLIMIT_FSIZE, (most, most))
+            await worker.caught_up(topic, 4200)
+            assert worker.topic(topic)["repeated"] == 0
+            assert worker.get("/health/ready")["ready"]
+        await route.assert_clean(4200)
