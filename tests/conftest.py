@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-pytest_plugins = ["tests.support.clusters"]
+pytest_plugins = ["tests.support.clusters", "tests.support.scene"]
 
 
 @pytest.fixture

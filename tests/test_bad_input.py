@@ -17,6 +17,7 @@ pytestmark = pytest.mark.brokers
 
 SOURCE = ClusterSpec(name="east", version="5.3.3")
 TARGET = ClusterSpec(name="west", version="5.3.3")
+GUARDED = ClusterSpec(name="guarded", version="5.5.0", acl="2.0", tls_permissive=True)
 
 
 async def _run(*arguments: str, cwd: Path) -> tuple[int, list[str]]:
@@ -111,7 +112,7 @@ async def test_mistakes(
 
 async def test_tls_to_a_cluster_that_speaks_it_on_the_same_port(clusters: ClusterPool, tmp_path: Path) -> None:
     """Brokers are permissive by default: asking for encryption gets it, asking for a known peer does not."""
-    source, target = await clusters.pair(SOURCE, TARGET)
+    source, target = await clusters.pair(SOURCE, GUARDED)
     flags = ("--source", source.namesrv, "--target", target.namesrv, "--target-tls-mode", "verify")
     ended, lines = await _run(*flags, "--rest-port", "0", cwd=tmp_path)
     assert ended == 3
@@ -153,7 +154,7 @@ async def test_a_topic_of_an_unsupported_kind(
 
 async def test_missing_rights(clusters: ClusterPool, tmp_path: Path) -> None:
     """ACL 2.0 at the target, and nobody signs in."""
-    source, target = await clusters.pair(SOURCE, ClusterSpec(name="guarded", version="5.5.0", acl="2.0"))
+    source, target = await clusters.pair(SOURCE, GUARDED)
     async with connected(source):
         ended, lines = await _run(
             *("--source", source.namesrv, "--target", target.namesrv, "--rest-port", "0"), cwd=tmp_path

@@ -35,12 +35,18 @@ class SourceGap(ReplicatorError):
 
 
 class SourceReset(ReplicatorError):
-    """The source queue ends at `max_offset`, before the position `position`: truncated or made anew."""
+    """What was before the position `position` is not what was copied: truncated or made anew.
+
+    The queue ends at `max_offset` now, which may be behind the position again.
+    """
 
     def __init__(self, position: int, min_offset: int, max_offset: int) -> None:
+        if max_offset < position:
+            what = f"the source queue ends at offset {max_offset}, before the position {position}"
+        else:
+            what = f"the source queue has other messages than those copied before the position {position}"
         super().__init__(
-            f"the source queue ends at offset {max_offset}, before the position {position}:"
-            " it was truncated, or deleted and made anew",
+            f"{what}: it was truncated, or deleted and made anew",
             hint="on_gap=skip goes on with what it has now",
         )
         self.position = position
@@ -74,6 +80,9 @@ _MISSING = frozenset({Response.TOPIC_NOT_EXIST, Response.INVALID_PARAMETER})
 #: Remarks of code 1 that mean the message: 5.x throws, and 4.9.7 does for properties (measured).
 _ABOUT_THE_MESSAGE = ("size exceeded", "newPosition", "IllegalArgumentException", "BufferOverflow")
 
+#: Remarks of code 1 that mean the disk: nothing is stored when the next file of the commit log cannot be made.
+_ABOUT_THE_DISK = "create mapped file failed"
+
 _HINTS = {
     Response.SYSTEM_BUSY: "the target is busy",
     Response.SERVICE_NOT_AVAILABLE: "its disk may be full, or it is not a master",
@@ -92,6 +101,8 @@ def judge(error: BrokerRefused) -> ReplicatorError:
     if error.code == Response.MESSAGE_ILLEGAL:
         return MessageRejected(error.message)
     if error.code == Response.SYSTEM_ERROR:
+        if _ABOUT_THE_DISK in error.remark:
+            return TargetBlocked(error.message, hint=_HINTS[Response.SERVICE_NOT_AVAILABLE])
         if any(words in error.remark for words in _ABOUT_THE_MESSAGE):
             return MessageRejected(error.message)
         if "queueId" in error.remark:

@@ -113,6 +113,8 @@ class QueuePair:
                 if unknown:
                     await self._recover()
                     unknown = False
+                elif not self._compared:
+                    await self._compare(self._known())
                 await self._copy()
             except _Drained:
                 state.clean = True
@@ -124,6 +126,8 @@ class QueuePair:
                 self._waits(Phase.RECOVERING, fault)
             except (TargetBlocked, SourceLost, ClientError, ProtocolError) as fault:
                 self._blocked = isinstance(fault, TargetBlocked)
+                if isinstance(fault, SourceLost):
+                    self._compared = False  # the broker may come back with less than it had, and grow again
                 self._waits(Phase.WAITING, fault)
             except (SourceGap, SourceReset) as fault:
                 unknown = not await self._goes_on(fault)
@@ -210,10 +214,7 @@ class QueuePair:
         state.set_phase(Phase.RECOVERING, state.reason)
         broker = shared.target.master(state.target.broker)
         place = (broker, self._topic, state.target.queue_id)
-        known = None
-        if state.offsets.last is not None:
-            source, target = state.offsets.last
-            known = Copy(source, state.store_timestamp, target)
+        known = self._known()
         tail = await read_tail(*place, mine=self._mine, known=known, floor=state.target_floor)
         if not state.clean:
             # The last request of whoever sent before may still wait inside the broker.
@@ -228,6 +229,13 @@ class QueuePair:
             self._log.error("repeated at the target", count=tail.repeated)
         self._take(tail, known)
         await self._resume(tail)
+
+    def _known(self) -> Copy | None:
+        """The last copy that the target acknowledged."""
+        if self.state.offsets.last is None:
+            return None
+        source, target = self.state.offsets.last
+        return Copy(source, self.state.store_timestamp, target)
 
     def _take(self, tail: Tail, known: Copy | None) -> None:
         """Makes the state agree with what the target has."""
@@ -247,18 +255,25 @@ class QueuePair:
             state.store_timestamp = tail.last.stored
 
     async def _resume(self, tail: Tail) -> None:
-        """Sets the position.
-
-        Raises:
-            SourceReset: the source has another message now where the last copy came from.
-        """
+        """Sets the position."""
         state = self.state
         if state.position is None:
             state.position = await self._first_offset()
-        elif tail.last is not None and not self._compared and not await self._is_there(tail.last):
-            raise SourceReset(state.position, *await self._source_ends())
+        elif not self._compared:
+            await self._compare(tail.last)
         if state.start is None:
             state.start = state.position
+        self._compared = True
+
+    async def _compare(self, last: Copy | None) -> None:
+        """Looks whether the source is still the one that was copied.
+
+        Raises:
+            SourceReset: it has another message now where the last copy came from.
+        """
+        assert self.state.position is not None  # noqa: S101 - callers have set it
+        if last is not None and not await self._is_there(last):
+            raise SourceReset(self.state.position, *await self._source_ends())
         self._compared = True
 
     async def _source_ends(self) -> tuple[int, int]:
@@ -332,15 +347,19 @@ class QueuePair:
         return True
 
     async def _after_reset(self, fault: SourceReset) -> int:
-        """Where to go on: at the end of a truncated queue, at the beginning of a new one.
+        """Where to go on: at the first message that was stored after what we copied last.
 
-        What a truncated queue still has at its end was stored before what we copied last; what a new one
-        has was stored after it.
+        In a topic made anew that is the first of all, in a truncated queue what came since, or its end.
         """
         state = self.state
         reader = self._shared.source.reader(state.source.broker)
-        if fault.max_offset > fault.min_offset and state.store_timestamp:
-            last = await pull(reader, state.topic, state.source.queue_id, fault.max_offset - 1, count=1)
-            if last.messages and last.messages[0].store_timestamp <= state.store_timestamp:
-                return fault.max_offset
-        return fault.min_offset
+        low, high = fault.min_offset, fault.max_offset
+        while low < high:
+            middle = (low + high) // 2
+            pulled = await pull(reader, state.topic, state.source.queue_id, middle, count=1)
+            # What cannot be seen counts as new: rather twice than never.
+            if pulled.messages and pulled.messages[0].store_timestamp <= state.store_timestamp:
+                low = middle + 1
+            else:
+                high = middle
+        return low

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -24,11 +24,19 @@ class Cluster:
     """The cluster of `spec`, with all its files below `directory`.
 
     Its processes end with the thread that started it, however that ends; with `record` they live on, and it
-    is called with each node as soon as its process runs.
+    is called with each node as soon as its process runs. `java_flags` are more flags for all its JVMs.
     """
 
-    def __init__(self, spec: ClusterSpec, *, directory: Path, record: Callable[[Node], None] | None = None) -> None:
+    def __init__(
+        self,
+        spec: ClusterSpec,
+        *,
+        directory: Path,
+        record: Callable[[Node], None] | None = None,
+        java_flags: Sequence[str] = (),
+    ) -> None:
         self.spec = spec
+        self._java_flags = java_flags
         self.directory = directory.absolute()
         self._record = record
         self._nameserver: NameServer | None = None
@@ -102,6 +110,7 @@ class Cluster:
             classpath=classpath,
             tls=self._tls,
             context=self._tls.context() if self._tls else None,
+            java_flags=self._java_flags,
             record=self._record,
         )
         self._nameserver = NameServer(home=self.directory / "namesrv", setup=setup)

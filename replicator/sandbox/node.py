@@ -37,6 +37,7 @@ class Setup:
     classpath: Sequence[Path]
     tls: TlsFiles | None
     context: ssl.SSLContext | None
+    java_flags: Sequence[str]
     # Told of every process that was started. Without it, the processes end when we do.
     record: Callable[[Node], None] | None
 
@@ -144,12 +145,18 @@ class Node(ABC):
         setup = self._setup
         return [
             *self._memory(),
-            *(setup.tls.flags() if setup.tls else ()),
+            *setup.java_flags,
+            *self._tls_flags(),
             f"-Duser.home={self.home}",  # its logs
             f"-Drocketmq.home.dir={self.home}",
             "-cp",
             os.pathsep.join(map(str, setup.classpath)),
         ]
+
+    def _tls_flags(self) -> Sequence[str]:
+        if self._setup.tls is not None:
+            return self._setup.tls.flags()
+        return () if self._setup.spec.tls_permissive else ("-Dtls.server.mode=disabled",)
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process is None or not self._process.running():

@@ -22,6 +22,10 @@ class ClusterSpec:
 
     With a `broker_ip` such as 127.0.0.2 the brokers still listen on 127.0.0.1 only, but every route
     names `broker_ip`: a proxy that listens there, on the same ports, sits on every path.
+
+    With `tls` nothing but TLS is served. `tls_permissive` is what brokers do by default: TLS for whoever
+    asks, with a certificate that each process makes up at its start, which costs it as much CPU as all
+    the rest of the start. With neither, a request for TLS is refused.
     """
 
     name: str
@@ -31,6 +35,7 @@ class ClusterSpec:
     acl: str = "none"
     tls: bool = False
     tls_client_auth: bool = False
+    tls_permissive: bool = False
     broker_ip: str = "127.0.0.1"
     properties: Mapping[str, str] = field(default_factory=dict)
 
@@ -53,6 +58,8 @@ class ClusterSpec:
             )
         if self.tls_client_auth and not self.tls:
             raise ConfigError("tls_client_auth needs tls")
+        if self.tls and self.tls_permissive:
+            raise ConfigError("tls and tls_permissive are both set", hint="keep one")
         if self.broker_ip != "127.0.0.1" and self.version.startswith("4."):
             raise ConfigError(
                 f"broker_ip {self.broker_ip} cannot be used with RocketMQ {self.version}",

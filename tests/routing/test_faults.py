@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
+import resource
+import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -12,22 +12,22 @@ from replicator.client.brokers import min_offset
 from replicator.protocol import properties
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
+from tests.support.scene import TARGET, Scene, SceneOf
 from tests.support.traffic import (
     configure,
+    configured,
     connected,
     create_topic,
     judge,
-    produce,
     raw_topic,
     remove_topic,
     send,
+    topics_of,
 )
-from tests.support.worker import Worker, until
+from tests.support.worker import until
 
 pytestmark = pytest.mark.brokers
 
-SOURCE = ClusterSpec(name="east", version="5.3.3")
-TARGET = ClusterSpec(name="west", version="5.3.3")
 NARROW = ClusterSpec(name="narrow", version="5.5.0", properties={"maxMessageSize": "65536"})
 NARROW_49 = ClusterSpec(name="narrow", version="4.9.7", properties={"maxMessageSize": "65536"})
 TINY_FILES = {
@@ -53,84 +53,85 @@ async def _expire(source: Cluster, topic: str, *, before: int) -> int:
         return int(await until(moved, seconds=60, what="retention"))
 
 
+async def _numbers(route: Scene) -> list[int]:
+    """What the one queue of the copy holds, in order."""
+    copies = (await raw_topic(route.target, route.topic))["west-a", 0]
+    return [int(properties.decode(message.properties)["n"]) for message in copies]
+
+
+async def _make_anew(route: Scene) -> None:
+    """Deletes the source topic and creates it again, later by the broker's clock than all it had stored."""
+    (before,) = (await raw_topic(route.source, route.topic)).values()
+    await remove_topic(route.source, route.topic)
+
+    async def gone() -> bool:
+        named = [name for topics in (await topics_of(route.source)).values() for name in topics]
+        return route.topic not in named and time.time() * 1000 > before[-1].store_timestamp
+
+    await until(gone)
+    await create_topic(route.source, route.topic, queues=1)
+
+
 @pytest.mark.parametrize("version", ["4.9.7", "5.5.0"])
-async def test_retention_overtook_the_position(
-    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str], version: str
-) -> None:
+async def test_retention_overtook_the_position(clusters: ClusterPool, scene: SceneOf, version: str) -> None:
     """The gap is counted to the message; `fail` stands still there, `skip` goes on behind it."""
-    target = await clusters.get(TARGET)
-    topic = topic_name("t")
     spec = ClusterSpec(name="forgetful", version=version, properties=TINY_FILES)
-    async with clusters.fresh(spec) as source:
-        await create_topic(source, topic, queues=1)
-        await produce(source, topic, 500, size=1000)
-        async with Worker(source, target, tmp_path, "--topics", topic) as worker:
+    async with clusters.fresh(spec) as source, scene(source=source, queues=1) as route:
+        topic = route.topic
+        await route.produce(500, size=1000)
+        async with route.worker() as worker:
             await worker.caught_up(topic, 500)
             await worker.drain()
-        await produce(source, topic, 8000, size=1000, start=500)
+        await route.produce(8000, size=1000, start=500)
         oldest = await _expire(source, topic, before=500)
-        async with Worker(source, target, tmp_path, "--topics", topic, "--on-gap", "fail") as worker:
+        async with route.worker("--on-gap", "fail") as worker:
             await until(lambda: worker.topic(topic).get("state") == "failed")
             assert f"{oldest - 500} messages at offsets 500 to {oldest - 1}" in worker.topic(topic)["reason"]
             assert worker.topic(topic)["copied"] == 0
-        async with Worker(source, target, tmp_path, "--topics", topic) as worker:
+        async with route.worker() as worker:
             await worker.caught_up(topic, 8500 - oldest)
             assert worker.topic(topic)["gap_messages"] == oldest - 500
             assert f'gap_messages_total{{source="forgetful",target="west",topic="{topic}"}} {oldest - 500}.0' in (
                 worker.get("/metrics")
             )
-        copies = (await raw_topic(target, topic))["west-a", 0]
+        copies = (await raw_topic(route.target, topic))["west-a", 0]
         assert len(copies) == 500 + 8500 - oldest
 
 
-async def test_topic_deleted_and_made_anew_while_it_runs(
-    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
-) -> None:
+async def test_topic_deleted_and_made_anew_while_it_runs(scene: SceneOf) -> None:
     """The new topic is copied from its first message, behind what was copied of the old one."""
-    source, target = await clusters.pair(SOURCE, TARGET)
-    topic = topic_name("t")
-    await create_topic(source, topic, queues=1)
-    await produce(source, topic, 300)
-    async with Worker(source, target, tmp_path, "--topics", topic) as worker:
-        await worker.caught_up(topic, 300)
-        await remove_topic(source, topic)
-        await asyncio.sleep(0.3)
-        await create_topic(source, topic, queues=1)
-        await produce(source, topic, 100, start=1000)
+    async with scene(queues=1) as route:
+        await route.produce(300)
+        async with route.worker() as worker:
+            await worker.caught_up(route.topic, 300)
+            await _make_anew(route)
+            await route.produce(100, start=1000)
 
-        async def arrived() -> bool:
-            return len((await raw_topic(target, topic))["west-a", 0]) >= 400
+            async def arrived() -> bool:
+                return len(await _numbers(route)) >= 400
 
-        await until(arrived)
-        await produce(source, topic, 50, start=1100)
-        await worker.caught_up(topic, 450)
-        assert await worker.drain() == 0
-    copies = (await raw_topic(target, topic))["west-a", 0]
-    assert [int(properties.decode(m.properties)["n"]) for m in copies] == [*range(300), *range(1000, 1150)]
+            await until(arrived)
+            await route.produce(50, start=1100)
+            await worker.caught_up(route.topic, 450)
+            assert await worker.drain() == 0
+        assert await _numbers(route) == [*range(300), *range(1000, 1150)]
 
 
 @pytest.mark.parametrize("later", [100, 400], ids=["shorter", "longer"])
-async def test_topic_deleted_and_made_anew_while_it_is_away(
-    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str], later: int
-) -> None:
+async def test_topic_deleted_and_made_anew_while_it_is_away(scene: SceneOf, later: int) -> None:
     """Also when the new topic has grown beyond the position, so that offsets alone tell nothing."""
-    source, target = await clusters.pair(SOURCE, TARGET)
-    topic = topic_name("t")
-    await create_topic(source, topic, queues=1)
-    await produce(source, topic, 300)
-    async with Worker(source, target, tmp_path, "--topics", topic) as worker:
-        await worker.caught_up(topic, 300)
-        await worker.drain()
-    await remove_topic(source, topic)
-    await asyncio.sleep(0.3)
-    await create_topic(source, topic, queues=1)
-    await produce(source, topic, later, start=1000)
-    for _ in range(2):
-        async with Worker(source, target, tmp_path, "--topics", topic) as worker:
-            await worker.caught_up(topic, 0)
-            await worker.kill()
-    copies = (await raw_topic(target, topic))["west-a", 0]
-    assert [int(properties.decode(m.properties)["n"]) for m in copies] == [*range(300), *range(1000, 1000 + later)]
+    async with scene(queues=1) as route:
+        await route.produce(300)
+        async with route.worker() as worker:
+            await worker.caught_up(route.topic, 300)
+            await worker.drain()
+        await _make_anew(route)
+        await route.produce(later, start=1000)
+        for _ in range(2):
+            async with route.worker() as worker:
+                await worker.caught_up(route.topic, 0)
+                await worker.kill()
+        assert await _numbers(route) == [*range(300), *range(1000, 1000 + later)]
 
 
 async def _too_large(source: Cluster, topic: str) -> None:
@@ -146,145 +147,145 @@ async def _too_large(source: Cluster, topic: str) -> None:
 @pytest.mark.parametrize("spec", [NARROW, NARROW_49], ids=["5.5.0", "4.9.7"])
 @pytest.mark.parametrize("policy", ["fail", "skip", "wait", "dead-letter"])
 async def test_a_message_larger_than_the_target_takes(
-    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str], policy: str, spec: ClusterSpec
+    scene: SceneOf, topic_name: Callable[[str], str], policy: str, spec: ClusterSpec
 ) -> None:
     """Each policy does what it says, and the other queue goes on."""
-    source, target = await clusters.pair(SOURCE, spec)
-    topic = topic_name("t").replace("--", "-")
-    await create_topic(source, topic, queues=2)
-    await _too_large(source, topic)
-    letters = topic_name("letters").replace("--", "-")
-    flags = ("--topics", topic, "--on-error", policy, "--dead-letter-topic", letters)
-    async with Worker(source, target, tmp_path, *flags) as worker:
-        state = {"fail": "failed", "wait": "waiting"}.get(policy)
-        if state is not None:
-            await until(lambda: worker.topic(topic).get("state") == state)
-            queue = next(q for q in worker.queues(topic) if q["source"]["queue"] == 0)
-            assert queue["position"] == 10
-            assert f"message east-a/0/10 of {topic}" in queue["reason"]
-            assert next(q for q in worker.queues(topic) if q["source"]["queue"] == 1)["copied"] == 10
-            if policy == "wait":  # the operator raises the limit, and it goes on by itself
-                await configure(target, maxMessageSize=4194304)
-                await worker.caught_up(topic, 31, seconds=60)
-                await configure(target, maxMessageSize=65536)
-            return
-        await worker.caught_up(topic, 30)
-        reason = {"skip": "error"}.get(policy, policy)
-        assert {r: n for q in worker.queues(topic) for r, n in q["skipped"].items()} == {reason: 1}
-    copies = (await raw_topic(target, topic))["narrow-a", 0]
-    assert len(copies) == 20
-    if policy == "dead-letter":
-        ((letter,),) = (await raw_topic(target, letters)).values()
-        told = properties.decode(letter.properties)
-        assert told["__RPL_SOURCE"].startswith("east/east-a/0/10/")
-        assert (told["__RPL_TOPIC"], told["__RPL_SIZE"], told["__RPL_OMITTED"]) == (topic, "100000", "body")
-        assert (told["KEYS"], told["TAGS"]) == ("large", "big")
-        assert "size" in told["__RPL_REASON"] or "13" in told["__RPL_REASON"]
+    letters = topic_name("letters")
+    async with scene(target=spec, mistreated=(spec,), queues=2) as route:
+        topic = route.topic
+        await _too_large(route.source, topic)
+        async with route.worker("--on-error", policy, "--dead-letter-topic", letters) as worker:
+            state = {"fail": "failed", "wait": "waiting"}.get(policy)
+            if state is not None:
+                await until(lambda: worker.topic(topic).get("state") == state)
+                queue = next(q for q in worker.queues(topic) if q["source"]["queue"] == 0)
+                assert queue["position"] == 10
+                assert f"message east-a/0/10 of {topic}" in queue["reason"]
+                assert next(q for q in worker.queues(topic) if q["source"]["queue"] == 1)["copied"] == 10
+                if policy == "wait":  # the operator raises the limit, and it goes on by itself
+                    async with configured(route.target, maxMessageSize=4194304):
+                        await worker.caught_up(topic, 31)
+                return
+            await worker.caught_up(topic, 30)
+            reason = {"skip": "error"}.get(policy, policy)
+            assert {r: n for q in worker.queues(topic) for r, n in q["skipped"].items()} == {reason: 1}
+        copies = (await raw_topic(route.target, topic))["narrow-a", 0]
+        assert len(copies) == 20
+        if policy == "dead-letter":
+            ((letter,),) = (await raw_topic(route.target, letters)).values()
+            told = properties.decode(letter.properties)
+            assert told["__RPL_SOURCE"].startswith("east/east-a/0/10/")
+            assert (told["__RPL_TOPIC"], told["__RPL_SIZE"], told["__RPL_OMITTED"]) == (topic, "100000", "body")
+            assert (told["KEYS"], told["TAGS"]) == ("large", "big")
+            assert "size" in told["__RPL_REASON"] or "13" in told["__RPL_REASON"]
 
 
-async def test_properties_that_are_too_long_with_our_own(
-    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
-) -> None:
+async def test_properties_that_are_too_long_with_our_own(scene: SceneOf, topic_name: Callable[[str], str]) -> None:
     """32,767 bytes are possible; the message before and the one behind it arrive."""
-    source, target = await clusters.pair(ClusterSpec(name="east", version="5.5.0"), TARGET)
-    topic, letters = topic_name("t"), topic_name("letters")
-    await create_topic(source, topic, queues=1)
-    async with connected(source) as client:
-        for told in ({"KEYS": "a"}, {"KEYS": "b", "p": "x" * 32_740}, {"KEYS": "c"}):
-            await send(client, "east-a", topic, 0, [(b"body", told)])
-    flags = ("--topics", topic, "--on-error", "dead-letter", "--dead-letter-topic", letters)
-    async with Worker(source, target, tmp_path, *flags) as worker:
-        await worker.caught_up(topic, 2)
-    copies = (await raw_topic(target, topic))["west-a", 0]
-    assert [properties.decode(m.properties)["KEYS"] for m in copies] == ["a", "c"]
-    ((letter,),) = (await raw_topic(target, letters)).values()
-    told = properties.decode(letter.properties)
-    assert told["__RPL_OMITTED"] == "properties"
-    assert letter.body[4:] == b"body"
+    letters = topic_name("letters")
+    async with scene(source=ClusterSpec(name="east", version="5.5.0"), queues=1) as route:
+        async with connected(route.source) as client:
+            for told in ({"KEYS": "a"}, {"KEYS": "b", "p": "x" * 32_740}, {"KEYS": "c"}):
+                await send(client, "east-a", route.topic, 0, [(b"body", told)])
+        async with route.worker("--on-error", "dead-letter", "--dead-letter-topic", letters) as worker:
+            await worker.caught_up(route.topic, 2)
+        copies = (await raw_topic(route.target, route.topic))["west-a", 0]
+        assert [properties.decode(m.properties)["KEYS"] for m in copies] == ["a", "c"]
+        ((letter,),) = (await raw_topic(route.target, letters)).values()
+        told = properties.decode(letter.properties)
+        assert told["__RPL_OMITTED"] == "properties"
+        assert letter.body[4:] == b"body"
 
 
-async def test_a_foreign_producer_in_a_mapped_queue(
-    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
-) -> None:
+async def test_a_foreign_producer_in_a_mapped_queue(scene: SceneOf) -> None:
     """Its messages are counted and left alone; the offset map stays exact; a restart repeats nothing."""
-    source, target = await clusters.pair(SOURCE, TARGET)
-    topic = topic_name("t")
-    await create_topic(source, topic, queues=1)
-    await produce(source, topic, 100)
-    async with Worker(source, target, tmp_path / "one", "--topics", topic) as worker:
-        await worker.caught_up(topic, 100)
-        async with connected(target) as client:
-            await send(client, "west-a", topic, 0, [(b"foreign", {"KEYS": str(i)}) for i in range(7)])
-        await produce(source, topic, 100, start=100)
-        await worker.caught_up(topic, 200)
-        await until(lambda: worker.topic(topic)["foreign"] == 7)
-    async with connected(target) as client:
-        await send(client, "west-a", topic, 0, [(b"foreign", {"KEYS": str(i)}) for i in range(50)])
-    async with Worker(source, target, tmp_path / "two", "--topics", topic) as worker:
-        await produce(source, topic, 100, start=200)
-        await worker.caught_up(topic, 100)
-        assert worker.topic(topic)["repeated"] == 0
-    verdict = await judge(source, target, topic)
-    assert not verdict.lost
-    assert not verdict.duplicated
-    assert not verdict.out_of_order
-    assert len(verdict.extra) == 57
-
-
-async def test_no_permission_at_the_target_for_a_while(
-    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
-) -> None:
-    """Shown while it lasts, and over by itself when it is. Brokers look at it for ordered topics only."""
-    source = await clusters.get(SOURCE)
-    topic = topic_name("t")
-    async with clusters.fresh(ClusterSpec(name="locked")) as target:
-        await create_topic(source, topic, queues=2, order=True)
-        await produce(source, topic, 100)
-        async with Worker(source, target, tmp_path, "--topics", topic) as worker:
+    async with scene(queues=1) as route:
+        topic = route.topic
+        await route.produce(100)
+        async with route.worker(at="one") as worker:
             await worker.caught_up(topic, 100)
-            await configure(target, brokerPermission=4)
-            await produce(source, topic, 100, start=100)
-            await until(lambda: worker.topic(topic)["state"] == "waiting")
-            assert "code 16" in worker.topic(topic)["reason"]
-            with pytest.raises(OSError, match="503"):
-                worker.get("/health/ready")
-            await configure(target, brokerPermission=6)
+            async with connected(route.target) as client:
+                await send(client, "west-a", topic, 0, [(b"foreign", {"KEYS": str(i)}) for i in range(7)])
+            await route.produce(100, start=100)
+            await worker.caught_up(topic, 200)
+            await until(lambda: worker.topic(topic)["foreign"] == 7)
+        async with connected(route.target) as client:
+            await send(client, "west-a", topic, 0, [(b"foreign", {"KEYS": str(i)}) for i in range(50)])
+        async with route.worker(at="two") as worker:
+            await route.produce(100, start=200)
+            await worker.caught_up(topic, 100)
+            assert worker.topic(topic)["repeated"] == 0
+        verdict = await judge(route.source, route.target, topic)
+        assert not verdict.lost
+        assert not verdict.duplicated
+        assert not verdict.out_of_order
+        assert len(verdict.extra) == 57
+
+
+async def test_no_permission_at_the_target_for_a_while(scene: SceneOf) -> None:
+    """Shown while it lasts, and over by itself when it is. Brokers look at it for ordered topics only."""
+    async with scene(mistreated=(TARGET,), queues=2, order=True) as route:
+        topic = route.topic
+        await route.produce(100)
+        async with route.worker() as worker:
+            await worker.caught_up(topic, 100)
+            async with configured(route.target, brokerPermission=4):
+                await route.produce(100, start=100)
+                await until(lambda: worker.topic(topic)["state"] == "waiting")
+                assert "code 16" in worker.topic(topic)["reason"]
+                with pytest.raises(OSError, match="503"):
+                    worker.get("/health/ready")
             await worker.caught_up(topic, 200)
             assert worker.get("/health/ready")["ready"]
-        verdict = await judge(source, target, topic)
-    assert verdict.clean, verdict.report()
+        await route.assert_clean()
 
 
-async def test_a_busy_target(clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]) -> None:
+async def test_a_busy_target(scene: SceneOf) -> None:
     """Answers of 'busy' are waited out in order."""
-    source = await clusters.get(SOURCE)
-    topic = topic_name("t")
-    async with clusters.fresh(ClusterSpec(name="busy")) as target:
-        await create_topic(source, topic, queues=8)
-        await produce(source, topic, 4000)
-        async with Worker(source, target, tmp_path, "--topics", topic) as worker:
+    async with scene(mistreated=(TARGET,), queues=8) as route:
+        topic = route.topic
+        await route.produce(4000)
+        async with route.worker() as worker:
             await until(lambda: worker.topic(topic).get("copied"))
-            await configure(target, waitTimeMillsInSendQueue=0, sendMessageThreadPoolNums=1)
-            await produce(source, topic, 20_000, start=4000)
-            await asyncio.sleep(2)
-            await configure(target, waitTimeMillsInSendQueue=200)
+            async with configured(route.target, waitTimeMillsInSendQueue=0, sendMessageThreadPoolNums=1):
+                await route.produce(20_000, start=4000)
+                await until(lambda: "code 2" in worker.log)
             await worker.caught_up(topic, 24_000)
-        verdict = await judge(source, target, topic)
-    assert verdict.clean, verdict.report()
+        await route.assert_clean()
 
 
-async def test_the_target_topic_is_deleted_while_it_runs(
-    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
-) -> None:
+async def test_the_target_topic_is_deleted_while_it_runs(scene: SceneOf) -> None:
     """It is made again and filled with all that the source still has."""
-    source, target = await clusters.pair(SOURCE, TARGET)
-    topic = topic_name("t")
-    await create_topic(source, topic, queues=2)
-    await produce(source, topic, 200)
-    async with Worker(source, target, tmp_path, "--topics", topic) as worker:
-        await worker.caught_up(topic, 200)
-        await remove_topic(target, topic)
-        await produce(source, topic, 100, start=200)
-        await worker.caught_up(topic, 500, seconds=60)
-    verdict = await judge(source, target, topic)
-    assert verdict.clean, verdict.report()
+    async with scene(queues=2) as route:
+        await route.produce(200)
+        async with route.worker() as worker:
+            await worker.caught_up(route.topic, 200)
+            await remove_topic(route.target, route.topic)
+            await route.produce(100, start=200)
+            await worker.caught_up(route.topic, 500)
+        await route.assert_clean()
+
+
+async def test_the_disk_of_the_target_is_full_for_a_while(clusters: ClusterPool, scene: SceneOf) -> None:
+    """The broker can make no more files: shown while it lasts, over by itself, everything once."""
+    spec = ClusterSpec(name="full", version="5.3.3", properties=TINY_FILES)
+    async with clusters.fresh(spec) as target, scene(target=target, queues=2) as route:
+        topic = route.topic
+        await route.produce(200)
+        async with route.worker() as worker:
+            await worker.caught_up(topic, 200)
+            # Files of up to half of a commit log file: to the broker, what a full disk is.
+            _, most = resource.prlimit(target.brokers[0].pid, resource.RLIMIT_FSIZE)
+            resource.prlimit(target.brokers[0].pid, resource.RLIMIT_FSIZE, (2**19, most))
+            await route.produce(4000, start=200, size=1000)
+            await until(lambda: worker.topic(topic)["state"] == "waiting")
+            assert "create mapped file failed" in worker.topic(topic)["reason"]
+            assert "its disk may be full" in worker.topic(topic)["reason"]
+            with pytest.raises(OSError, match="503"):
+                worker.get("/health/ready")
+            assert worker.topic(topic)["copied"] < 4200
+            resource.prlimit(target.brokers[0].pid, resource.RLIMIT_FSIZE, (most, most))
+            await worker.caught_up(topic, 4200)
+            assert worker.topic(topic)["repeated"] == 0
+            assert worker.get("/health/ready")["ready"]
+        await route.assert_clean(4200)

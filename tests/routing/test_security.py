@@ -18,7 +18,7 @@ from replicator.client.topics import TopicConfig, write_topic
 from replicator.protocol.batch import entry, header_fields
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
-from tests.support.worker import Worker, until
+from tests.support.worker import Worker
 
 pytestmark = pytest.mark.brokers
 
@@ -132,22 +132,3 @@ async def test_secret_files(clusters: ClusterPool, tmp_path: Path, topic_name: C
     await asyncio.to_thread(secret.chmod, 0o600)
     async with Worker(source, target, tmp_path / "two", *flags, environment=environment) as worker:
         await worker.caught_up(topic, 10)
-
-
-async def test_a_slave_serves_when_the_master_is_gone(
-    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
-) -> None:
-    """What the master had replicated to it goes on being copied."""
-    target = await clusters.get(ClusterSpec(name="west", version="5.3.3"))
-    topic = topic_name("t")
-    async with clusters.fresh(ClusterSpec(name="twin", version="5.3.3", slaves=True)) as source:
-        await _fill(source, topic, 5000)
-        slave = source.brokers[0].slave
-        assert slave is not None
-        flags = ("--topics", topic, "--rate-messages", "400", "--batch-messages", "50")
-        async with Worker(source, target, tmp_path, *flags) as worker:
-            await until(lambda: worker.has_copied(topic, 200))
-            await asyncio.sleep(3)  # the slave fetches on a clock of its own, and nothing here tells that it has
-            await source.brokers[0].kill()
-            await worker.caught_up(topic, 5000, seconds=90)
-    assert await _count(target, topic) == 5000

@@ -20,6 +20,7 @@ from replicator.sandbox import ClusterSpec
         ({"acl": "1.0", "version": "5.3.3"}, "RocketMQ 5.3.3 has no ACL 1.0"),
         ({"acl": "2.0", "version": "4.9.7"}, "RocketMQ 4.9.7 has no ACL 2.0"),
         ({"tls_client_auth": True}, "needs tls"),
+        ({"tls": True, "tls_permissive": True}, "both set"),
         ({"broker_ip": "127.0.0.2", "version": "4.9.7"}, "broker_ip 127.0.0.2"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,18 @@ import pytest_asyncio
 
 from replicator.sandbox import Cluster, ClusterSpec
 
-#: Clusters kept running at once. An idle broker takes up to a tenth of a core, so a dozen would starve the tests.
-_KEPT = 4
+#: Clusters kept running at once: enough for one of each version on both sides, and two more. An idle one takes
+#: a twentieth of a core and some 400 MB.
+_KEPT = 8
+
+#: Tests start brokers often and load them little, so the first compiler will do.
+_JAVA_FLAGS = ("-XX:TieredStopAtLevel=1",)
 
 
 class ClusterPool:
     """Starts clusters on demand, keeps those used last by spec, and ends them all.
 
-    A test may use up to four at once.
+    A test may use up to that many at once.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -29,7 +34,7 @@ class ClusterPool:
         self._made = 0
 
     async def get(self, spec: ClusterSpec) -> Cluster:
-        """The running cluster of `spec`. Tests that kill its brokers start them again, or use `fresh`."""
+        """The running cluster of `spec`, for tests that leave its brokers as they are."""
         async with self._locks.setdefault(spec, asyncio.Lock()):
             cluster = self._clusters.pop(spec, None)
             if cluster is None:
@@ -39,6 +44,23 @@ class ClusterPool:
                 await cluster.start()
             self._clusters[spec] = cluster  # the last one is the one used last
             return cluster
+
+    @asynccontextmanager
+    async def lent(self, spec: ClusterSpec) -> AsyncIterator[Cluster]:
+        """The running cluster of `spec`, for a test that kills, pauses or reconfigures its brokers.
+
+        After a test that fails nobody gets it again.
+        """
+        cluster = await self.get(spec)
+        try:
+            yield cluster
+            for broker in cluster.brokers:
+                if not broker.running:
+                    await broker.start()
+        except BaseException:
+            self._clusters.pop(spec, None)
+            await cluster.close()
+            raise
 
     async def pair(self, source: ClusterSpec, target: ClusterSpec) -> tuple[Cluster, Cluster]:
         """Two clusters, started side by side."""
@@ -55,7 +77,8 @@ class ClusterPool:
 
     def _make(self, spec: ClusterSpec) -> Cluster:
         self._made += 1
-        return Cluster(spec, directory=self._directory / f"{self._made:02d}-{spec.name}-{spec.version}")
+        directory = self._directory / f"{self._made:02d}-{spec.name}-{spec.version}"
+        return Cluster(spec, directory=directory, java_flags=_JAVA_FLAGS)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

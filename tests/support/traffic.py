@@ -8,6 +8,7 @@ import time
 import zlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from types import TracebackType
 
 from replicator.client.cluster import Cluster as Client
 from replicator.client.nameservers import NameServers
@@ -28,6 +29,7 @@ __all__ = [
     "RESERVED",
     "Producer",
     "configure",
+    "configured",
     "connected",
     "create_topic",
     "judge",
@@ -67,6 +69,20 @@ async def configure(cluster: Cluster, **properties: object) -> None:
     async with connected(cluster) as client:
         for broker in client.brokers():
             await client.master(broker).ask(25, {}, body=(body,))
+
+
+@asynccontextmanager
+async def configured(cluster: Cluster, **properties: object) -> AsyncIterator[None]:
+    """Within it the brokers have this configuration, after it the one from before."""
+    async with connected(cluster) as client:
+        answer = await client.master(cluster.brokers[0].name).ask(Request.GET_BROKER_CONFIG, {})
+    lines = answer.body.decode().splitlines()
+    before = dict(line.split("=", 1) for line in lines if "=" in line)
+    await configure(cluster, **properties)
+    try:
+        yield
+    finally:
+        await configure(cluster, **{name: before[name] for name in properties})
 
 
 async def remove_topic(cluster: Cluster, topic: str) -> None:
@@ -140,7 +156,10 @@ def _message(number: int, size: int) -> tuple[bytes, dict[str, str]]:
 
 
 class Producer:
-    """Sends small batches to all queues of a topic until stopped; `acknowledged` counts messages."""
+    """Sends small batches to all queues of a topic within its context, or until `finish`.
+
+    `acknowledged` counts messages.
+    """
 
     def __init__(self, cluster: Cluster, topic: str, *, per_second: int = 2000, size: int = 100) -> None:
         self._cluster = cluster
@@ -148,9 +167,29 @@ class Producer:
         self._pause = 20 / per_second
         self._size = size
         self._stop = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
         self.acknowledged = 0
 
-    async def run(self) -> None:
+    async def __aenter__(self) -> Producer:
+        self._running = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None:
+            await self.finish()
+        elif self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+
+    async def finish(self) -> None:
+        """Returns when the last batch is acknowledged."""
+        assert self._running is not None
+        self._stop.set()
+        await self._running
+
+    async def _run(self) -> None:
         async with connected(self._cluster) as client:
             lanes = [
                 (broker, queue_id)
@@ -166,9 +205,6 @@ class Producer:
                 turn += 1
                 self.acknowledged += 20
                 await asyncio.sleep(self._pause)
-
-    def stop(self) -> None:
-        self._stop.set()
 
 
 async def raw_topic(cluster: Cluster, topic: str) -> dict[tuple[str, int], list[StoredMessage]]:

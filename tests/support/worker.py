@@ -45,6 +45,9 @@ class Worker:
     """`replicator --source … --target …` with `flags`; its output is in `log`.
 
     Workers of one test are one group; those of different tests share clusters, but not a group.
+
+    Unless `flags` say otherwise it looks for topics often and settles soon: only tests in which a process dies
+    in mid-flow have requests left inside a broker.
     """
 
     def __init__(
@@ -65,7 +68,8 @@ class Worker:
             *(sys.executable, "-m", "replicator"),
             *("--source", source if isinstance(source, str) else source.namesrv),
             *("--target", target if isinstance(target, str) else target.namesrv),
-            *("--store-path", str(self.store), "--refresh-interval", "1", "--group", group or _this_test()),
+            *("--store-path", str(self.store), "--refresh-interval", "1", "--settle-seconds", "0.2"),
+            *("--group", group or _this_test()),
             *flags,
         ]
         self._log_start = 0
@@ -153,6 +157,12 @@ class Worker:
     def running(self) -> list[str]:
         """The topics that it copies, all of whose queues run."""
         return [topic["topic"] for topic in self.get("/status")["topics"] if topic["state"] == "running"]
+
+    async def set_rates(self, *, messages: int = 0, size: int = 0) -> None:
+        """Changes its limits, per second; 0: no limit."""
+        rates = {"rate_messages": messages, "rate_bytes": size}
+        status, answer = await asyncio.to_thread(self.ask, "PUT", "/connectors/route/rates", rates)
+        assert status == 200, answer
 
     def topic(self, name: str) -> dict[str, Any]:
         """The status of one topic; empty while it is not copied."""

@@ -1,0 +1,60 @@
+"""A source master dies, and its slave goes on serving."""
+
+from __future__ import annotations
+
+import pytest
+
+from replicator.client.brokers import max_offset
+from replicator.client.endpoint import Endpoint
+from replicator.client.security import Security
+from replicator.client.topics import TopicConfig, write_topic
+from replicator.protocol import properties
+from replicator.sandbox import Broker, ClusterSpec
+from tests.support.clusters import ClusterPool
+from tests.support.scene import SceneOf
+from tests.support.traffic import raw_topic
+from tests.support.worker import until
+
+pytestmark = pytest.mark.brokers
+
+COUNT, SIZE = 5000, 2048
+
+#: What may have been read ahead at most: the memory that is allowed, and what may come on top of it.
+MOST_AHEAD = (1024**2 + 256 * 1024) // SIZE
+
+
+async def _copy_to(slave: Broker, topic: str) -> None:
+    """Returns when it has all messages, and the topic, which a 5.x slave fetches once a minute only."""
+    endpoint = Endpoint(slave.address, Security())
+
+    async def has_all() -> bool:
+        return await max_offset(endpoint, topic, 0) == COUNT
+
+    try:
+        await write_topic(endpoint, TopicConfig(name=topic, read_queues=1, write_queues=1))
+        await until(has_all, what="the slave has it all")
+    finally:
+        await endpoint.close()
+
+
+async def test_a_slave_serves_when_the_master_is_gone(clusters: ClusterPool, scene: SceneOf) -> None:
+    """What the master had replicated to it goes on being copied, far beyond what had been read by then."""
+    spec = ClusterSpec(name="twin", version="5.3.3", slaves=True)
+    async with clusters.fresh(spec) as source, scene(source=source, queues=1) as route:
+        await route.produce(COUNT, size=SIZE)
+        (master,) = source.brokers
+        slave = master.slave
+        assert slave is not None
+        await _copy_to(slave, route.topic)
+        flags = ("--rate-messages", "500", "--batch-messages", "50", "--memory-bytes", "1MiB")
+        async with route.worker(*flags) as worker:
+            await until(lambda: worker.has_copied(route.topic, 200))
+            await master.kill()
+            read = worker.topic(route.topic)["copied"] + MOST_AHEAD
+            assert read < COUNT / 2
+            await worker.set_rates()
+            await worker.caught_up(route.topic, COUNT, seconds=90)
+            (queue,) = worker.queues(route.topic)
+            assert queue["position"] == COUNT > read
+        (copies,) = (await raw_topic(route.target, route.topic)).values()
+        assert [int(properties.decode(message.properties)["n"]) for message in copies] == list(range(COUNT))

@@ -1,0 +1,129 @@
+"""A source broker loses the end of its queues, as by a restored disk: noticed, counted, handled by policy."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from replicator.client.brokers import max_offset
+from replicator.protocol import properties
+from replicator.sandbox import ClusterSpec
+from tests.support.scene import Scene, SceneOf
+from tests.support.traffic import connected, raw_topic
+from tests.support.worker import Worker, until
+
+pytestmark = pytest.mark.brokers
+
+FORGETFUL = ClusterSpec(name="truncated", version="4.9.7")
+KEPT, LOST = 300, 200
+
+
+class _Truncation:
+    """A copy of the source's store, made when its queue had `KEPT` messages."""
+
+    def __init__(self, route: Scene, directory: Path) -> None:
+        self._route = route
+        self._broker = route.source.brokers[0]
+        self._copy = directory
+
+    async def save(self) -> None:
+        await self._broker.stop()
+        await asyncio.to_thread(shutil.copytree, self._broker.home / "store", self._copy)
+        await self._broker.start()
+
+    async def restore(self) -> None:
+        """Returns when the queue is as it was."""
+        await self._broker.kill()
+        self._broker.wipe()
+        await asyncio.to_thread(shutil.copytree, self._copy, self._broker.home / "store")
+        await self._broker.start()
+        async with connected(self._route.source) as client:
+            broker = client.master(self._broker.name)
+
+            async def done() -> bool:
+                return await max_offset(broker, self._route.topic, 0) == KEPT
+
+            await until(done)
+
+
+@asynccontextmanager
+async def _copied(scene: SceneOf, directory: Path) -> AsyncIterator[tuple[Scene, _Truncation]]:
+    """A route on whose source `KEPT` messages are saved, and `LOST` more are not."""
+    async with scene(source=FORGETFUL, mistreated=(FORGETFUL,), queues=1) as route:
+        truncation = _Truncation(route, directory / "saved")
+        await route.produce(KEPT)
+        await truncation.save()
+        await route.produce(LOST, start=KEPT)
+        yield route, truncation
+
+
+async def _numbers(route: Scene) -> list[int]:
+    (copies,) = (await raw_topic(route.target, route.topic)).values()
+    return [int(properties.decode(message.properties)["n"]) for message in copies]
+
+
+def _reset(worker: Worker, route: Scene) -> bool:
+    return bool([queue for queue in worker.queues(route.topic) if queue["resets"] == 1])
+
+
+async def test_while_it_runs(scene: SceneOf, tmp_path: Path) -> None:
+    """It goes on with what comes at the end that the queue has now, and repeats nothing."""
+    async with _copied(scene, tmp_path) as (route, truncation), route.worker() as worker:
+        await worker.caught_up(route.topic, KEPT + LOST)
+        await truncation.restore()
+        await until(lambda: _reset(worker, route))
+        await route.produce(100, start=1000)
+        await worker.caught_up(route.topic, KEPT + LOST + 100)
+        assert f'source_resets_total{{source="truncated",target="west",topic="{route.topic}"}} 1.0' in (
+            worker.get("/metrics")
+        )
+        assert await _numbers(route) == [*range(KEPT + LOST), *range(1000, 1100)]
+
+
+async def test_while_it_is_away(scene: SceneOf, tmp_path: Path) -> None:
+    """`fail` stands still and says where the queue ends; `skip` goes on there."""
+    async with _copied(scene, tmp_path) as (route, truncation):
+        async with route.worker() as worker:
+            await worker.caught_up(route.topic, KEPT + LOST)
+            assert await worker.drain() == 0
+        await truncation.restore()
+        async with route.worker("--on-gap", "fail") as worker:
+            await until(lambda: worker.topic(route.topic).get("state") == "failed")
+            told = f"ends at offset {KEPT}, before the position {KEPT + LOST}"
+            assert told in worker.topic(route.topic)["reason"]
+        async with route.worker() as worker:
+            await until(lambda: _reset(worker, route))
+            await route.produce(100, start=1000)
+            await worker.caught_up(route.topic, 100)
+        assert await _numbers(route) == [*range(KEPT + LOST), *range(1000, 1100)]
+
+
+@pytest.mark.parametrize("meanwhile", ["away", "running"])
+async def test_grown_beyond_the_position_since(scene: SceneOf, tmp_path: Path, meanwhile: str) -> None:
+    """Offsets alone tell nothing then: all new messages arrive, and none of those before them again."""
+    async with _copied(scene, tmp_path) as (route, truncation):
+        worker = route.worker()
+        await worker.start()
+        await worker.caught_up(route.topic, KEPT + LOST)
+        if meanwhile == "away":
+            assert await worker.drain() == 0
+        else:  # it sees nothing of what happens
+            worker.signal(signal.SIGSTOP)
+        await truncation.restore()
+        await route.produce(2 * LOST, start=1000)
+        if meanwhile == "away":
+            await worker.start()
+        else:
+            worker.signal(signal.SIGCONT)
+        try:
+            await until(lambda: _reset(worker, route))
+            await worker.caught_up(route.topic, 2 * LOST)
+        finally:
+            await worker.kill()
+        assert await _numbers(route) == [*range(KEPT + LOST), *range(1000, 1000 + 2 * LOST)]
