@@ -14,7 +14,7 @@ from typing import Final, cast
 from replicator.client.security import Credentials
 from replicator.errors import ClientError, ProtocolError, RequestTimeout, Unreachable
 from replicator.protocol.codes import Response
-from replicator.protocol.frame import ONE_WAY, Frame, FrameDecoder, encode_answer, encode_request
+from replicator.protocol.frame import ONE_WAY, RESPONSE, Frame, FrameDecoder, encode_answer, encode_request
 from replicator.protocol.signing import sign
 
 __all__ = ["Answer", "Connection", "OnAnswer"]
@@ -30,7 +30,7 @@ _SWEEP: Final = 0.25
 _HIGH_WATER: Final = 8 * 1024 * 1024
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """A live connection to `address`; made by `Endpoint`, gone when `closed` is set.
 
     `heard` says that a frame has come: the peer is one, and serves.
@@ -51,6 +51,7 @@ class Connection(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._why_closed = "closed by us"
+        self._held: list[bytes] | None = None
 
     def request(
         self,
@@ -81,7 +82,11 @@ class Connection(asyncio.Protocol):
         self._waiting[opaque] = (on_answer, now, now + timeout, code)
         if self._sweeper is None:
             self._sweeper = self._loop.call_later(_SWEEP, self._sweep)
-        self._transport.write(encode_request(code, opaque, fields, body=body))
+        request = encode_request(code, opaque, fields, body=body)
+        if self._held is None:
+            self._transport.write(request)
+        else:
+            self._held.append(request)
 
     async def invoke(
         self, code: int, fields: Mapping[str, str], *, body: Sequence[bytes] = (), timeout: float
@@ -117,28 +122,39 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=_HIGH_WATER)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._decoder.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
         self._last_heard = self._loop.time()
         try:
-            frames = self._decoder.feed(data)
+            frames = self._decoder.take(nbytes)
         except ProtocolError as error:
             self._why_closed = f"it does not speak the RocketMQ remoting protocol: {error}"
             if self._transport is not None:
                 self._transport.abort()
             self._lost(self._why_closed)
             return
-        waiting = self._waiting
         self.heard = self.heard or bool(frames)
-        for frame in frames:
-            if frame.flag & 1:
-                entry = waiting.pop(frame.opaque, None)
-                if entry is not None:
-                    entry[0](frame)
-            elif not frame.flag & ONE_WAY and self._transport is not None:
-                # 40, 39 and others: news for push consumers, which we are not.
-                self._transport.write(
-                    encode_answer(Response.REQUEST_CODE_NOT_SUPPORTED, frame.opaque, "not a consumer")
-                )
+        self._held = []  # what the answers lead to goes out in one write
+        try:
+            for frame in frames:
+                self._received(frame)
+        finally:
+            held, self._held = self._held, None
+            if held and not self.closed and self._transport is not None:
+                self._transport.writelines(held)
+
+    def _received(self, frame: Frame) -> None:
+        if frame.flag & RESPONSE:
+            entry = self._waiting.pop(frame.opaque, None)
+            if entry is not None:
+                entry[0](frame)
+        elif not frame.flag & ONE_WAY and self._transport is not None:
+            # 40, 39 and others: news for push consumers, which we are not.
+            self._transport.write(
+                encode_answer(Response.REQUEST_CODE_NOT_SUPPORTED, frame.opaque, "not a consumer")
+            )
 
     def pause_writing(self) -> None:
         self._writable.clear()

@@ -32,6 +32,9 @@ _WORDS = struct.Struct(">II")
 _BINARY_FIXED = struct.Struct(">hBhiii")
 _HEADER_LENGTH: Final = 0xFFFFFF
 
+#: Bytes of a decoder's buffer; it is larger only while a longer frame comes in.
+_ROOM: Final = 256 * 1024
+
 
 class _Header(msgspec.Struct, gc=False):
     code: int
@@ -103,34 +106,37 @@ def _join(header: _Outgoing, body: Iterable[bytes]) -> bytes:
 
 
 class FrameDecoder:
-    """Cuts a stream of bytes into frames; holds what is not whole yet.
+    """Cuts a stream of bytes into frames; the stream is read into the decoder's own buffer.
 
     Args:
         max_frame: bytes; a longer frame is a `ProtocolError`, found before it is buffered.
     """
 
-    __slots__ = ("_max_frame", "_pending")
+    __slots__ = ("_buffer", "_filled", "_max_frame", "_wanted")
 
     def __init__(self, *, max_frame: int = MAX_FRAME) -> None:
-        self._pending = bytearray()
+        self._buffer = memoryview(bytearray(_ROOM))
+        self._filled = 0
+        self._wanted = 0
         self._max_frame = max_frame
 
-    def feed(self, data: bytes) -> list[Frame]:
-        """The frames that are whole now that `data` has come.
+    def room(self) -> memoryview:
+        """Where the next bytes of the stream belong; at least one byte, valid until the next call."""
+        if self._filled == len(self._buffer):
+            # Twice as much, not all at once: a length is only what the peer says.
+            self._move(0, min(self._wanted, 2 * self._filled))
+        return self._buffer[self._filled :]
+
+    def take(self, size: int) -> list[Frame]:
+        """The frames that are whole now that `size` bytes have come into the `room`.
 
         Raises:
-            ProtocolError: the peer does not speak this protocol; feed nothing more.
+            ProtocolError: the peer does not speak this protocol; take nothing more.
         """
-        pending = self._pending
-        if pending:
-            pending += data
-            if len(pending) < 8:
-                return []
-            view = memoryview(pending)
-        else:
-            view = memoryview(data)
+        view = self._buffer
+        start, end = 0, self._filled + size
+        wanted = 0
         frames: list[Frame] = []
-        start, end = 0, len(view)
         while end - start >= 8:
             length, word = _WORDS.unpack_from(view, start)
             if length < 4 or length > self._max_frame:
@@ -140,6 +146,7 @@ class FrameDecoder:
             if header_end > stop:
                 raise ProtocolError(f"a header of {word & _HEADER_LENGTH} bytes in a frame of {length}")
             if stop > end:
+                wanted = 4 + length
                 break
             header = _parse_header(word >> 24, view[start + 8 : header_end])
             frames.append(
@@ -153,12 +160,19 @@ class FrameDecoder:
                 )
             )
             start = stop
-        if pending:
-            view.release()
-            del pending[:start]
-        else:
-            pending += view[start:]
+        self._filled = end
+        self._wanted = wanted
+        if start:  # a longer buffer ends with its frame, so nothing is left of that then
+            self._move(start, _ROOM)
         return frames
+
+    def _move(self, start: int, size: int) -> None:
+        """What lies from `start` on comes to the front of a buffer of `size` bytes."""
+        left = self._buffer[start : self._filled]
+        if len(self._buffer) != size:
+            self._buffer = memoryview(bytearray(size))
+        self._filled = len(left)
+        self._buffer[: self._filled] = left
 
 
 def _parse_header(serialisation: int, data: memoryview) -> _Header:

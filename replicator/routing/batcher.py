@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from replicator.protocol.batch import KEPT_SYS_FLAGS, pack_head, pack_length
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.properties import MAX_PROPERTIES
-from replicator.routing.channel import Channel
+from replicator.routing.channel import Channel, Chunk
 from replicator.routing.provenance import Stamp
 
 __all__ = ["Batch", "Batcher"]
@@ -16,9 +15,6 @@ __all__ = ["Batch", "Batcher"]
 #: Bytes by which a stored message may be larger than its entry in a batch: hosts (IPv6), offsets and
 #: timestamps (96), and the properties that brokers append. 4.9.7 adds up stored sizes for its limit.
 _STORED_MORE: Final = 256
-
-
-Put = Callable[[bytes, int, int], bytes]
 
 
 class Batch:
@@ -72,6 +68,7 @@ class Batcher:
         self._max_messages = max_messages
         self._exact_born = exact_born
         self._more = _STORED_MORE + len(topic)
+        self._stamped: list[bytes] = []
 
     def take(self) -> Batch:
         """The next batch; without messages when all that the channel held had been filtered out.
@@ -83,8 +80,7 @@ class Batcher:
         while chunks:
             chunk = chunks[0]
             messages = chunk.messages
-            put = self._stamp.renew if chunk.copies else self._stamp.put
-            chunk.taken = self._fill(batch, messages, chunk.taken, put)
+            self._fill(batch, chunk)
             if chunk.taken < len(messages):
                 batch.position = messages[chunk.taken].queue_offset
                 break
@@ -94,42 +90,37 @@ class Batcher:
                 break
         return batch
 
-    def _fill(self, batch: Batch, messages: list[StoredMessage], start: int, put: Put) -> int:
-        """Adds `messages` from `start` on as far as they fit; returns where it stopped."""
+    def _fill(self, batch: Batch, chunk: Chunk) -> None:
+        """Adds what is left of `chunk` as far as it fits."""
+        messages, start = chunk.messages, chunk.taken
         add, more, limit = batch.parts.extend, self._more, self._limit
         exact_born, kept = self._exact_born, KEPT_SYS_FLAGS
         taken = len(batch.messages)
         stop = min(len(messages), start + self._max_messages - taken)
         if start >= stop:
-            return start
+            return
+        if start == 0:
+            self._stamped = (self._stamp.renew if chunk.copies else self._stamp.put)(messages)
         first = batch.messages[0] if taken else messages[start]
         kind, times, born = first.sys_flag & kept, first.reconsume_times, first.born_timestamp
         stored, size, at = batch.stored, batch.size, start
-        while at < stop:
-            message = messages[at]
+        for message, raw in zip(messages[start:stop], self._stamped[start:stop], strict=True):
             if message.sys_flag & kept != kind or message.reconsume_times != times:
                 break
             if exact_born and message.born_timestamp != born:
                 break
             body = message.body
-            raw = put(message.properties, message.queue_offset, message.store_timestamp)
             length = len(raw)
             entry = 18 + len(body) + length
             if (stored + entry + more > limit or length > MAX_PROPERTIES) and (taken or at > start):
                 break
             size += entry
             stored += entry + more
-            add(
-                (
-                    pack_head(entry, 0, message.body_crc, message.flag),
-                    body,
-                    pack_length(min(length, MAX_PROPERTIES)),
-                    raw,
-                )
-            )
             at += 1
             if length > MAX_PROPERTIES:
+                add((pack_head(entry, 0, message.body_crc, message.flag), body, pack_length(MAX_PROPERTIES), raw))
                 break
+            add((pack_head(entry, 0, message.body_crc, message.flag), body, pack_length(length), raw))
         batch.stored, batch.size = stored, size
         batch.messages += messages[start:at]
-        return at
+        chunk.taken = at

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from msgspec.structs import replace
+
 from replicator.client.cluster import Cluster
 from replicator.client.pull import GROUP
 from replicator.client.send import Stored, send_batch
@@ -56,7 +58,8 @@ class DeadLetters:
         if omitted:
             told["__RPL_OMITTED"] = ",".join(omitted)
         stamp = Stamp(self._cluster, source.broker, source.queue_id)
-        raw = stamp.renew(original, message.queue_offset, message.store_timestamp) + encode(told)
+        (stamped,) = stamp.renew([replace(message, properties=original)])
+        raw = stamped + encode(told)
         fields = header_fields(
             group=GROUP,
             topic=self._topic,

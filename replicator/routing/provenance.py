@@ -8,9 +8,11 @@ when the source stored it: a topic deleted and made anew has the same offsets, b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from replicator.protocol import properties
+from replicator.protocol.message import StoredMessage
 
 __all__ = ["ORIGIN", "PREFIX", "SOURCE", "Provenance", "Stamp", "read"]
 
@@ -49,38 +51,41 @@ def read(raw: bytes) -> Provenance | None:
 class Stamp:
     """Puts provenance on the messages of one source queue, in front of their own properties."""
 
-    __slots__ = ("_cut", "_first", "_source", "_tail")
+    __slots__ = ("_first", "_source", "_tail")
 
     def __init__(self, cluster: str, broker: str, queue_id: int) -> None:
         self._source = SOURCE + f"\x01{cluster}/{broker}/{queue_id}/".encode()
         self._first = ORIGIN + f"\x01{cluster}\x02".encode() + self._source
-        self._learn(b"")
+        self._tail = b"\x02"
 
-    def put(self, raw: bytes, offset: int, stored: int) -> bytes:
-        """`raw` without what brokers appended, behind our provenance; ends in 0x02.
+    def put(self, messages: Sequence[StoredMessage]) -> list[bytes]:
+        """The properties of `messages` without what brokers made, behind our provenance; each ends in 0x02.
 
         Args:
-            raw: the properties as the source broker stored them; without provenance.
-            offset: the message's queue offset at the source.
-            stored: its store timestamp there, in milliseconds since the epoch.
+            messages: one or more, as the source broker stored them; none with provenance.
         """
-        if raw.endswith(self._tail):
-            raw = raw[: self._cut]
-        stamped = b"%b%d/%d\x02%b" % (self._first, offset, stored, raw)
-        if properties.find_broker_made(stamped) is not None:
-            self._learn(properties.broker_made_tail(raw))
-            return properties.strip(stamped)
-        return stamped if stamped[-1] == 2 else stamped + b"\x02"
+        # What the broker appended to one message it appends to the next ones too: that is cut off cheaply.
+        tail, first, shape = self._tail, self._first, b"%b%d/%d\x02%b\x02"
+        own = [message.properties.removesuffix(tail) for message in messages]
+        if not properties.is_stripped(own):
+            own = properties.strip([message.properties for message in messages])
+            shape = b"%b%d/%d%b\x02"
+            self._tail = properties.broker_made_tail(messages[-1].properties)
+        return [
+            shape % (first, message.queue_offset, message.store_timestamp, raw)
+            for message, raw in zip(messages, own, strict=True)
+        ]
 
-    def _learn(self, tail: bytes) -> None:
-        """What the broker appended to one message it appends to the next ones too: that is cut off cheaply."""
-        self._tail = tail
-        self._cut = 1 - len(tail) if tail else None  # the 0x02 in front stays
+    def renew(self, messages: Sequence[StoredMessage]) -> list[bytes]:
+        """As `put`, for messages that may be copies themselves: their origin stays."""
+        return [self._renew(message) for message in messages]
 
-    def renew(self, raw: bytes, offset: int, stored: int) -> bytes:
-        """As `put`, for a message that may be a copy itself: its origin stays."""
+    def _renew(self, message: StoredMessage) -> bytes:
+        raw = message.properties
         origin = properties.find(raw, ORIGIN)
         if origin is None:
-            return self.put(raw, offset, stored)
-        kept = b"".join(part + b"\x02" for part in raw.split(b"\x02") if part and not part.startswith(PREFIX))
-        return properties.strip(b"%b\x01%b\x02%b%d/%d\x02%b" % (ORIGIN, origin, self._source, offset, stored, kept))
+            return self.put([message])[0]
+        kept = b"\x02".join(part for part in raw.split(b"\x02") if part and not part.startswith(PREFIX))
+        (own,) = properties.strip([kept])
+        place = (message.queue_offset, message.store_timestamp)
+        return b"%b\x01%b\x02%b%d/%d%b\x02" % (ORIGIN, origin, self._source, *place, own)

@@ -186,8 +186,7 @@ class SourceTask:
     def _put(self, messages: list[StoredMessage], end: int, size: int) -> None:
         """Leaves out what is not to be copied and puts the rest into the channel."""
         mark, options = provenance.PREFIX, self._options
-        born_here = [m for m in messages if mark not in m.properties]
-        copies = len(born_here) < len(messages)
+        copies = mark in b"".join([m.properties for m in messages])
         kept = [m for m in messages if self._may_pass(m)] if copies else messages
         self._state.skip("loop", len(messages) - len(kept))
         if options.tags is not None:

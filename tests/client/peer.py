@@ -33,7 +33,7 @@ class Session(asyncio.Protocol):
             self._peer.on_connect(self)
 
     def data_received(self, data: bytes) -> None:
-        for frame in self._decoder.feed(data):
+        for frame in feed(self._decoder, data):
             if frame.is_response:
                 self.answers.append(frame)
             else:
@@ -103,6 +103,17 @@ class Peer:
                 session.transport.abort()
             await self._server.wait_closed()
             self._server = None
+
+
+def feed(decoder: FrameDecoder, data: bytes) -> list[Frame]:
+    """The frames that `data` makes whole, as if it had been read from a socket."""
+    frames: list[Frame] = []
+    while data:
+        room = decoder.room()
+        size = min(len(room), len(data))
+        room[:size], data = data[:size], data[size:]
+        frames += decoder.take(size)
+    return frames
 
 
 def frame(

@@ -59,6 +59,37 @@ async def test_answers_find_their_requests_in_any_order() -> None:
         assert [answer.code for answer in answers if isinstance(answer, Frame)] == [101, 102, 103]
 
 
+def receive(connection: Connection, data: bytes) -> None:
+    """As if one read had brought `data`."""
+    connection.get_buffer(-1)[: len(data)] = data
+    connection.buffer_updated(len(data))
+
+
+async def test_what_answers_lead_to_goes_out_in_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three answers in one read, each of which leads to a request; also when one of them ends in an error."""
+    async with Peer(silent) as peer, connected(peer) as connection:
+        written: list[int] = []
+        monkeypatch.setattr(connection._transport, "write", lambda _: written.append(1))
+        monkeypatch.setattr(connection._transport, "writelines", lambda pieces: written.append(len(pieces)))
+
+        def ask_on(_: Answer) -> None:
+            connection.request(2, {}, lambda _: None, timeout=10)
+
+        def break_off(_: Answer) -> None:
+            raise RuntimeError
+
+        for on_answer in (ask_on, ask_on, ask_on, ask_on, break_off):
+            connection.request(1, {}, on_answer, timeout=10)
+        assert written == [1] * 5
+        receive(connection, b"".join(frame(0, opaque, flag=1) for opaque in (1, 2, 3)))
+        assert written[5:] == [3]
+        with pytest.raises(RuntimeError):
+            receive(connection, frame(0, 4, flag=1) + frame(0, 5, flag=1))
+        assert written[6:] == [1]
+        connection.request(2, {}, ask_on, timeout=10)
+        assert written[7:] == [1]
+
+
 async def test_a_request_carries_its_fields_and_body() -> None:
     """The pieces of the body as one."""
     async with Peer() as peer, connected(peer) as connection:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
 import pytest
 import trustme
+import uvloop
 
 from replicator.client import endpoint as endpoint_module
 from replicator.client.cluster import Cluster as Client
@@ -108,6 +111,31 @@ async def test_a_plaintext_peer_is_refused(authority: Authority, mode: Literal["
     async with Peer() as peer:
         peer.on_connect = lambda session: session.send(b"plain text")
         assert "no TLS with it" in await refused(peer, context(mode, authority))
+
+
+@pytest.mark.parametrize("secure", [False, True])
+@pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_answers_of_any_length_come_whole(
+    authority: Authority, make_loop: Callable[[], asyncio.AbstractEventLoop], secure: bool
+) -> None:
+    """Shorter and longer than what is read at once, on both event loops, with TLS and without."""
+    sizes = [0, 1, 1000, 262_000, 262_144, 300_000, 5_000_000, 17, 1_000_000]
+
+    async def run() -> None:
+        async with Peer(
+            lambda session, request: session.answer(request, body=bytes([request.code]) * sizes[request.code]),
+            tls=authority.server if secure else None,
+        ) as peer:
+            endpoint = Endpoint(peer.address, Security(tls=context("verify", authority) if secure else None))
+            try:
+                asked = (endpoint.invoke(code, {}, timeout=60) for code in range(len(sizes)))
+                answers = await asyncio.gather(*asked)
+                assert [answer.body for answer in answers] == [bytes([i]) * size for i, size in enumerate(sizes)]
+            finally:
+                await endpoint.close()
+
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        runner.run(run())
 
 
 async def test_plaintext_to_a_tls_peer_is_an_error(authority: Authority) -> None:

@@ -23,7 +23,7 @@ def original(lane: Lane, offset: int) -> StoredMessage:
 def copy(of: tuple[Lane, int], offset: int, *, body: bytes | None = None) -> StoredMessage:
     lane, source_offset = of
     source = original(lane, source_offset)
-    stamped = Stamp("east", *lane).put(source.properties, source_offset, source.store_timestamp)
+    (stamped,) = Stamp("east", *lane).put([source])
     properties = stamped + b"CLUSTER\x01west\x02"
     return message(offset, source.body[4:] if body is None else body, properties)
 

@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from replicator.errors import ProtocolError
+from replicator.protocol import frame as module
 from replicator.protocol.frame import (
     MAX_FRAME,
     ONE_WAY,
@@ -20,6 +21,7 @@ from replicator.protocol.frame import (
     encode_answer,
     encode_request,
 )
+from tests.client.peer import feed
 
 FIELDS = {"topic": "T", "queueOffset": "17", "übung": "日本"}
 
@@ -48,7 +50,7 @@ def binary_header(
 
 def decode(pieces: Iterable[bytes]) -> list[Frame]:
     decoder = FrameDecoder()
-    return [frame for piece in pieces for frame in decoder.feed(piece)]
+    return [frame for piece in pieces for frame in feed(decoder, piece)]
 
 
 def bytewise(data: bytes) -> Iterable[bytes]:
@@ -172,35 +174,84 @@ def test_a_damaged_binary_header_is_a_protocol_error_or_another_header(data: st.
 def test_impossible_lengths_are_refused_at_once(length: int) -> None:
     """Before anything of such a frame is kept in memory."""
     with pytest.raises(ProtocolError, match=str(length)):
-        FrameDecoder().feed(struct.pack(">II", length, 0))
+        feed(FrameDecoder(), struct.pack(">II", length, 0))
 
 
 def test_a_header_longer_than_its_frame_is_refused() -> None:
     """Its length is found out before its bytes have come."""
     with pytest.raises(ProtocolError, match="header of 90 bytes in a frame of 50"):
-        FrameDecoder().feed(struct.pack(">II", 50, 90))
+        feed(FrameDecoder(), struct.pack(">II", 50, 90))
     with pytest.raises(ProtocolError, match="header of 47 bytes in a frame of 50"):
-        FrameDecoder().feed(struct.pack(">II", 50, 47))
-    assert FrameDecoder().feed(struct.pack(">II", 50, 46)) == []
+        feed(FrameDecoder(), struct.pack(">II", 50, 47))
+    assert feed(FrameDecoder(), struct.pack(">II", 50, 46)) == []
 
 
 def test_the_limit_is_exact() -> None:
     """A frame of `max_frame` bytes passes, one more does not."""
     data = encode_request(1, 1, {}, body=(b"x" * 100,))
-    assert len(FrameDecoder(max_frame=len(data) - 4).feed(data)) == 1
+    assert len(feed(FrameDecoder(max_frame=len(data) - 4), data)) == 1
     with pytest.raises(ProtocolError):
-        FrameDecoder(max_frame=len(data) - 5).feed(data)
+        feed(FrameDecoder(max_frame=len(data) - 5), data)
 
 
-def test_what_is_kept_never_exceeds_the_limit() -> None:
+def test_what_is_kept_never_exceeds_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """However a peer drips, no more than one frame waits in memory."""
+    monkeypatch.setattr(module, "_ROOM", 64)
     limit = 1000
     decoder = FrameDecoder(max_frame=limit)
     data = encode_request(1, 1, {}, body=(b"x" * 800,))
     for _ in range(20):
         for at in range(0, len(data), 7):
-            decoder.feed(data[at : at + 7])
-            assert len(decoder._pending) <= limit + 4
+            feed(decoder, data[at : at + 7])
+            assert len(decoder.room()) <= limit + 4
+
+
+def test_a_length_alone_makes_no_room() -> None:
+    """Memory is taken for what has come, not for what a peer says will come."""
+    decoder = FrameDecoder()
+    feed(decoder, struct.pack(">II", MAX_FRAME, 2) + bytes(module._ROOM - 8))
+    assert len(decoder.room()) == module._ROOM
+
+
+def test_room_that_a_long_frame_took_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what came behind it in the same read is still there."""
+    monkeypatch.setattr(module, "_ROOM", 64)
+    decoder = FrameDecoder()
+    long, short = encode_request(1, 1, {}, body=(bytes(5000),)), encode_request(2, 2, {})
+    assert feed(decoder, long[:-1]) == []
+    room = decoder.room()
+    room[0] = 0
+    assert [frame.body for frame in decoder.take(1)] == [bytes(5000)]
+    assert len(decoder.room()) == 64
+    assert [frame.code for frame in feed(decoder, short)] == [2]
+
+
+@given(WHOLE, st.integers(9, 80), st.lists(st.integers(1, 200), min_size=1, max_size=8))
+def test_the_size_of_the_buffer_does_not_matter(frames: list[bytes], room: int, sizes: list[int]) -> None:
+    """Frames that fill it, exceed it, or lie over its end, in reads of any size that fits."""
+    stream = b"".join(frames)
+    expected = decode([stream])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_ROOM", room)
+        decoder, read, at = FrameDecoder(), list[Frame](), 0
+        while at < len(stream):
+            into = decoder.room()
+            size = min(len(into), sizes[at % len(sizes)], len(stream) - at)
+            into[:size] = stream[at : at + size]
+            read += decoder.take(size)
+            at += size
+    assert read == expected
+    assert len(read) == len(frames)
+
+
+def test_two_frames_cut_anywhere_are_the_same_two() -> None:
+    """At every byte: within a length, a header, a body."""
+    first, second = encode_request(11, 1, FIELDS, body=(b"one",)), encode_request(12, 2, FIELDS, body=(b"two",))
+    stream = first + second
+    expected = decode([stream])
+    assert [frame.body for frame in expected] == [b"one", b"two"]
+    for at in range(1, len(stream)):
+        assert decode([stream[:at], stream[at:]]) == expected
 
 
 @pytest.mark.parametrize("value", [None, "", "x", "1.5"])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from replicator.protocol import properties
-from replicator.protocol.properties import BROKER_MADE, decode, encode, find
+from replicator.protocol.properties import BROKER_MADE, broker_made_tail, decode, encode, find
 
 NAME = st.text(st.characters(exclude_characters="\x01\x02", codec="utf-8"), min_size=1, max_size=12)
 VALUE = st.text(st.characters(exclude_characters="\x01\x02", codec="utf-8"), max_size=12)
@@ -18,15 +18,10 @@ OWN = st.dictionaries(
 MADE = st.dictionaries(st.sampled_from([name.decode() for name in BROKER_MADE]), VALUE, max_size=3)
 
 
-#: A property that no broker makes stands in front, as our provenance does.
-FIRST = b"first\x011\x02"
-
-
 def strip(raw: bytes) -> bytes:
-    """What is left of `raw` behind the first property."""
-    stripped = properties.strip(FIRST + raw)
-    assert stripped.startswith(FIRST)
-    return stripped.removeprefix(FIRST)
+    """What is left of one message's properties, with a 0x02 at the end instead of in front."""
+    (stripped,) = properties.strip([raw])
+    return stripped[1:] + stripped[:1]
 
 
 @given(OWN)
@@ -63,6 +58,49 @@ def test_stripping_twice_changes_nothing(own: dict[str, str], made: dict[str, st
     """It is idempotent."""
     once = strip(encode(own | made))
     assert strip(once) == once
+
+
+RAW = st.binary(max_size=12) | st.builds(
+    lambda own, made, cut_off: encode(dict(sorted((own | made).items()))).removesuffix(b"\x02" if cut_off else b""),
+    OWN,
+    MADE,
+    st.booleans(),
+)
+
+
+@given(st.lists(RAW, max_size=6))
+@example([b"k\x01v\x02\xff\x02CLUSTER\x01\xffx", b"CLUSTER\x01a\xffb", b"\xff\x02", b""])
+def test_many_are_stripped_as_each_alone(many: list[bytes]) -> None:
+    """Also bytes that no client writes, such as those that stand between two messages meanwhile."""
+    assert properties.strip(many) == [properties.strip([raw])[0] for raw in many]
+
+
+@given(st.lists(OWN.filter(bool), max_size=3), OWN, MADE, st.integers(0, 3), st.booleans())
+def test_one_that_is_not_stripped_is_noticed(
+    clean: list[dict[str, str]], own: dict[str, str], made: dict[str, str], at: int, cut_off: bool
+) -> None:
+    """Wherever it stands, and whether its last 0x02 or a broker's property is what should not be there."""
+    many = [encode(each)[:-1] for each in clean]
+    assert not many or properties.is_stripped(many)
+    raw = encode(own | made).removesuffix(b"\x02" if cut_off else b"")
+    many.insert(at, raw)
+    assert properties.is_stripped(many) == (bool(own) and cut_off and not made)
+
+
+@pytest.mark.parametrize(
+    ("raw", "tail"),
+    [
+        (b"k\x01v\x02CLUSTER\x01a\x02TRACE_ON\x01b\x02", b"\x02CLUSTER\x01a\x02TRACE_ON\x01b\x02"),
+        (b"k\x01v\x02CLUSTER\x01a", b"\x02CLUSTER\x01a"),
+        (b"CLUSTER\x01a\x02k\x01v\x02", b"\x02"),
+        (b"k\x01v", b"\x02"),
+        (b"CLUSTER\x01a", b"\x02"),
+        (b"", b"\x02"),
+    ],
+)
+def test_the_tail_is_what_brokers_appended(raw: bytes, tail: bytes) -> None:
+    """From its 0x02 on; without one, what may stand at an end anyway."""
+    assert broker_made_tail(raw) == tail
 
 
 @pytest.mark.parametrize("name", ["MYCLUSTER", "CLUSTER2", "MSG_REGION_X", "OTHER.TRACE_ON"])

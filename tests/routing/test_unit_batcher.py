@@ -214,7 +214,8 @@ def test_the_parts_of_a_batch_settle_one_after_the_other() -> None:
 
 def test_a_chunk_with_copies_keeps_their_origin() -> None:
     """Also when copies and local messages come mixed."""
-    copy = message(0, properties=Stamp("north", "n", 4).put(b"KEYS\x01k\x02", 77, 1))
+    (stamped,) = Stamp("north", "n", 4).put([message(77)])
+    copy = message(0, properties=stamped)
     mixed = Chunk([copy, message(1)], 2, 100, copies=True)
     batch = setup([mixed]).batcher.take()
     assert read(batch.parts[3]) == Provenance("north", "east", "a", 0, 0, 2)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replicator.protocol import properties
+from replicator.protocol.message import StoredMessage
 from replicator.routing.provenance import ORIGIN, SOURCE, Provenance, Stamp, read
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02/"), min_size=1, max_size=10)
@@ -21,17 +22,47 @@ OWN = st.dictionaries(
 NUMBER = st.integers(0, 2**62)
 
 
+def message(raw: bytes, offset: int, stored: int) -> StoredMessage:
+    return StoredMessage(offset, 0, 0, 0, stored, 0, 0, bytes(4), raw)
+
+
+#: As brokers leave them: appended, in the order of a hash map, none; with and without the last 0x02.
+AS_STORED = st.builds(
+    lambda own, made, shuffled, cut_off: properties.encode(
+        dict(shuffled.sample(list((own | made).items()), len(own | made)) if shuffled else (own | made).items())
+    ).removesuffix(b"\x02" if cut_off else b""),
+    OWN,
+    st.dictionaries(st.sampled_from([name.decode() for name in properties.BROKER_MADE]), st.just("x")),
+    st.none() | st.randoms(),
+    st.booleans(),
+)
+
+
+@given(st.lists(st.lists(AS_STORED, min_size=1, max_size=4), max_size=4))
+def test_messages_are_stamped_together_as_each_alone(chunks: list[list[bytes]]) -> None:
+    """Whatever was learnt from the ones before."""
+    stamp = Stamp("east", "a", 0)
+    for raws in chunks:
+        messages = [message(raw, offset, 7 * offset) for offset, raw in enumerate(raws)]
+        stamped = stamp.put(messages)
+        assert stamped == [Stamp("east", "a", 0).put([each])[0] for each in messages]
+        for each, raw in zip(stamped, raws, strict=True):
+            own = [(k, v) for k, v in properties.decode(raw).items() if k.encode() not in properties.BROKER_MADE]
+            assert each.endswith(b"\x02" + properties.encode(dict(own)))
+            assert len(properties.decode(each)) == len(own) + 2
+
+
 @given(OWN, TEXT, BROKER, st.integers(0, 9999), NUMBER, NUMBER)
 def test_what_is_stamped_is_read(
     own: dict[str, str], cluster: str, broker: str, queue_id: int, offset: int, stored: int
 ) -> None:
     """Cluster, broker (also one with a slash), queue, offset and store time; the rest stays to the byte."""
     raw = properties.encode(own)
-    stamped = Stamp(cluster, broker, queue_id).put(raw, offset, stored)
+    (stamped,) = Stamp(cluster, broker, queue_id).put([message(raw, offset, stored)])
     assert read(stamped) == Provenance(cluster, cluster, broker, queue_id, offset, stored)
     assert stamped.endswith(raw)
     assert stamped.endswith(b"\x02")
-    assert Stamp(cluster, broker, queue_id).renew(raw, offset, stored) == stamped
+    assert Stamp(cluster, broker, queue_id).renew([message(raw, offset, stored)]) == [stamped]
 
 
 @given(OWN, st.lists(st.tuples(TEXT, BROKER, NUMBER), min_size=2, max_size=5))
@@ -39,7 +70,8 @@ def test_the_origin_is_kept_over_all_hops(own: dict[str, str], hops: list[tuple[
     """Each hop replaces the source, none the origin; nothing piles up, brokers' additions go."""
     raw = properties.encode(own)
     for cluster, broker, offset in hops:
-        raw = Stamp(cluster, broker, 3).renew(raw, offset, 7) + b"CLUSTER\x01" + cluster.encode()
+        (stamped,) = Stamp(cluster, broker, 3).renew([message(raw, offset, 7)])
+        raw = stamped + b"CLUSTER\x01" + cluster.encode()
         assert read(raw) == Provenance(hops[0][0], cluster, broker, 3, offset, 7)
         assert raw.count(ORIGIN) == raw.count(SOURCE) == 1
     kept = {k: v for k, v in properties.decode(raw).items() if not k.startswith("__RPL_") and k != "CLUSTER"}
@@ -49,7 +81,7 @@ def test_the_origin_is_kept_over_all_hops(own: dict[str, str], hops: list[tuple[
 def test_a_user_property_that_speaks_of_provenance_survives() -> None:
     """The prefix within a value or inside a name is not ours."""
     raw = b"note\x01__RPL_ORIGIN\x02MY__RPL_SOURCE\x01x\x02"
-    stamped = Stamp("east", "a", 0).renew(raw, 1, 2)
+    (stamped,) = Stamp("east", "a", 0).renew([message(raw, 1, 2)])
     assert stamped.endswith(raw)
     assert read(stamped) == Provenance("east", "east", "a", 0, 1, 2)
 
