@@ -8,7 +8,7 @@ import re
 import signal
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from math import ceil
 from pathlib import Path
@@ -38,6 +38,14 @@ async def _workers(
             await worker.kill()
 
 
+@asynccontextmanager
+async def _producing(producers: Sequence[Producer]) -> AsyncIterator[None]:
+    async with AsyncExitStack() as stack:
+        for producer in producers:
+            await stack.enter_async_context(producer)
+        yield
+
+
 def _share(workers: Sequence[Worker], topics: int) -> list[set[str]] | None:
     """Which topics run where, once all run, each once."""
     shares = [set(worker.running) for worker in workers]
@@ -61,8 +69,10 @@ async def test_each_of_three_is_killed_in_turn_under_load(
     for topic in busy:
         await create_topic(source, topic, queues=2)
     producers = [Producer(source, topic, per_second=400) for topic in busy]
-    producing = [asyncio.create_task(producer.run()) for producer in producers]
-    async with _workers(source, target, tmp_path, 3, "--topics", topic_name(".*")) as workers:
+    async with (
+        _producing(producers),
+        _workers(source, target, tmp_path, 3, "--topics", topic_name(".*")) as workers,
+    ):
         shares = await until(lambda: _share(workers, 200), what="all share")
         assert all(66 <= len(share) <= 67 for share in shares)
         for victim in workers:
@@ -73,9 +83,7 @@ async def test_each_of_three_is_killed_in_turn_under_load(
             assert time.monotonic() - begin < 10 + 2  # and the time that this test takes to see it
             await victim.start()
             await until(lambda: _share(workers, 200), seconds=30, what="it has a share again")
-        for producer in producers:
-            producer.stop()
-        await asyncio.gather(*producing)
+        await asyncio.gather(*(producer.finish() for producer in producers))
         for topic in busy:
             await until(partial(_caught_up, workers, topic), what=f"{topic} caught up")
     assert len(idle) + len(busy) == 200
@@ -100,8 +108,10 @@ async def test_a_worker_that_was_paused_does_no_harm(
     for topic in topics:
         await create_topic(source, topic, queues=2)
     producers = [Producer(source, topic, per_second=2000, size=4000) for topic in topics]
-    producing = [asyncio.create_task(producer.run()) for producer in producers]
-    async with _workers(source, target, tmp_path, 2, "--topics", topic_name(".*")) as workers:
+    async with (
+        _producing(producers),
+        _workers(source, target, tmp_path, 2, "--topics", topic_name(".*")) as workers,
+    ):
         await until(lambda: _share(workers, 4), what="both share")
         for zombie, other in (workers, workers[::-1]):
             zombie.signal(signal.SIGSTOP)
@@ -112,9 +122,7 @@ async def test_a_worker_that_was_paused_does_no_harm(
                 zombie.signal(signal.SIGCONT)
             await until(lambda: _share(workers, 4), seconds=30, what="both share again")
             assert "lease lost" in zombie.log
-        for producer in producers:
-            producer.stop()
-        await asyncio.gather(*producing)
+        await asyncio.gather(*(producer.finish() for producer in producers))
         for topic in topics:
             await until(partial(_caught_up, workers, topic), what=f"{topic} caught up")
             assert sum(worker.topic(topic).get("repeated", 0) for worker in workers) == 0
@@ -133,8 +141,10 @@ async def test_a_rolling_restart_repeats_nothing(
     for topic in topics:
         await create_topic(source, topic, queues=2)
     producers = [Producer(source, topic, per_second=500) for topic in topics]
-    producing = [asyncio.create_task(producer.run()) for producer in producers]
-    async with _workers(source, target, tmp_path, 3, "--topics", topic_name(".*")) as workers:
+    async with (
+        _producing(producers),
+        _workers(source, target, tmp_path, 3, "--topics", topic_name(".*")) as workers,
+    ):
         await until(lambda: _share(workers, 3), what="all share")
         for worker in workers:
             others = [other for other in workers if other is not worker]
@@ -145,9 +155,7 @@ async def test_a_rolling_restart_repeats_nothing(
             assert await worker.wait() == 0
             await worker.start()
             await until(lambda: _share(workers, 3), seconds=20)
-        for producer in producers:
-            producer.stop()
-        await asyncio.gather(*producing)
+        await asyncio.gather(*(producer.finish() for producer in producers))
         for topic in topics:
             await until(partial(_caught_up, workers, topic))
     for topic, producer in zip(topics, producers, strict=True):
