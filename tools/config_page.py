@@ -43,7 +43,7 @@ def page() -> str:
     """The page as it should be."""
     rows = []
     for name, field in setting_fields():
-        secret = name.endswith("secret_key")
+        secret = name.endswith(("secret_key", "rest_token"))
         flag = "none" if secret else f"`--{name.removesuffix('.namesrv').replace('.', '-').replace('_', '-')}`"
         default = "" if field.default is PydanticUndefined or field.default is None else field.default
         shown = ",".join(default) if isinstance(default, list) else str(default)

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 from typing import Any, Final
 
-from apscheduler.schedulers.asyncio import AsyncIOScheduler
-
 from replicator import __version__
-from replicator.client.brokers import read_config
 from replicator.client.cluster import Cluster
-from replicator.errors import ClientError, ProtocolError, ReplicatorError, Unreachable
+from replicator.errors import ReplicatorError, Unreachable
 from replicator.observe.logging import get_logger
 from replicator.routing.auditor import Auditor
 from replicator.routing.budget import MemoryBudget
@@ -30,9 +27,11 @@ from replicator.runtime.group import Group, Topics, now
 from replicator.runtime.identity import worker_id
 from replicator.runtime.local_log import LocalLog
 from replicator.runtime.membership import Stage
+from replicator.runtime.reach import Reach
 from replicator.runtime.records import Kind
 from replicator.runtime.route import Route
 from replicator.runtime.routes import Routes, connector_of
+from replicator.runtime.schedule import Schedule
 from replicator.runtime.status import task_states, topic_status
 from replicator.runtime.store import Store
 from replicator.runtime.world import World, look
@@ -42,12 +41,8 @@ __all__ = ["Worker"]
 
 #: Seconds between two looks at the group when nothing happens.
 _STEP: Final = 0.25
-#: Seconds that a running job gets to finish at the end.
-_JOB_SECONDS: Final = 5.0
 #: Of the session timeout, how long a heartbeat that came back lets us send.
 _LEASE: Final = 0.7
-#: Seconds that a target broker may take to answer before the target counts as out of reach.
-_PROBE: Final = 2.0
 #: Seconds of the heartbeats' past, in session timeouts, that a new worker looks at.
 _PAST: Final = 2.0
 
@@ -72,13 +67,12 @@ class Worker:
         self._source = Discovery(source, masters_only=False)
         self._target = Discovery(target, masters_only=True)
         self._auditor = Auditor()
-        self._scheduler = AsyncIOScheduler()
-        self._jobs: set[asyncio.Task[None]] = set()
+        self._schedule = Schedule()
         self._tasks: asyncio.TaskGroup | None = None
         self._stopping: dict[str, asyncio.Task[None]] = {}
         self._fencing: asyncio.Task[None] | None = None
         self._kicked = asyncio.Event()
-        self._target_reachable = True
+        self._reach = Reach(target)
         self._save_cost = 0.0
         self._saved_at = 0.0
         self._lead_again = False
@@ -161,51 +155,30 @@ class Worker:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             auditing = tasks.create_task(self._auditor.run(), name="auditor")
-            self._schedule()
+            self._begin_jobs()
             await self._join(stop)
             if not stop.is_set():
                 self.connectors.bring(self.settings.connector, self.settings.route)
                 self.reconcile()
                 await self._take_part(stop)
-            self._scheduler.pause()
-            await self._end_jobs()
+            await self._schedule.end()
             auditing.cancel()
         await self._log.close()
         await self.save(force=True)
         if self.group.conflict is not None:
             raise self.group.conflict
 
-    def _schedule(self) -> None:
+    def _begin_jobs(self) -> None:
         settings = self.settings
-        self._every(settings.heartbeat_interval, self.beat)
-        self._every(settings.refresh_interval, self.refresh)
-        self._every(settings.refresh_interval, self.sample)
-        self._every(settings.save_interval, self.save)
-        self._every(settings.publish_interval, self.publish)
-        self._every(settings.snapshot_interval, self.group.publish_all)
-        self._every(settings.heartbeat_interval, self.probe)
-        self._every(1.0, self.watch)
-        self._scheduler.start()
-
-    def _every(self, seconds: float, job: Callable[[], Awaitable[None]]) -> None:
-        async def once() -> None:
-            task = asyncio.current_task()
-            assert task is not None  # noqa: S101 - the scheduler runs coroutines as tasks
-            self._jobs.add(task)
-            try:
-                await job()
-            finally:
-                self._jobs.discard(task)
-
-        self._scheduler.add_job(
-            once, "interval", seconds=seconds, max_instances=1, coalesce=True, misfire_grace_time=None
-        )
-
-    async def _end_jobs(self) -> None:
-        """Lets the jobs that run now finish; the scheduler itself would cut them off."""
-        if self._jobs:
-            await asyncio.wait(self._jobs, timeout=_JOB_SECONDS)
-        self._scheduler.shutdown(wait=False)
+        self._schedule.every(settings.heartbeat_interval, self.beat)
+        self._schedule.every(settings.refresh_interval, self.refresh)
+        self._schedule.every(settings.refresh_interval, self.sample)
+        self._schedule.every(settings.save_interval, self.save)
+        self._schedule.every(settings.publish_interval, self.publish)
+        self._schedule.every(settings.snapshot_interval, self.group.publish_all)
+        self._schedule.every(settings.heartbeat_interval, self._reach.probe)
+        self._schedule.every(1.0, self.watch)
+        self._schedule.start()
 
     async def _join(self, stop: asyncio.Event) -> None:
         await self.beat()
@@ -346,24 +319,8 @@ class Worker:
                 "tasks": task_states(self.routes),
                 "view": sorted([self.id, *self.coordinator.membership.others]),
             },
-            target_reachable=self._target_reachable,
+            target_reachable=self._reach.reachable,
         )
-
-    async def probe(self) -> None:
-        """Finds out whether any target broker answers; without one this worker gets no tasks."""
-
-        async def answers(broker: str) -> bool:
-            try:
-                async with asyncio.timeout(_PROBE):
-                    await read_config(self._target.cluster.master(broker))
-            except (ClientError, ProtocolError, TimeoutError):
-                return False
-            return True
-
-        found = await asyncio.gather(*(answers(broker) for broker in self._target.cluster.brokers()))
-        if any(found) != self._target_reachable:
-            self._target_reachable = any(found)
-            log.warning("target can be reached again" if any(found) else "target cannot be reached")
 
     async def refresh(self) -> None:
         """Looks for new topics and queues, and for brokers and masters that have moved."""

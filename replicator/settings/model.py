@@ -369,8 +369,8 @@ class Settings(RouteSettings, BaseSettings):
 
 
 def setting_fields(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """The dotted names of all settings, each with its description."""
-    for name, field in model.model_fields.items():
+    """The dotted names of all settings, each with its description; clusters first, then the route."""
+    for name, field in sorted(model.model_fields.items(), key=lambda item: item[0] not in ("source", "target")):
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             yield from setting_fields(kind, f"{prefix}{name}.")
