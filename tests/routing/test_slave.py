@@ -46,7 +46,7 @@ async def test_a_slave_serves_when_the_master_is_gone(clusters: ClusterPool, sce
         slave = master.slave
         assert slave is not None
         await _copy_to(slave, route.topic)
-        flags = ("--rate-messages", "500", "--batch-messages", "50", "--memory-bytes", "1MiB")
+        flags = ("--rate-messages", "500", "--batch-messages", "50", "--memory-bytes", "1MiB", "--standalone")
         async with route.worker(*flags) as worker:
             await until(lambda: worker.has_copied(route.topic, 200))
             await master.kill()

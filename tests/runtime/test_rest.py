@@ -1,0 +1,237 @@
+"""The REST of a running group, as RocketMQ Connect's users know it, and the commands that speak it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replicator.sandbox import ClusterSpec
+from tests.support.clusters import ClusterPool
+from tests.support.traffic import create_topic, produce
+from tests.support.worker import Worker, until
+
+pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
+
+EAST, WEST = ClusterSpec(name="east", version="5.3.3"), ClusterSpec(name="west", version="5.3.3")
+
+
+@asynccontextmanager
+async def _pair(
+    clusters: ClusterPool, directory: Path, topics: list[str], *, messages: int = 100
+) -> AsyncIterator[tuple[Worker, Worker]]:
+    """Two workers that copy `topics`, of which each has as many messages."""
+    source, target = await clusters.pair(EAST, WEST)
+    for topic in topics:
+        await create_topic(source, topic, queues=2)
+        await produce(source, topic, messages)
+    flags = ("--topics", ",".join(topics))
+    first, second = (Worker(source, target, directory / n, "--worker-id", n, *flags) for n in ("one", "two"))
+    async with first, second:
+        await until(lambda: sorted(first.running + second.running) == sorted(topics))
+        await until(lambda: sum(copied(worker) for worker in (first, second)) == messages * len(topics))
+        yield first, second
+
+
+def copied(worker: Worker) -> int:
+    return sum(topic["copied"] for topic in worker.get("/status")["topics"])
+
+
+def _command(worker: Worker, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "replicator", *arguments],
+        env={**os.environ, "REPLICATOR_URL": f"http://127.0.0.1:{worker.port}", "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+async def run(worker: Worker, *arguments: str) -> str:
+    """What a command prints; it must succeed."""
+    ended = await asyncio.to_thread(_command, worker, *arguments)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+async def test_any_worker_answers_for_the_group(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """Workers, connectors, tasks, queue map, offsets both ways; by HTTP and by command."""
+    topics = [topic_name("a"), topic_name("b")]
+    async with _pair(clusters, tmp_path, topics) as pair:
+        for worker in pair:
+            await until(partial(_knows_all, worker, topics), what="it knows all")
+            status, cluster = worker.ask("GET", "/getClusterInfo")
+            assert status == 200
+            assert [(w["workerId"], w["state"], w["takesTasks"]) for w in cluster["workers"]] == [
+                ("one", "online", True),
+                ("two", "online", True),
+            ]
+            assert [w["address"] for w in cluster["workers"]] == [f"127.0.0.1:{w.port}" for w in pair]
+            assert (cluster["leader"], cluster["rebalancing"]) == ("one", False)
+            _, allocated = worker.ask("GET", "/allocated/tasks")
+            assert sorted(t["task"] for tasks in allocated.values() for t in tasks) == sorted(topics)
+            assert worker.ask("GET", "/allocated/connectors")[1] == {"one": ["route"], "two": ["route"]}
+            assert worker.ask("GET", f"/connectors/route/tasks/{topics[0]}/status")[1]["state"] == "running"
+            assert worker.ask("GET", "/connectors/route/config")[1]["topics"] == topics
+            _, queues = worker.ask("GET", f"/connectors/route/queues?topic={topics[1]}")
+            assert [queue["source"] for queue in queues] == [{"broker": "east-a", "queue": i} for i in (0, 1)]
+            place = f"topic={topics[0]}&broker=west-a&queue=1&offset=49&side=target"
+            there = worker.ask("GET", f"/connectors/route/where?{place}")[1]
+            assert there == {"topic": topics[0], "broker": "east-a", "queue": 1, "offset": 49}
+            status, refused = worker.ask("GET", f"/connectors/route/where?{place}0")
+            assert (status, "offset 490 of west-a/1" in refused["errors"][0]) == (404, True)
+        assert "one" in await run(pair[1], "cluster")
+        found = json.loads(await run(pair[0], "connectors", "status", "route", "--output", "json"))
+        assert sum(topic["copied"] for topic in found["topics"]) == 200
+        assert topics[1] in await run(pair[0], "allocated")
+        assert topics[1] in await run(pair[0], "lag")
+        assert topics[1] in await run(pair[0], "top", "--once")
+        shown = await run(pair[0], "where", topics[0], "east-a", "0", "7", "--output", "json")
+        assert json.loads(shown) == {"topic": topics[0], "broker": "west-a", "queue": 0, "offset": 7}
+        assert "consistent-hash" in await run(pair[0], "plugins", "list")
+        assert "rate_messages" in await run(pair[0], "plugins", "config")
+        ended = await asyncio.to_thread(_command, pair[0], "connectors", "status", "none")
+        assert (ended.returncode, ended.stderr.count("\n")) == (3, 1)
+        assert "there is no connector 'none': there are: route" in ended.stderr
+
+
+def _knows_all(worker: Worker, topics: list[str]) -> bool:
+    found = worker.ask("GET", "/connectors/route/status")[1]
+    told = sum(topic["copied"] for topic in found["topics"])
+    return told == 100 * len(topics) and all(task["state"] == "running" for task in found["tasks"])
+
+
+async def test_pause_stop_resume_and_delete_are_three_things(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """Told to any worker, done by all; each may be told twice."""
+    source = await clusters.get(EAST)
+    topics = [topic_name("a"), topic_name("b")]
+    async with _pair(clusters, tmp_path, topics) as (first, second):
+        for action, state, owned in (("pause", "PAUSED", 2), ("stop", "STOPPED", 0)):
+            for worker in (first, second):
+                status, told = worker.ask("PUT", f"/connectors/route/{action}")
+                assert (status, told["state"]) == (200, state)
+            await until(lambda: not first.running and not second.running)
+            await until(lambda owned=owned: _owned(second) == owned)  # type: ignore[misc]
+            await until(lambda state=state: _state(second) == state)  # type: ignore[misc]
+            await produce(source, topics[0], 100, start=1000)
+            assert first.ask("PUT", "/connectors/resume/all")[0] == 200
+            await until(lambda: sorted(first.running + second.running) == sorted(topics))
+            await until(lambda: _lag(first, second) == 0)
+        assert "begins again" in await run(second, "connectors", "restart", "route")
+        await until(lambda: sorted(first.running + second.running) == sorted(topics))
+        assert first.ask("DELETE", "/connectors/route")[0] == 200
+        assert first.ask("DELETE", "/connectors/route")[0] == 200
+        await until(lambda: not first.running and not second.running)
+        await until(lambda: second.ask("GET", "/connectors/route/status")[0] == 404)
+        assert await second.drain() == 0
+        await second.start()
+        await until(lambda: "was deleted, and is not made again" in second.log)
+        status, made = second.ask("POST", "/connectors/again", {"topics": topics[0], "rate_messages": "50"})
+        assert (status, made["config"]["rate_messages"]) == (201, 50)
+        await until(lambda: first.running + second.running == [topics[0]])
+
+
+def _owned(worker: Worker) -> int:
+    return len(worker.ask("GET", "/connectors/route/tasks")[1])
+
+
+def _state(worker: Worker) -> Any:
+    return worker.ask("GET", "/connectors/route/status")[1]["connector"]["state"]
+
+
+def _lag(*workers: Worker) -> int:
+    return sum(q["max_offset"] - (q["position"] or 0) for worker in workers for q in worker.get("/status/queues"))
+
+
+async def test_a_configuration_is_changed_for_all(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """Another selection of topics, other rates; what a worker is started with later does not undo it."""
+    topics = [topic_name("a"), topic_name("b")]
+    source = await clusters.get(EAST)
+    await create_topic(source, topic_name("c"), queues=1)
+    async with _pair(clusters, tmp_path, topics) as (first, second):
+        await run(
+            second, "connectors", "update", "route", f"topics={topics[0]},{topic_name('c')}", "rate_bytes=1 MiB"
+        )
+        wanted = sorted([topics[0], topic_name("c")])
+        await until(lambda: sorted(first.running + second.running) == wanted)
+        assert first.ask("GET", "/connectors/route/rates")[1] == {"rate_messages": 0, "rate_bytes": 1024**2}
+        await first.drain()
+        await first.start()
+        await until(lambda: "connector was changed over REST" in first.log)
+        await until(lambda: sorted(first.running + second.running) == wanted)
+
+
+async def test_what_cannot_be_is_refused(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """All mistakes at once, each with field, value and way out; the HTTP status says whose mistake it is."""
+    async with _pair(clusters, tmp_path, [topic_name("t")], messages=10) as (worker, _):
+        wrong = {"topics": "(", "rate_messages": -1, "tgas": "a", "connector.class": "file"}
+        status, refused = worker.ask("POST", "/connectors/a b", wrong)
+        assert status == 400
+        assert len(refused["errors"]) == 5
+        text = "\n".join(refused["errors"])
+        for told in (
+            "name = 'a b'",
+            "topics = ['(']",
+            "rate_messages = -1",
+            "did you mean tags",
+            "'file' is not inst",
+        ):
+            assert told in text
+        assert worker.ask("PUT", "/plugin/config/validate", wrong)[1]["valid"] is False
+        assert worker.ask("PUT", "/plugin/config/validate", {"topics": "a"})[1] == {"valid": True, "errors": []}
+        assert worker.ask("POST", "/connectors/route", {"topics": "other"})[0] == 409
+        assert worker.ask("GET", "/connectors/none/config")[0] == 404
+        assert worker.ask("PUT", "/connectors/none/pause")[0] == 404
+        assert worker.ask("POST", "/connectors/x", b"{")[0] == 400
+        assert worker.ask("POST", "/connectors/x", [1])[0] == 400
+        assert worker.ask("POST", "/connectors/x", {"topics": "a" * 1024**2})[0] == 413
+        for path in ("/connectors/route/stop", "/connectors/stop/all"):
+            status, refused = worker.ask("GET", path)
+            assert (status, refused["hint"]) == (405, "use PUT")
+        assert worker.ask("GET", "/connectors/route/stop/now")[0] == 404
+        assert worker.running == [topic_name("t")]
+
+
+async def test_a_token_guards_all_but_metrics_and_health(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """And stands in no log, page or state file; without it only loopback may be served."""
+    source, target = await clusters.pair(EAST, WEST)
+    topic = topic_name("t")
+    await create_topic(source, topic, queues=1)
+    token = "not-to-be/seen+anywhere"
+    environment = {"REPLICATOR_REST_TOKEN": token}
+    flags = ("--topics", topic, "--log-level", "debug")
+    async with Worker(source, target, tmp_path, *flags, environment=environment) as worker:
+        assert worker.get("/health/live") == {"status": "up"}
+        assert "rocketmq_replicator_build_info" in worker.get("/metrics")
+        for given in ("", "wrong"):
+            assert worker.ask("GET", "/getClusterInfo", token=given)[0] == 401
+            assert worker.ask("DELETE", "/connectors/route", token=given)[0] == 401
+        assert worker.ask("GET", "/getClusterInfo", token=token)[0] == 200
+        await until(lambda: worker.ask("GET", "/connectors/route/status", token=token)[0] == 200)
+        written = [worker.log, *(path.read_text() for path in worker.store.iterdir() if path.is_file())]
+        written.append(json.dumps(worker.ask("GET", "/connectors/list", token=token)))
+        assert not [text for text in written if token in text]
+    open_to_all = Worker(source, target, tmp_path / "open", "--rest-host", "0.0.0.0")
+    await open_to_all.start(ready=False)
+    assert await open_to_all.wait() == 78
+    assert "is no loopback address" in open_to_all.log
