@@ -28,7 +28,7 @@ COMPRESSION_BITS = 0x700
 
 async def made(clusters: ClusterPool, *topics: str) -> tuple[Cluster, str]:
     """A cluster with these topics, and its broker's name."""
-    cluster = await clusters.get(ClusterSpec(name="east"))
+    cluster = await clusters.get(ClusterSpec(name="east", version="5.3.3"))
     client = Client([cluster.namesrv])
     try:
         await client.refresh()
@@ -117,7 +117,7 @@ async def test_a_group_goes_on_where_it_stopped(clusters: ClusterPool) -> None:
     cluster, _ = await made(clusters, topic)
     await java_produce(cluster.namesrv, [Order(topic=topic, body=b"x", keys=str(i)) for i in range(20)])
     first = await java_consume(cluster.namesrv, topic, group="java-readers", count=7)
-    rest = await java_consume(cluster.namesrv, topic, group="java-readers", idle=4)
+    rest = await java_consume(cluster.namesrv, topic, group="java-readers", count=13, idle=60)
     assert len(first) == 7
     assert sorted(int(read.properties["KEYS"]) for read in [*first, *rest]) == list(range(20))
 

@@ -53,15 +53,15 @@ async def test_an_answer_without_an_offset_is_a_protocol_error() -> None:
 @pytest.mark.parametrize("version", ["4.9.7", "5.3.3", "5.5.0"])
 async def test_real_brokers(clusters: ClusterPool, topic_name: Callable[[str], str], version: str) -> None:
     """Their limits, and where queues begin, end, and were at a time."""
-    cluster = await clusters.get(ClusterSpec(name="client", version=version))
+    cluster = await clusters.get(ClusterSpec(name="east", version=version))
     topic = topic_name("t")
     await create_topic(cluster, topic, queues=2)
     async with connected(cluster) as client:
-        broker = client.master("client-a")
+        broker = client.master("east-a")
         assert await read_config(broker) == BrokerConfig(DEFAULT, True)
         before = int(time.time() * 1000)
         for _ in range(3):
-            await send(client, "client-a", topic, 1, [(b"x", {})] * 2)
+            await send(client, "east-a", topic, 1, [(b"x", {})] * 2)
 
         async def ends() -> list[int]:
             return [await max_offset(broker, topic, queue_id) for queue_id in (0, 1)]

@@ -66,12 +66,12 @@ async def test_answers_of_real_brokers(
     clusters: ClusterPool, topic_name: Callable[[str], str], version: str
 ) -> None:
     """Found, at the end, beyond it, empty, no such queue, no permission, no topic, deleted and made anew."""
-    cluster = await clusters.get(ClusterSpec(name="client", version=version))
+    cluster = await clusters.get(ClusterSpec(name="east", version=version))
     topic, closed = topic_name("t"), topic_name("closed")
     await create_topic(cluster, topic, queues=2)
     async with connected(cluster) as client:
-        broker = client.master("client-a")
-        stored = await send(client, "client-a", topic, 0, [(b"%d" % i, {"KEYS": str(i)}) for i in range(5)])
+        broker = client.master("east-a")
+        stored = await send(client, "east-a", topic, 0, [(b"%d" % i, {"KEYS": str(i)}) for i in range(5)])
         assert stored.offset == 0
 
         async def complete() -> bool:
@@ -110,11 +110,11 @@ async def test_a_long_poll_is_answered_when_a_message_comes(
     """Not first when its time is over."""
     import asyncio
 
-    cluster = await clusters.get(ClusterSpec(name="client", version="5.5.0"))
+    cluster = await clusters.get(ClusterSpec(name="east", version="5.5.0"))
     topic = topic_name("t")
     await create_topic(cluster, topic, queues=1)
     async with connected(cluster) as client:
         async with asyncio.timeout(10):
-            poll = asyncio.create_task(pull(client.master("client-a"), topic, 0, 0, suspend=30))
-            await send(client, "client-a", topic, 0, [(b"x", {})])
+            poll = asyncio.create_task(pull(client.master("east-a"), topic, 0, 0, suspend=30))
+            await send(client, "east-a", topic, 0, [(b"x", {})])
             assert len((await poll).messages) == 1

@@ -58,48 +58,51 @@ def client_of(cluster: Cluster, credentials: Credentials | None) -> Client:
 
 
 @pytest.mark.brokers
-@pytest.mark.parametrize(("version", "acl"), [("4.9.7", "1.0"), ("5.3.3", "2.0"), ("5.5.0", "2.0")])
-async def test_access_control_of_real_brokers(clusters: ClusterPool, version: str, acl: str) -> None:
+@pytest.mark.side_by_side("guarded")
+@pytest.mark.parametrize(
+    ("name", "version", "acl"), [("east", "4.9.7", "1.0"), ("east", "5.3.3", "2.0"), ("west", "5.5.0", "2.0")]
+)
+async def test_access_control_of_real_brokers(clusters: ClusterPool, name: str, version: str, acl: str) -> None:
     """The right key works for all requests; a wrong one and none are refused, with the broker's reason."""
-    async with clusters.fresh(ClusterSpec(name="acl", version=version, acl=acl)) as cluster:
-        good = client_of(cluster, Credentials(cluster.access_key, cluster.secret_key))
-        await good.refresh()
-        await write_topic(good.writer("acl-a"), TopicConfig(name="signed", read_queues=1, write_queues=1))
-        assert (await send(good, "acl-a", "signed", 0, [(b"one", {"KEYS": "ü"}), (b"two", {})])).offset == 0
-        assert "signed" in (await read_topics(good.master("acl-a"))).topics
-        await good.close()
-        for credentials in (
-            Credentials(cluster.access_key, "not the secret"),
-            Credentials("nobody12", cluster.secret_key),
-            None,
+    cluster = await clusters.get(ClusterSpec(name=name, version=version, acl=acl))
+    good = client_of(cluster, Credentials(cluster.access_key, cluster.secret_key))
+    await good.refresh()
+    await write_topic(good.writer(f"{name}-a"), TopicConfig(name="signed", read_queues=1, write_queues=1))
+    assert (await send(good, f"{name}-a", "signed", 0, [(b"one", {"KEYS": "ü"}), (b"two", {})])).offset == 0
+    assert "signed" in (await read_topics(good.master(f"{name}-a"))).topics
+    await good.close()
+    for credentials in (
+        Credentials(cluster.access_key, "not the secret"),
+        Credentials("nobody12", cluster.secret_key),
+        None,
+    ):
+        stranger = client_of(cluster, credentials)
+        stranger._brokers.update(good.brokers())
+        for refused in (
+            lambda c=stranger: send(c, f"{name}-a", "signed", 0, [(b"x", {})]),
+            lambda c=stranger: read_topics(c.master(f"{name}-a")),
         ):
-            stranger = client_of(cluster, credentials)
-            stranger._brokers.update(good.brokers())
-            for refused in (
-                lambda c=stranger: send(c, "acl-a", "signed", 0, [(b"x", {})]),
-                lambda c=stranger: read_topics(c.master("acl-a")),
-            ):
-                with pytest.raises(BrokerRefused) as caught:
-                    await refused()
-                assert caught.value.remark
-                assert cluster.secret_key not in str(caught.value)
-            await stranger.close()
+            with pytest.raises(BrokerRefused) as caught:
+                await refused()
+            assert caught.value.remark
+            assert cluster.secret_key not in str(caught.value)
+        await stranger.close()
 
 
 @pytest.mark.brokers
 async def test_batches_of_real_brokers_land_side_by_side(clusters: ClusterPool) -> None:
     """The answer's offset is that of the first message."""
-    cluster = await clusters.get(ClusterSpec(name="client", version="5.3.3"))
+    cluster = await clusters.get(ClusterSpec(name="east", version="5.3.3"))
     client = client_of(cluster, None)
     await client.refresh()
-    await write_topic(client.writer("client-a"), TopicConfig(name="batches", read_queues=1, write_queues=1))
+    await write_topic(client.writer("east-a"), TopicConfig(name="batches", read_queues=1, write_queues=1))
 
     async def sent() -> Stored | None:
         try:
-            return await send(client, "client-a", "batches", 0, [(b"x", {})] * 3)
+            return await send(client, "east-a", "batches", 0, [(b"x", {})] * 3)
         except ReplicatorError:
             return None
 
     first = await until(sent)
-    assert (await send(client, "client-a", "batches", 0, [(b"x", {})])).offset == first.offset + 3
+    assert (await send(client, "east-a", "batches", 0, [(b"x", {})])).offset == first.offset + 3
     await client.close()

@@ -150,13 +150,13 @@ async def test_topics_of_real_brokers(
     clusters: ClusterPool, topic_name: Callable[[str], str], version: str
 ) -> None:
     """Created, read, changed, deleted; 5.x keeps attributes, and 4.9.7 takes no order flag."""
-    cluster = await clusters.get(ClusterSpec(name="client", version=version))
+    cluster = await clusters.get(ClusterSpec(name="east", version=version))
     attributes = {} if version == "4.9.7" else {"message.type": "FIFO"}
     topic = TopicConfig(
         name=topic_name("t"), read_queues=5, write_queues=3, perm=4, order=version != "4.9.7", attributes=attributes
     )
     async with connected(cluster) as client:
-        broker = client.writer("client-a")
+        broker = client.writer("east-a")
         await write_topic(broker, topic)
         table = await read_topics(broker)
         assert table.topics[topic.name] == topic

@@ -61,7 +61,7 @@ class Demo:
 
     async def assert_nothing_left(self) -> None:
         # Name servers and brokers, the replicator, producer and consumer.
-        assert len(self._seen) >= 7
+        assert len(self._seen) >= 7, self.output
         assert [each for each in self._seen if not await each.ended(seconds=5)] == []
         assert self._directories
         assert [each for each in self._directories if each.exists()] == []

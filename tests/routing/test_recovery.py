@@ -43,6 +43,7 @@ async def test_kill_9_at_random_moments_under_load(scene: SceneOf, keep_store: b
         await route.assert_clean(producer.acknowledged)
 
 
+@pytest.mark.side_by_side("proxied")
 async def test_answers_lost_on_the_way(scene: SceneOf) -> None:
     """The broker stored the batch, its answer never came: the target's tail tells, nothing is sent twice."""
     async with scene(target=PROXIED, queues=2) as route:
@@ -79,6 +80,7 @@ async def test_target_broker_killed_and_started_again_under_load(scene: SceneOf)
         await route.assert_clean(producer.acknowledged)
 
 
+@pytest.mark.side_by_side("wide")
 async def test_source_broker_killed_and_started_again_under_load(scene: SceneOf) -> None:
     """Its queues wait for it; the other broker's go on at full speed."""
     async with scene(source=WIDE, mistreated=(WIDE,), queues=2) as route:

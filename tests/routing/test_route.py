@@ -42,6 +42,7 @@ async def test_everything_crosses_once_in_order_and_unchanged(
     assert verdict.copies == 8000
 
 
+@pytest.mark.side_by_side("wide")
 async def test_three_source_brokers_share_one_target_broker(
     clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
 ) -> None:
@@ -59,6 +60,7 @@ async def test_three_source_brokers_share_one_target_broker(
     assert (await topics_of(target))["west-a"][topic].queues == 6
 
 
+@pytest.mark.side_by_side("wide")
 async def test_one_source_broker_to_two_target_brokers(
     clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
 ) -> None:

@@ -20,7 +20,7 @@ from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.worker import Worker
 
-pytestmark = pytest.mark.brokers
+pytestmark = [pytest.mark.brokers, pytest.mark.side_by_side("guarded")]
 
 
 def _client(cluster: Cluster) -> Client:

@@ -15,7 +15,7 @@ from tests.support.proxy import BrokerProxies
 from tests.support.traffic import create_topic, judge, produce
 from tests.support.worker import Worker
 
-pytestmark = pytest.mark.brokers
+pytestmark = [pytest.mark.brokers, pytest.mark.side_by_side("proxied")]
 
 SOURCE = ClusterSpec(name="east", version="5.3.3")
 SEND_BATCH, PULL, CREATE_TOPIC = 320, 11, 17

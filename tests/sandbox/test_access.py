@@ -18,10 +18,17 @@ from tests.support.clusters import ClusterPool
 pytestmark = pytest.mark.brokers
 
 
-@pytest.mark.parametrize(("acl", "version", "words"), [("1.0", "4.9.7", "accessKey"), ("2.0", "5.5.0", "username")])
-async def test_access_control_refuses_strangers(acl: str, version: str, words: str, clusters: ClusterPool) -> None:
-    async with clusters.fresh(ClusterSpec(name="acl", version=version, acl=acl)) as cluster:
-        await check_access(cluster, words)
+@pytest.mark.side_by_side("guarded")
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        (ClusterSpec(name="east", version="4.9.7", acl="1.0"), "accessKey"),
+        (ClusterSpec(name="west", version="5.5.0", acl="2.0"), "username"),
+    ],
+    ids=["1.0", "2.0"],
+)
+async def test_access_control_refuses_strangers(spec: ClusterSpec, words: str, clusters: ClusterPool) -> None:
+    await check_access(await clusters.get(spec), words)
 
 
 async def check_access(cluster: Cluster, words: str) -> None:

@@ -92,3 +92,13 @@ async def clusters(
     await pool.close()
     if request.session.testsfailed == 0:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of the same unusual clusters run one after the other, behind the rest, so that each starts once."""
+
+    def group(item: pytest.Item) -> str:
+        marker = item.get_closest_marker("side_by_side")
+        return marker.args[0] if marker else ""
+
+    items.sort(key=group)
