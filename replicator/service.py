@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, Literal
 
 import uvloop
 
@@ -21,7 +22,7 @@ from replicator.observe.metrics import make_registry
 from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState
 from replicator.runtime.store import InUse, Store
 from replicator.runtime.worker import Worker
-from replicator.settings import ClusterSettings, Settings
+from replicator.settings import Settings
 
 __all__ = ["DRAINED", "run"]
 
@@ -48,12 +49,9 @@ def run(settings: Settings) -> int:
 
 
 async def _serve(settings: Settings) -> int:
-    source = _cluster(settings.source, "source")
-    target = _cluster(settings.target, "target")
-    control = _cluster(settings.source, "source")
     store = _store(settings)
+    worker = Worker(settings, connect=partial(_connect, settings), store=store)
     try:
-        worker = Worker(settings, source=source, target=target, control=control, store=store)
         sock = _socket(settings)
         worker.rest_address = "{}:{}".format(*sock.getsockname()[:2])
         try:
@@ -62,8 +60,7 @@ async def _serve(settings: Settings) -> int:
             raise StartupError(error.message, hint=error.hint or "check the address, credentials and TLS") from None
         return await _run_until_signal(worker, sock)
     finally:
-        for cluster in (source, target, control):
-            await cluster.close()
+        await worker.close()
         store.close()
 
 
@@ -182,15 +179,15 @@ class _View:
 
     @property
     def holds_lease(self) -> bool:
-        return self._worker.world.may_send()
+        return self._worker.may_send()
 
     @property
     def ignored(self) -> Mapping[str, int]:
         return self._worker.group.ignored
 
 
-def _cluster(settings: ClusterSettings, side: str) -> Cluster:
-    credentials = None
+def _connect(worker: Settings, side: Literal["source", "target"], may_go_on: Callable[[], bool] | None) -> Cluster:
+    settings, credentials = worker.source if side == "source" else worker.target, None
     if settings.access_key is not None:
         credentials = Credentials(settings.access_key, settings.secret())
     tls = settings.tls
@@ -201,6 +198,7 @@ def _cluster(settings: ClusterSettings, side: str) -> Cluster:
         settings.namesrv,
         security=security,
         name=settings.cluster,
+        may_go_on=may_go_on,
         on_fallback=lambda broker, reason: log.warning(
             "the VIP port cannot be reached, the listen port is used", side=side, broker=broker, reason=reason
         ),

@@ -49,7 +49,7 @@ def make_app(
         reasons = {topic["topic"]: topic["reason"] or "stalled" for topic in wrong} | worker.routes.problems
         if stopping():
             reasons["worker"] = "it is draining"
-        elif not worker.world.may_send():
+        elif not worker.may_send():
             reasons["worker"] = "it does not reach its group: no heartbeat of its own comes back"
         return JSONResponse({"ready": not reasons, "reasons": reasons}, status_code=503 if reasons else 200)
 

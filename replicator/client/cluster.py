@@ -54,6 +54,7 @@ class Cluster:
     Args:
         name: the cluster's name; needed only where its name servers serve several.
         on_fallback: called with a broker's name and a reason when its VIP port cannot be reached.
+        may_go_on: as in `Connection`, for all requests to brokers.
     """
 
     def __init__(
@@ -63,7 +64,9 @@ class Cluster:
         security: Security | None = None,
         name: str | None = None,
         on_fallback: Callable[[str, str], None] = lambda _broker, _reason: None,
+        may_go_on: Callable[[], bool] | None = None,
     ) -> None:
+        self._may_go_on = may_go_on
         self._security = security or Security()
         self._nameservers = NameServers(nameservers, self._security)
         self._name = name
@@ -134,7 +137,10 @@ class Cluster:
         vip = self._vips.get(address)
         if vip is None:
             vip = self._vips[address] = VipChannel(
-                self._endpoint(address), self._security, lambda reason: self._on_fallback(broker, reason)
+                self._endpoint(address),
+                self._security,
+                lambda reason: self._on_fallback(broker, reason),
+                may_go_on=self._may_go_on,
             )
         return vip
 
@@ -147,7 +153,7 @@ class Cluster:
     def _endpoint(self, address: str) -> Endpoint:
         endpoint = self._endpoints.get(address)
         if endpoint is None:
-            endpoint = self._endpoints[address] = Endpoint(address, self._security)
+            endpoint = self._endpoints[address] = Endpoint(address, self._security, may_go_on=self._may_go_on)
         return endpoint
 
     async def close(self) -> None:

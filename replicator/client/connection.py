@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, cast
 
 from replicator.client.security import Credentials
+from replicator.client.writer import SocketWriter
 from replicator.errors import ClientError, ProtocolError, RequestTimeout, Unreachable
 from replicator.protocol.codes import Response
 from replicator.protocol.frame import ONE_WAY, RESPONSE, Frame, FrameDecoder, encode_answer, encode_request
@@ -34,9 +35,15 @@ class Connection(asyncio.BufferedProtocol):
     """A live connection to `address`; made by `Endpoint`, gone when `closed` is set.
 
     `heard` says that a frame has come: the peer is one, and serves.
+
+    Args:
+        may_go_on: asked before the rest of a request is written that did not fit into the socket at once; where
+            it says no, the connection ends. Not with TLS, whose records are written by others.
     """
 
-    def __init__(self, address: str, credentials: Credentials | None) -> None:
+    def __init__(
+        self, address: str, credentials: Credentials | None, may_go_on: Callable[[], bool] | None = None
+    ) -> None:
         self.address = address
         self.closed = False
         self.heard = False
@@ -52,6 +59,8 @@ class Connection(asyncio.BufferedProtocol):
         self._writable.set()
         self._why_closed = "closed by us"
         self._held: list[bytes] | None = None
+        self._may_go_on = may_go_on
+        self._writer: SocketWriter | None = None
 
     def request(
         self,
@@ -84,9 +93,15 @@ class Connection(asyncio.BufferedProtocol):
             self._sweeper = self._loop.call_later(_SWEEP, self._sweep)
         request = encode_request(code, opaque, fields, body=body)
         if self._held is None:
-            self._transport.write(request)
+            self._write(request)
         else:
             self._held.append(request)
+
+    def _write(self, data: bytes) -> None:
+        if self._writer is not None:
+            self._writer.write(data)
+        elif self._transport is not None:
+            self._transport.write(data)
 
     async def invoke(
         self, code: int, fields: Mapping[str, str], *, body: Sequence[bytes] = (), timeout: float
@@ -112,15 +127,20 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """Ends the connection; whoever still waits gets `Unreachable`."""
-        if self._transport is not None:
-            self._transport.abort()
-        self._lost("closed by us")
+        self._broken("closed by us")
 
     # What asyncio calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=_HIGH_WATER)
+        if self._may_go_on is not None and transport.get_extra_info("sslcontext") is None:
+            self._writer = SocketWriter(
+                transport.get_extra_info("socket").fileno(),
+                may_go_on=self._may_go_on,
+                on_full=lambda full: self.pause_writing() if full else self.resume_writing(),
+                on_broken=self._broken,
+            )
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._decoder.room()
@@ -130,10 +150,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             frames = self._decoder.take(nbytes)
         except ProtocolError as error:
-            self._why_closed = f"it does not speak the RocketMQ remoting protocol: {error}"
-            if self._transport is not None:
-                self._transport.abort()
-            self._lost(self._why_closed)
+            self._broken(f"it does not speak the RocketMQ remoting protocol: {error}")
             return
         self.heard = self.heard or bool(frames)
         self._held = []  # what the answers lead to goes out in one write
@@ -142,19 +159,17 @@ class Connection(asyncio.BufferedProtocol):
                 self._received(frame)
         finally:
             held, self._held = self._held, None
-            if held and not self.closed and self._transport is not None:
-                self._transport.writelines(held)
+            if held and not self.closed:
+                self._write(held[0] if len(held) == 1 else b"".join(held))
 
     def _received(self, frame: Frame) -> None:
         if frame.flag & RESPONSE:
             entry = self._waiting.pop(frame.opaque, None)
             if entry is not None:
                 entry[0](frame)
-        elif not frame.flag & ONE_WAY and self._transport is not None:
+        elif not frame.flag & ONE_WAY:
             # 40, 39 and others: news for push consumers, which we are not.
-            self._transport.write(
-                encode_answer(Response.REQUEST_CODE_NOT_SUPPORTED, frame.opaque, "not a consumer")
-            )
+            self._write(encode_answer(Response.REQUEST_CODE_NOT_SUPPORTED, frame.opaque, "not a consumer"))
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -168,10 +183,17 @@ class Connection(asyncio.BufferedProtocol):
             why += " before it answered anything; it may want a client certificate"
         self._lost(why)
 
+    def _broken(self, why: str) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+        self._lost(why)
+
     def _lost(self, why: str) -> None:
         if self.closed:
             return
         self.closed = True
+        if self._writer is not None:
+            self._writer.close()
         self._why_closed = why
         self._writable.set()
         if self._sweeper is not None:
@@ -192,8 +214,6 @@ class Connection(asyncio.BufferedProtocol):
             on_answer(RequestTimeout(self.address, code, deadline - sent))
         if silent and not self.closed:
             # Nothing at all came since: half open or hung. A new connection finds out which.
-            if self._transport is not None:
-                self._transport.abort()
-            self._lost("it has fallen silent")
+            self._broken("it has fallen silent")
         elif self._waiting and not self.closed:
             self._sweeper = self._loop.call_later(_SWEEP, self._sweep)

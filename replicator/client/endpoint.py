@@ -11,7 +11,7 @@ import os
 import random
 import socket
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from replicator.client.connection import Connection
@@ -53,11 +53,12 @@ def _reason(error: OSError) -> str:
 
 
 class Endpoint:
-    """Requests to `address` (`host:port`), over one connection at a time."""
+    """Requests to `address` (`host:port`), over one connection at a time; `may_go_on` as in `Connection`."""
 
-    def __init__(self, address: str, security: Security) -> None:
+    def __init__(self, address: str, security: Security, *, may_go_on: Callable[[], bool] | None = None) -> None:
         self.address = address
         self._security = security
+        self._may_go_on = may_go_on
         self._connection: Connection | None = None
         self._attempt: asyncio.Task[Connection] | None = None
         self._failures = 0
@@ -102,7 +103,7 @@ class Endpoint:
             host, port = split_address(self.address)
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 _, connection = await loop.create_connection(
-                    lambda: Connection(self.address, self._security.credentials),
+                    lambda: Connection(self.address, self._security.credentials, self._may_go_on),
                     host,
                     port,
                     ssl=tls,

@@ -32,8 +32,15 @@ class VipChannel(Endpoint):
         on_fallback: called with the reason each time the listen port has to serve instead.
     """
 
-    def __init__(self, listen: Endpoint, security: Security, on_fallback: Callable[[str], None]) -> None:
-        super().__init__(vip_address(listen.address), security)
+    def __init__(
+        self,
+        listen: Endpoint,
+        security: Security,
+        on_fallback: Callable[[str], None],
+        *,
+        may_go_on: Callable[[], bool] | None = None,
+    ) -> None:
+        super().__init__(vip_address(listen.address), security, may_go_on=may_go_on)
         self._listen = listen
         self._on_fallback = on_fallback
         self._fallen_back = False

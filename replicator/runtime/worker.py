@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection
-from typing import Any, Final
+from collections.abc import Callable, Collection
+from typing import Any, Final, Literal
 
 from replicator import __version__
 from replicator.client.cluster import Cluster
@@ -49,12 +49,19 @@ _PAST: Final = 2.0
 log = get_logger(__name__)
 
 
-class Worker:
-    """One worker of a group."""
+#: Makes the client of one side; what it is given is asked before the rest of a request is written.
+Connect = Callable[[Literal["source", "target"], Callable[[], bool] | None], Cluster]
 
-    def __init__(
-        self, settings: Settings, *, source: Cluster, target: Cluster, control: Cluster, store: Store
-    ) -> None:
+
+class Worker:
+    """One worker of a group.
+
+    Raises:
+        StartupError: the assignment strategy cannot be had.
+        ConfigError: a secret cannot be read.
+    """
+
+    def __init__(self, settings: Settings, *, connect: Connect, store: Store) -> None:
         self.settings = settings
         self.store = store
         self.connectors = Connectors(store)
@@ -63,7 +70,10 @@ class Worker:
         self.rest_address = ""
         self.refreshed_at = 0.0
         self.saved_at = 0.0
-        self._control = control
+        # Heartbeats must not queue behind messages, so they have connections of their own.
+        self._control = connect("source", None)
+        source = connect("source", None)
+        target = connect("target", None if settings.standalone else self.may_send)
         self._source = Discovery(source, masters_only=False)
         self._target = Discovery(target, masters_only=True)
         self._auditor = Auditor()
@@ -93,6 +103,15 @@ class Worker:
     def identity(self) -> Identity:
         return self.world.identity
 
+    def may_send(self) -> bool:
+        """Whether this worker holds its lease."""
+        return self.coordinator.holds_lease(now())
+
+    async def close(self) -> None:
+        """Ends all connections."""
+        for cluster in (self._source.cluster, self._target.cluster, self._control):
+            await cluster.close()
+
     # Start.
 
     async def prepare(self) -> None:
@@ -110,7 +129,7 @@ class Worker:
             store=self.store,
             budget=self.budget,
             auditor=self._auditor,
-            may_send=lambda: self.coordinator.holds_lease(now()),
+            may_send=self.may_send,
             settle_seconds=settings.settle_seconds,
             drain_timeout=settings.drain_timeout,
             stall_seconds=settings.stall_seconds,
@@ -303,7 +322,9 @@ class Worker:
         leading = coordinator.leads() and coordinator.agreed
         if not (self._lead_again and leading and coordinator.assignment.generation.leader == self.id):
             return
-        self._lead_again = not await self.routes.make_ready()
+        self._lead_again = False
+        if not await self.routes.make_ready():
+            self._lead_again = True
         await self.publish()
         await self.save(force=True)
         self._kicked.set()
@@ -344,7 +365,7 @@ class Worker:
         """Queues that a topic has got since its task began."""
         running = self.coordinator.running - set(self._stopping)
         new = {task for route in self.routes for task in running if route.lacks(task)}
-        if new and self.world.may_send():
+        if new and self.may_send():
             await self._start(new)
 
     async def sample(self) -> None:
