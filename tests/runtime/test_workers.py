@@ -17,6 +17,8 @@ import pytest
 
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
+from tests.support.proxy import BrokerProxies
+from tests.support.sockets import unsent as _unsent
 from tests.support.traffic import Producer, connected, create_topic, judge, produce, remove_topic, send, topics_of
 from tests.support.worker import Worker, until
 
@@ -130,6 +132,72 @@ async def test_a_worker_that_was_paused_does_no_harm(
         verdict = await judge(source, target, topic)
         assert verdict.clean, verdict.report()
         assert verdict.copies == producer.acknowledged
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+async def test_a_worker_that_is_cut_off_from_one_cluster(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str], side: str
+) -> None:
+    """The other takes over; when the network is whole again both share, and nothing was sent twice."""
+    proxied = ClusterSpec(name="proxied", version="5.3.3", broker_ip="127.0.0.2")
+    specs = (proxied, WEST) if side == "source" else (EAST, proxied)
+    source, target = await clusters.pair(*specs)
+    behind = source if side == "source" else target
+    topics = [topic_name(f"{i}") for i in range(4)]
+    async with BrokerProxies(("127.0.0.2", behind.brokers[0].port)) as network:
+        for topic in topics:
+            await create_topic(source, topic, queues=2)
+        producers = [Producer(source, topic, per_second=500) for topic in topics]
+        async with (
+            _producing(producers),
+            _workers(source, target, tmp_path, 2, "--topics", topic_name(".*")) as workers,
+        ):
+            await until(lambda: _share(workers, 4), what="both share")
+            for lonely, other in (workers, workers[::-1]):
+                network.cut(lonely.pid)
+                await until(partial(_share, [other], 4), seconds=30, what="the other has it all")
+                network.mend()
+                await until(partial(_share, workers, 4), seconds=40, what="both share again")
+            await asyncio.gather(*(producer.finish() for producer in producers))
+            for topic in topics:
+                await until(partial(_caught_up, workers, topic), what=f"{topic} caught up")
+        for topic, producer in zip(topics, producers, strict=True):
+            verdict = await judge(source, target, topic)
+            assert verdict.clean, verdict.report()
+            assert verdict.copies == producer.acknowledged
+
+
+async def test_what_was_half_sent_before_a_pause_is_not_finished_after_it(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """A request that fills the network stands half written when the process is stopped; another takes over."""
+    source, target = await clusters.pair(EAST, ClusterSpec(name="proxied", version="5.3.3", broker_ip="127.0.0.2"))
+    topic = topic_name("t")
+    await create_topic(source, topic, queues=4)
+    async with (
+        BrokerProxies(("127.0.0.2", target.brokers[0].port)) as network,
+        _workers(source, target, tmp_path, 2, "--topics", topic, "--batch-bytes", "3MiB") as workers,
+    ):
+        vip = target.brokers[0].port - 2
+        owner = (await until(lambda: [worker for worker in workers if worker.running]))[0]
+        (other,) = (worker for worker in workers if worker is not owner)
+        network.vip.stall()
+        await produce(source, topic, 600, size=50_000)
+        await until(lambda: owner.topic(topic)["lag_messages"] == 600)
+        await until(
+            lambda: _unsent(owner.pid, target.brokers[0].port - 2) > 0, what="a request stands half written"
+        )
+        owner.signal(signal.SIGSTOP)
+        network.vip.resume()
+        await until(partial(_share, [other], 1), seconds=30)
+        await until(partial(_caught_up, [other], topic))
+        owner.signal(signal.SIGCONT)
+        await until(lambda: "lease lost" in owner.log)
+        await produce(source, topic, 100, start=600)
+        await until(lambda: any(_caught_up([worker], topic) for worker in workers))
+        verdict = await judge(source, target, topic)
+        assert verdict.clean, verdict.report()
+        assert verdict.copies == 700
 
 
 async def test_a_rolling_restart_repeats_nothing(

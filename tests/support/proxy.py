@@ -16,6 +16,7 @@ from typing import Self, TypeAlias, cast
 
 from tests.support.frames import Cutter, Frame, Swallow, read_frame
 from tests.support.pipe import CLOSE, EOF, RESET, Pipe, reset
+from tests.support.sockets import ports_of
 
 Address: TypeAlias = tuple[str, int]
 
@@ -49,6 +50,7 @@ class FaultProxy:
         self.stalled_up = False
         self.stalled_down = False
         self._refusing = False
+        self._cut: int | None = None
         self._links: set[_Link] = set()
         self._dials: set[asyncio.Task[None]] = set()
         self._clear = asyncio.Event()
@@ -106,6 +108,16 @@ class FaultProxy:
         """Ends `refuse`."""
         self._refusing = False
 
+    def cut(self, pid: int) -> None:
+        """For process `pid` alone nothing passes any more, as if a network had split."""
+        self._cut = pid
+        self._adjust()
+
+    def mend(self) -> None:
+        """Ends `cut`; what was held back arrives now."""
+        self._cut = None
+        self._adjust()
+
     def drop_answers(self, matches: Callable[[Frame], bool], *, times: int = 1) -> Swallow:
         """Lets requests that match reach the broker, but not the next `times` answers come back."""
         if not self.frames:
@@ -120,6 +132,8 @@ class FaultProxy:
             return False
         self.accepted += 1
         self._links.add(link)
+        if self._cut is not None:
+            self._adjust()
         self._idle.clear()
         dial = asyncio.get_running_loop().create_task(self._dial(link))
         self._dials.add(dial)
@@ -136,8 +150,10 @@ class FaultProxy:
         await self._idle.wait()
 
     def _adjust(self) -> None:
+        cut = set() if self._cut is None else ports_of(self._cut)
         for link in list(self._links):
-            link.up.stalled, link.down.stalled = self.stalled_up, self.stalled_down
+            theirs = link.client_port in cut
+            link.up.stalled, link.down.stalled = self.stalled_up or theirs, self.stalled_down or theirs
             link.up.drain()
             link.down.drain()
 
@@ -157,6 +173,7 @@ class _Link:
         self.up = Pipe(proxy, self._end, stalled=proxy.stalled_up)
         self.down = Pipe(proxy, self._end, stalled=proxy.stalled_down)
         self.awaited: dict[int, Swallow] = {}
+        self.client_port = 0
         if proxy.frames:
             self.up.cutter = Cutter(self._request)
             self.down.cutter = Cutter(self._answer)
@@ -165,6 +182,8 @@ class _Link:
 
     def join(self, transport: asyncio.Transport, *, up: bool) -> None:
         self._open += 1
+        if up:
+            self.client_port = transport.get_extra_info("peername")[1]
         if up and not self.proxy.admit(self):
             reset(transport)
             return
@@ -278,6 +297,16 @@ class BrokerProxies:
         self.main = proxy("main", port)
         self.vip = proxy("vip", port - VIP_OFFSET)
         self._stack = contextlib.AsyncExitStack()
+
+    def cut(self, pid: int) -> None:
+        """For process `pid` alone the broker is out of reach."""
+        for proxy in self.both:
+            proxy.cut(pid)
+
+    def mend(self) -> None:
+        """Ends `cut`."""
+        for proxy in self.both:
+            proxy.mend()
 
     @property
     def both(self) -> tuple[FaultProxy, FaultProxy]:

@@ -1,0 +1,33 @@
+"""Which process on this machine a TCP connection belongs to."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+__all__ = ["ports_of", "unsent"]
+
+
+def _sockets(pid: int) -> list[list[str]]:
+    inodes = set()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):  # closed meanwhile
+            kind, _, inode = str(descriptor.readlink()).partition(":")
+            if kind == "socket":
+                inodes.add(inode.strip("[]"))
+    lines = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
+    return [fields for fields in lines if fields[9] in inodes]
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2], 16)
+
+
+def ports_of(pid: int) -> set[int]:
+    """The local ports of all TCP sockets that process `pid` has open now."""
+    return {_port(fields[1]) for fields in _sockets(pid)}
+
+
+def unsent(pid: int, port: int) -> int:
+    """Bytes that process `pid` has written to a peer's `port` and that the peer has not yet taken."""
+    return sum(int(fields[4].split(":")[0], 16) for fields in _sockets(pid) if _port(fields[2]) == port)
