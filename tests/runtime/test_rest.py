@@ -91,7 +91,7 @@ async def test_any_worker_answers_for_the_group(
             place = f"topic={topics[0]}&broker=west-a&queue=1&offset=49&side=target"
             there = worker.ask("GET", f"/connectors/route/where?{place}")[1]
             assert there == {"topic": topics[0], "broker": "east-a", "queue": 1, "offset": 49}
-            status, refused = worker.ask("GET", f"/connectors/route/where?{place}0")
+            status, refused = worker.ask("GET", f"/connectors/route/where?{place.replace('49', '490')}")
             assert (status, "offset 490 of west-a/1" in refused["errors"][0]) == (404, True)
         assert "one" in await run(pair[1], "cluster")
         found = json.loads(await run(pair[0], "connectors", "status", "route", "--output", "json"))
@@ -188,7 +188,7 @@ async def test_what_cannot_be_is_refused(
     """All mistakes at once, each with field, value and way out; the HTTP status says whose mistake it is."""
     async with _pair(clusters, tmp_path, [topic_name("t")], messages=10) as (worker, _):
         wrong = {"topics": "(", "rate_messages": -1, "tgas": "a", "connector.class": "file"}
-        status, refused = worker.ask("POST", "/connectors/a b", wrong)
+        status, refused = worker.ask("POST", "/connectors/a%20b", wrong)
         assert status == 400
         assert len(refused["errors"]) == 5
         text = "\n".join(refused["errors"])
