@@ -155,7 +155,7 @@ class _View:
 
     @property
     def saved_at(self) -> float:
-        return self._worker.saved_at
+        return self._worker.progress.saved_at
 
     @property
     def memory_used(self) -> int:

@@ -201,7 +201,9 @@ class Route:
 
     def knows(self, task: str) -> bool:
         """Whether the queues of a task have a queue map."""
-        return bool(self.queues(task))
+        _, topic, *rest = task.split("/", 2)
+        found = self._world.store.queue_map(self.name, topic)
+        return bool(self.queues(task) if rest else found)
 
     def lacks(self, task: str) -> bool:
         """Whether a task of ours has queues that do not run."""

@@ -17,7 +17,6 @@ from replicator.observe.logging import get_logger
 from replicator.routing.auditor import Auditor
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.options import Identity
-from replicator.routing.state import Phase
 from replicator.runtime.assignment import load_strategy
 from replicator.runtime.connectors import Connectors
 from replicator.runtime.control_log import ControlLog
@@ -27,12 +26,13 @@ from replicator.runtime.group import Group, Topics, now
 from replicator.runtime.identity import worker_id
 from replicator.runtime.local_log import LocalLog
 from replicator.runtime.membership import Stage
+from replicator.runtime.progress import Progress
 from replicator.runtime.reach import Reach
 from replicator.runtime.records import Kind
 from replicator.runtime.route import Route
 from replicator.runtime.routes import Routes, connector_of
 from replicator.runtime.schedule import Schedule
-from replicator.runtime.status import task_states, topic_status
+from replicator.runtime.status import task_states
 from replicator.runtime.store import Store
 from replicator.runtime.world import World, look
 from replicator.settings import Settings
@@ -69,7 +69,6 @@ class Worker:
         self.id = store.state.worker = worker_id(settings, store.identity())
         self.rest_address = ""
         self.refreshed_at = 0.0
-        self.saved_at = 0.0
         # Heartbeats must not queue behind messages, so they have connections of their own.
         self._control = connect("source", None)
         source = connect("source", None)
@@ -83,8 +82,6 @@ class Worker:
         self._fencing: asyncio.Task[None] | None = None
         self._kicked = asyncio.Event()
         self._reach = Reach(target)
-        self._save_cost = 0.0
-        self._saved_at = 0.0
         self._lead_again = False
         delay = min(0.5, settings.heartbeat_interval / 2)
         self.coordinator = Coordinator(
@@ -97,6 +94,7 @@ class Worker:
         self.world: World
         self.routes: Routes
         self.group: Group
+        self.progress: Progress
         self._log: ControlLog | LocalLog
 
     @property
@@ -163,6 +161,7 @@ class Worker:
                 on_reset=self.group.on_reset,
             )
         self.group.use(self._log)
+        self.progress = Progress(self.store, self.group, self.routes)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Takes part in the group until `stop` is set, then drains and leaves.
@@ -183,7 +182,7 @@ class Worker:
             await self._schedule.end()
             auditing.cancel()
         await self._log.close()
-        await self.save(force=True)
+        await self.progress.save(force=True)
         if self.group.conflict is not None:
             raise self.group.conflict
 
@@ -192,8 +191,8 @@ class Worker:
         self._schedule.every(settings.heartbeat_interval, self.beat)
         self._schedule.every(settings.refresh_interval, self.refresh)
         self._schedule.every(settings.refresh_interval, self.sample)
-        self._schedule.every(settings.save_interval, self.save)
-        self._schedule.every(settings.publish_interval, self.publish)
+        self._schedule.every(settings.save_interval, self.progress.save)
+        self._schedule.every(settings.publish_interval, self.progress.publish)
         self._schedule.every(settings.snapshot_interval, self.group.publish_all)
         self._schedule.every(settings.heartbeat_interval, self._reach.probe)
         self._schedule.every(1.0, self.watch)
@@ -223,7 +222,7 @@ class Worker:
             self._do(self.coordinator.step(now(), self.routes.tasks(), wanted=self.routes.wanted()))
             await self._lead()
             if self.coordinator.stage is Stage.LEAVING and not self.coordinator.running:
-                await self.publish()
+                await self.progress.publish()
                 self.coordinator.stage = Stage.LEFT
             if self.group.unsaid:
                 await self.beat()
@@ -278,7 +277,7 @@ class Worker:
         if not await self.group.publish():
             self.coordinator.running -= set(tasks)
             return
-        await self.save(force=True)
+        await self.progress.save(force=True)
         assert self._tasks is not None  # noqa: S101 - while running
         for route, states in made.items():
             route.start(states, self.coordinator.running, self._tasks)
@@ -325,8 +324,8 @@ class Worker:
         self._lead_again = False
         if not await self.routes.make_ready():
             self._lead_again = True
-        await self.publish()
-        await self.save(force=True)
+        await self.progress.publish()
+        await self.progress.save(force=True)
         self._kicked.set()
 
     # Jobs.
@@ -378,26 +377,3 @@ class Worker:
         assert self._tasks is not None  # noqa: S101 - while running
         for route in self.routes:
             route.watch(time.monotonic(), self._tasks)
-
-    async def publish(self) -> None:
-        """Tells the group how far our tasks are, and whatever else was changed here."""
-        self.store.update(state for state in self.routes.states if state.phase is not Phase.STOPPED)
-        self.store.put(
-            Kind.STATUS, self.id, {"topics": topic_status(self.routes.states), "problems": self.routes.problems}
-        )
-        await self.group.publish()
-
-    async def save(self, *, force: bool = False) -> None:
-        """Writes what has changed; where that takes long it is done less often."""
-        started = time.monotonic()
-        if not force and started - self._saved_at < 20 * self._save_cost:
-            return
-        self.store.update(self.routes.states)
-        try:
-            await asyncio.to_thread(self.store.write, self.store.snapshot())
-        except OSError as error:
-            log.error("state cannot be saved", path=str(self.store.directory), reason=str(error))
-            return
-        self.saved_at = time.time()
-        self._saved_at = time.monotonic()
-        self._save_cost = self._saved_at - started

@@ -1,0 +1,54 @@
+"""How far this worker's tasks are: told to the group, and kept on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from replicator.observe.logging import get_logger
+from replicator.routing.state import Phase
+from replicator.runtime.group import Group
+from replicator.runtime.records import Kind
+from replicator.runtime.routes import Routes
+from replicator.runtime.status import topic_status
+from replicator.runtime.store import Store
+
+__all__ = ["Progress"]
+
+log = get_logger(__name__)
+
+
+class Progress:
+    """Publishes and saves the progress of `routes`, and whatever else was changed in `store`."""
+
+    def __init__(self, store: Store, group: Group, routes: Routes) -> None:
+        self.saved_at = 0.0
+        self._store = store
+        self._group = group
+        self._routes = routes
+        self._cost = 0.0
+        self._saved = 0.0
+
+    async def publish(self) -> None:
+        """Tells the group how far our tasks are, and what was changed here."""
+        self._store.update(state for state in self._routes.states if state.phase is not Phase.STOPPED)
+        status = {"topics": topic_status(self._routes.states), "problems": self._routes.problems}
+        me = self._group.coordinator.me
+        if status != self._store.state.get(Kind.STATUS, me):
+            self._store.put(Kind.STATUS, me, status)
+        await self._group.publish()
+
+    async def save(self, *, force: bool = False) -> None:
+        """Writes what has changed; where that takes long it is done less often, unless `force` is set."""
+        started = time.monotonic()
+        if not force and started - self._saved < 20 * self._cost:
+            return
+        self._store.update(self._routes.states)
+        try:
+            await asyncio.to_thread(self._store.write, self._store.snapshot())
+        except OSError as error:
+            log.error("state cannot be saved", path=str(self._store.directory), reason=str(error))
+            return
+        self.saved_at = time.time()
+        self._saved = time.monotonic()
+        self._cost = self._saved - started
