@@ -156,6 +156,11 @@ class Cluster:
             endpoint = self._endpoints[address] = Endpoint(address, self._security, may_go_on=self._may_go_on)
         return endpoint
 
+    def drop(self) -> None:
+        """Ends all connections to brokers, with all that was not yet delivered; others are made when needed."""
+        for endpoint in (*self._vips.values(), *self._endpoints.values()):
+            endpoint.drop()
+
     async def close(self) -> None:
         """Ends all connections."""
         for endpoint in (*self._vips.values(), *self._endpoints.values()):

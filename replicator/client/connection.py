@@ -7,7 +7,10 @@ answer, should it come later, is dropped. A peer's own requests are answered, ne
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
+import socket
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, cast
 
@@ -26,6 +29,9 @@ OnAnswer = Callable[[Answer], None]
 
 #: Seconds between two looks for requests that are overdue; one timer serves all requests.
 _SWEEP: Final = 0.25
+
+#: SO_LINGER on, 0 s: closing the socket resets it.
+_RESET: Final = struct.pack("ii", 1, 0)
 
 #: Bytes in the socket's own buffer above which senders wait.
 _HIGH_WATER: Final = 8 * 1024 * 1024
@@ -185,8 +191,18 @@ class Connection(asyncio.BufferedProtocol):
 
     def _broken(self, why: str) -> None:
         if self._transport is not None:
+            if self._waiting:
+                # Else the system goes on delivering requests that nobody answers for any more.
+                self._discard_unsent()
             self._transport.abort()
         self._lost(why)
+
+    def _discard_unsent(self) -> None:
+        assert self._transport is not None  # noqa: S101 - its caller has looked
+        sock = self._transport.get_extra_info("socket")
+        if sock is not None and sock.fileno() >= 0:
+            with contextlib.suppress(OSError):  # it is gone already
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
 
     def _lost(self, why: str) -> None:
         if self.closed:

@@ -181,6 +181,11 @@ class Endpoint:
             raise BrokerRefused(self.address, code, answer.code, answer.remark)
         return answer
 
+    def drop(self) -> None:
+        """Ends the connection, with all that was not yet delivered; the next request makes another."""
+        if self._connection is not None:
+            self._connection.close()
+
     async def close(self) -> None:
         """Ends the connection and any attempt at one."""
         if self._attempt is not None:

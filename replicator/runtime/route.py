@@ -273,6 +273,7 @@ class Route:
                 log.warning(
                     "not all could be drained in time; the rest is copied by whoever goes on", queues=len(late)
                 )
+                self._world.target.cluster.drop()  # or a request of theirs might still arrive, some day
                 await asyncio.wait(late)
         states = [self._pairs.pop(key).state for key in keys]
         for key in keys:

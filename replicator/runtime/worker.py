@@ -259,6 +259,7 @@ class Worker:
         return task
 
     async def _fence(self) -> None:
+        self._target.cluster.drop()
         await asyncio.gather(*(route.fence() for route in self.routes))
         self._kicked.set()
 

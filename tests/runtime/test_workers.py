@@ -182,8 +182,8 @@ async def test_what_was_half_sent_before_a_pause_is_not_finished_after_it(
         owner = (await until(lambda: [worker for worker in workers if worker.running]))[0]
         (other,) = (worker for worker in workers if worker is not owner)
         network.vip.stall()
-        await produce(source, topic, 600, size=50_000)
-        await until(lambda: owner.topic(topic)["lag_messages"] == 600)
+        await produce(source, topic, 1000, size=30_000)
+        await until(lambda: owner.topic(topic)["lag_messages"] == 1000)
         await until(lambda: _unsent(owner.pid, vip) > 1024**2, what="a request stands half written")
         owner.signal(signal.SIGSTOP)
         network.vip.resume()
@@ -191,11 +191,11 @@ async def test_what_was_half_sent_before_a_pause_is_not_finished_after_it(
         await until(partial(_caught_up, [other], topic))
         owner.signal(signal.SIGCONT)
         await until(lambda: "lease lost" in owner.log)
-        await produce(source, topic, 100, start=600)
+        await produce(source, topic, 100, start=1000)
         await until(lambda: any(_caught_up([worker], topic) for worker in workers))
         verdict = await judge(source, target, topic)
         assert verdict.clean, verdict.report()
-        assert verdict.copies == 700
+        assert verdict.copies == 1100
 
 
 async def test_a_rolling_restart_repeats_nothing(

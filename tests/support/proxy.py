@@ -152,7 +152,7 @@ class FaultProxy:
     def _adjust(self) -> None:
         cut = set() if self._cut is None else ports_of(self._cut)
         for link in list(self._links):
-            theirs = link.client_port in cut
+            theirs = link.cut = link.client_port in cut
             link.up.stalled, link.down.stalled = self.stalled_up or theirs, self.stalled_down or theirs
             link.up.drain()
             link.down.drain()
@@ -174,6 +174,7 @@ class _Link:
         self.down = Pipe(proxy, self._end, stalled=proxy.stalled_down)
         self.awaited: dict[int, Swallow] = {}
         self.client_port = 0
+        self.cut = False
         if proxy.frames:
             self.up.cutter = Cutter(self._request)
             self.down.cutter = Cutter(self._answer)
@@ -199,6 +200,8 @@ class _Link:
         mine, others = (self.up, self.down) if up else (self.down, self.up)
         mine.source = others.sink = None
         others.discard()
+        if error and self.cut:
+            mine.discard()  # packets that a split network has not delivered are lost with their connection
         mine.enqueue(RESET if error else CLOSE)
         if not self._open:
             self.proxy.forget(self)
