@@ -90,7 +90,10 @@ class Demo:
             self._seen.add(each := ProcessId.of(pid))
             if "--store-path" in command:
                 self._replicator = each
-            self._directories |= {Path(at) for at in re.findall(r"[^\0=]*/replicator-demo-[^/\0]+", command)}
+            for part in re.split(r"[\0=]", command):  # a pattern for the whole takes seconds for a long class path
+                before, mark, after = part.partition("/replicator-demo-")
+                if mark:
+                    self._directories.add(Path(before + mark + after.partition("/")[0]))
         return self._process.poll()
 
 
