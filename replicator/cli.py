@@ -6,6 +6,7 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -14,14 +15,14 @@ from pydantic.fields import FieldInfo
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from replicator import __version__, service
-from replicator.demo.command import demo
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.observe.logging import configure
 from replicator.operate import add_commands
 from replicator.operate.show import Output
-from replicator.sandbox.commands import app as sandbox_app
 from replicator.settings import leaves, load, origins, setting_fields
 
 __all__ = ["BAD_CONFIG", "START_FAILED", "app", "main"]
@@ -30,11 +31,27 @@ __all__ = ["BAD_CONFIG", "START_FAILED", "app", "main"]
 BAD_CONFIG: Final = 78
 START_FAILED: Final = 3
 
-app = typer.Typer(pretty_exceptions_enable=False)
+#: Commands that no worker needs: they are imported when they are asked for, so that a worker starts sooner.
+_LATER: Final = {"sandbox": "replicator.sandbox.commands", "demo": "replicator.demo.command"}
+
+
+class _Commands(TyperGroup):
+    """Those of this module and those of `_LATER`, each of which is the `app` of its module."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*super().list_commands(ctx), *_LATER]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in _LATER:
+            return super().get_command(ctx, cmd_name)
+        command = get_command(import_module(_LATER[cmd_name]).app)
+        command.name = cmd_name
+        return command
+
+
+app = typer.Typer(cls=_Commands, pretty_exceptions_enable=False)
 config_app = typer.Typer(no_args_is_help=True, help="Look at the settings.")
 app.add_typer(config_app, name="config")
-app.add_typer(sandbox_app, name="sandbox")
-app.command()(demo)
 add_commands(app)
 
 

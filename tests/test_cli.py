@@ -42,6 +42,24 @@ def test_the_version(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, f"rocketmq-replicator {__version__}\n", "")
 
 
+def test_a_worker_does_not_load_what_only_other_commands_need() -> None:
+    """It would cost each start a tenth more."""
+    script = "import sys, replicator.cli; print(*(name for name in sys.modules if name.startswith('replicator.')))"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    loaded = ended.stdout.split()
+    assert "replicator.service" in loaded
+    assert [name for name in loaded if name.startswith(("replicator.demo", "replicator.sandbox"))] == []
+
+
+@pytest.mark.parametrize("command", ["config", "sandbox", "demo"])
+def test_every_command_is_in_the_help_and_has_its_own(command: str, tmp_path: Path) -> None:
+    """Also those that are loaded when they are asked for."""
+    assert re.search(rf"^\W*{command}\s+\w", run("--help", cwd=tmp_path).stdout, re.MULTILINE)
+    ended = run(command, "--help", cwd=tmp_path)
+    assert ended.returncode == 0
+    assert re.search(rf"Usage: .* {command}\s", ended.stdout)
+
+
 def test_the_help_has_every_setting(tmp_path: Path) -> None:
     """Except secrets, which would be seen in the list of processes."""
     ended = run("--help", cwd=tmp_path, COLUMNS="300")

@@ -11,9 +11,12 @@ from rich.console import Console
 from replicator.demo import clusters, stage
 from replicator.sandbox import jars, java
 
-__all__ = ["demo"]
+__all__ = ["app"]
+
+app = typer.Typer(add_completion=False)
 
 
+@app.command()
 def demo(
     seconds: Annotated[
         float | None, typer.Option(min=1, help="End by itself after so many seconds.", show_default=False)

@@ -21,7 +21,7 @@ from replicator.sandbox.state import Record, RecordedProcess, State
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Real RocketMQ clusters on this machine.", no_args_is_help=True)
+app = typer.Typer(help="Real RocketMQ clusters on this machine.", no_args_is_help=True, add_completion=False)
 
 _FAILED, _BAD_INPUT = 3, 78
 
