@@ -11,7 +11,9 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from replicator.api.envelope import Rebalancing, answer
+from replicator.routing.queue_map import Queue
 from replicator.runtime.connectors import Connector, State, Unknown
+from replicator.runtime.lookup import by_key, by_offset
 from replicator.runtime.view import GroupView
 from replicator.runtime.worker import Worker
 
@@ -160,7 +162,11 @@ def connector_routes(worker: Worker) -> APIRouter:
         side: Literal["source", "target"] = "source",
     ) -> JSONResponse:
         """Where the message at an offset of one side is on the other; `topic` is its name at the source."""
-        connector = connectors.get(name)
-        return answer(view.where(connector, topic=topic, broker=broker, queue=queue, offset=offset, side=side))
+        return answer(by_offset(worker, connectors.get(name), topic, Queue(broker, queue), offset, side))
+
+    @routes.get("/connectors/{name}/where/key")
+    async def where_key(name: str, topic: str, key: str) -> JSONResponse:
+        """Where the copies of the messages with `key` are, and where they came from."""
+        return answer(await by_key(worker, connectors.get(name), topic, key))
 
     return routes

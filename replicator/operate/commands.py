@@ -63,24 +63,27 @@ def lag(url: Url = _HERE, output: Shown = Output.TABLE) -> None:
 
 def where(
     topic: Annotated[str, typer.Argument(help="Its name at the source.")],
-    broker: str,
-    queue: int,
-    offset: int,
+    broker: Annotated[str, typer.Argument(show_default=False)] = "",
+    queue: Annotated[int, typer.Argument(show_default=False)] = -1,
+    offset: Annotated[int, typer.Argument(show_default=False)] = -1,
+    key: Annotated[str, typer.Option(help="Look for messages with this key instead.")] = "",
     side: Side = "source",
     connector: Annotated[str, typer.Option(help="The connector that copies the topic.")] = "route",
     url: Url = _HERE,
     output: Shown = Output.TABLE,
 ) -> None:
-    """Where the message at an offset of one side is on the other side."""
-    found = Rest(url).get(
-        path("connectors", connector, "where"), topic=topic, broker=broker, queue=queue, offset=offset, side=side
-    )
+    """Where a message is on the other side: one at BROKER QUEUE OFFSET, or those with a key."""
+    rest, place = Rest(url), path("connectors", connector, "where")
     columns = ("topic", "broker", "queue", "offset")
-    show(
-        found,
-        output,
-        table(columns, [[found["topic"], found["broker"], found["queue"], found["offset"]]], empty=""),
-    )
+    if key:
+        found = rest.get(f"{place}/key", topic=topic, key=key)
+        rows = [[pair[s][c] for s in ("source", "target") for c in columns] for pair in found]
+        heads = [f"{s} {c}" for s in ("source", "target") for c in columns]
+        return show(found, output, table(heads, rows, empty=""))
+    if offset < 0:
+        raise ConfigError("BROKER, QUEUE and OFFSET say which message", hint="or give --key")
+    found = rest.get(place, topic=topic, broker=broker, queue=queue, offset=offset, side=side)
+    return show(found, output, table(columns, [[found[column] for column in columns]], empty=""))
 
 
 def top(

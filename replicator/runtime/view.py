@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from replicator import __version__
-from replicator.routing.offset_map import Interval, OffsetMap
-from replicator.runtime.connectors import Connector, State, Unknown
+from replicator.runtime.connectors import Connector, State
 from replicator.runtime.membership import Heartbeat, Stage
 from replicator.runtime.records import Kind
 from replicator.runtime.routes import connector_of
@@ -168,30 +167,6 @@ class GroupView:
                     }
                 )
         return found
-
-    def where(
-        self, connector: Connector, *, topic: str, broker: str, queue: int, offset: int, side: str
-    ) -> dict[str, Any]:
-        """Where the message at an offset of one side is on the other side.
-
-        Raises:
-            Unknown: the queue is not copied, or the message is not known to have been.
-        """
-        other = "target" if side == "source" else "source"
-        for row in self.queues(connector, topic):
-            if row[side] != {"broker": broker, "queue": queue}:
-                continue
-            key = f"{connector.name}/{topic}/{row['source']['broker']}/{row['source']['queue']}"
-            held = self._worker.store.state.get(Kind.OFFSET, key) or {"intervals": []}
-            offsets = OffsetMap(Interval(*interval) for interval in held["intervals"])
-            found = offsets.target_of(offset) if side == "source" else offsets.source_of(offset)
-            if found is None:
-                raise Unknown(
-                    f"offset {offset} of {broker}/{queue} is not in the offset map",
-                    hint="it was not copied, was left out, or lies before what the map still holds",
-                )
-            return {"topic": row["targetTopic"] if side == "source" else topic, **row[other], "offset": found}
-        raise Unknown(f"no queue {broker}/{queue} of topic {topic!r} is copied", hint="see the queue map")
 
 
 def _tasks_of(heartbeat: Heartbeat) -> dict[str, str]:

@@ -101,6 +101,10 @@ async def test_any_worker_answers_for_the_group(
         assert topics[1] in await run(pair[0], "top", "--once")
         shown = await run(pair[0], "where", topics[0], "east-a", "0", "7", "--output", "json")
         assert json.loads(shown) == {"topic": topics[0], "broker": "west-a", "queue": 0, "offset": 7}
+        (pair_of_places,) = json.loads(await run(pair[1], "where", topics[0], "--key", "k7", "--output", "json"))
+        assert pair_of_places["source"] == {"topic": topics[0], "broker": "east-a", "queue": 1, "offset": 3}
+        assert pair_of_places["target"] == {"topic": topics[0], "broker": "west-a", "queue": 1, "offset": 3}
+        assert pair[0].ask("GET", f"/connectors/route/where/key?topic={topics[0]}&key=k700")[0] == 404
         assert "consistent-hash" in await run(pair[0], "plugins", "list")
         assert "rate_messages" in await run(pair[0], "plugins", "config")
         ended = await asyncio.to_thread(_command, pair[0], "connectors", "status", "none")
