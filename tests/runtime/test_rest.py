@@ -195,7 +195,7 @@ async def test_what_cannot_be_is_refused(
         text = "\n".join(refused["errors"])
         for told in (
             "name = 'a b'",
-            "topics = ['(']",
+            "topics = '('",
             "rate_messages = -1",
             "did you mean tags",
             "'file' is not inst",
