@@ -27,7 +27,8 @@ class Printer:
         self.latest = time.monotonic()
         self._client = client
         self._properties = properties
-        self._lock = threading.Lock()
+        #: Whoever holds it is alone in writing lines.
+        self.lock = threading.Lock()
 
     def __call__(self, message: Any) -> Any:
         text = {"body": message.body, "keys": message.keys, "tags": message.tags}
@@ -44,7 +45,7 @@ class Printer:
             **{name: shown[name] for name in ("body", "keys", "tags")},
             "properties": {name: shown[name] for name in self._properties},
         }
-        with self._lock:
+        with self.lock:
             print(json.dumps(line), flush=True)
             self.seen += 1
             self.latest = time.monotonic()
@@ -77,9 +78,10 @@ def main() -> None:
     if access_key := os.environ.get("ROCKETMQ_ACCESS_KEY"):
         consumer.set_session_credentials(access_key, os.environ["ROCKETMQ_SECRET_KEY"], "")
     consumer.subscribe(options.topic, printer, options.expression)
-    consumer.start()
-    try:
+    with printer.lock:  # a message that comes at once would be printed before the first line
+        consumer.start()
         print(json.dumps({"ready": True}), flush=True)
+    try:
         threading.Thread(target=wait_for_end, args=(stop,), daemon=True).start()
         while not stop.wait(0.05):
             if printer.seen >= options.count or time.monotonic() - printer.latest > options.idle_s:
