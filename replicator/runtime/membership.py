@@ -17,6 +17,10 @@ from typing import Any, NamedTuple
 __all__ = ["NO_GENERATION", "Generation", "Heartbeat", "Membership", "Side", "Stage"]
 
 
+#: Processes that have left, so that late heartbeats of theirs mean nothing.
+_REMEMBERED = 1000
+
+
 class Generation(NamedTuple):
     """Names one assignment; later ones are greater. No two leaders give the same."""
 
@@ -79,6 +83,7 @@ class Membership:
         self._me = me
         self._timeout = timeout
         self._members: dict[str, _Member] = {}
+        self._left: dict[str, None] = {}
         self._echo = {Side.SOURCE: -inf, Side.SINK: -inf}
 
     @property
@@ -101,10 +106,14 @@ class Membership:
 
     def heard(self, side: Side, heartbeat: Heartbeat, at: float) -> None:
         """A heartbeat of another worker has come, or was found to have come at `at`."""
-        if heartbeat.worker == self._me:
+        # Over another broker an older heartbeat may come later than the farewell.
+        if heartbeat.worker == self._me or heartbeat.incarnation in self._left:
             return
         member = self._members.get(heartbeat.worker)
         if heartbeat.stage is Stage.LEFT:
+            self._left[heartbeat.incarnation] = None
+            if len(self._left) > _REMEMBERED:
+                del self._left[next(iter(self._left))]
             if member is not None and member.heartbeat.incarnation == heartbeat.incarnation:
                 del self._members[heartbeat.worker]
             return

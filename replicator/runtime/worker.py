@@ -193,7 +193,7 @@ class Worker:
         self._schedule.every(settings.refresh_interval, self.sample)
         self._schedule.every(settings.save_interval, self.progress.save)
         self._schedule.every(settings.publish_interval, self.progress.publish)
-        self._schedule.every(settings.snapshot_interval, self.group.publish_all)
+        self._schedule.every(settings.snapshot_interval, self.publish_all)
         self._schedule.every(settings.heartbeat_interval, self._reach.probe)
         self._schedule.every(1.0, self.watch)
         self._schedule.start()
@@ -267,6 +267,7 @@ class Worker:
         record = self.store.state.record(Kind.ASSIGNMENT, "")
         if record is not None:
             await self.group.publish([record])
+        await self.group.publish_all()  # whoever comes new need not go back further than this
 
     async def _start(self, tasks: Collection[str]) -> None:
         """Begins tasks, once the group knows that their queues have an owner again."""
@@ -342,6 +343,11 @@ class Worker:
             },
             target_reachable=self._reach.reachable,
         )
+
+    async def publish_all(self) -> None:
+        """The leader tells all that the group knows, well before brokers delete it."""
+        if self.coordinator.leads():
+            await self.group.publish_all()
 
     async def refresh(self) -> None:
         """Looks for new topics and queues, and for brokers and masters that have moved."""

@@ -1,0 +1,91 @@
+"""Connectors: who may change them, and what a worker's command line may not undo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from replicator.errors import ConfigError
+from replicator.runtime.connectors import Connectors, Exists, State, Unknown
+from replicator.runtime.records import Kind, Record, Version
+from replicator.runtime.store import Store
+from replicator.settings import RouteSettings
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = Store(tmp_path)
+    made.state.worker = "w"
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def connectors(store: Store) -> Connectors:
+    return Connectors(store)
+
+
+def test_the_command_line_brings_a_connector_and_changes_its_own(connectors: Connectors) -> None:
+    connectors.bring("route", RouteSettings(topics="a"))
+    connectors.set_state("route", State.PAUSED)
+    with capture_logs() as logs:
+        connectors.bring("route", RouteSettings(topics="b"))
+    assert logs[0]["differ"] == ["topics"]
+    assert connectors.get("route").settings.topics == ["b"]
+    assert connectors.get("route").state is State.PAUSED
+
+
+def test_the_command_line_does_not_undo_rest(connectors: Connectors) -> None:
+    connectors.bring("route", RouteSettings(topics="a"))
+    connectors.update("route", {"topics": "b"})
+    with capture_logs() as logs:
+        connectors.bring("route", RouteSettings(topics="a"))
+    assert "changed over REST" in logs[0]["event"]
+    assert connectors.get("route").settings.topics == ["b"]
+    connectors.delete("route")
+    with capture_logs() as logs:
+        connectors.bring("route", RouteSettings(topics="a"))
+    assert "not made again" in logs[0]["event"]
+    assert not connectors.all()
+    connectors.create("route", {"topics": "a"})
+    assert connectors.get("route").state is State.RUNNING
+
+
+def test_a_deleted_connector_leaves_nothing(connectors: Connectors, store: Store) -> None:
+    connectors.create("one", {"topics": "a"})
+    connectors.create("one-more", {"topics": "a"})
+    for name in ("one", "one-more"):
+        store.put(Kind.TASK, f"{name}/a", {"queues": {}})
+        store.put(Kind.POSITION, f"{name}/a/b/0", {"position": 1})
+    connectors.delete("one")
+    connectors.delete("one")
+    assert list(store.state.items(Kind.TASK)) == ["one-more/a"]
+    assert list(store.state.items(Kind.POSITION)) == ["one-more/a/b/0"]
+
+
+def test_creating_twice_the_same_is_no_conflict(connectors: Connectors) -> None:
+    connectors.create("one", {"topics": "a"})
+    assert connectors.create("one", {"topics": "a"}).settings.topics == ["a"]
+    with pytest.raises(Exists, match="another configuration"):
+        connectors.create("one", {"topics": "b"})
+    with pytest.raises(Unknown, match="there is no connector 'two'"):
+        connectors.restart("two")
+
+
+def test_all_mistakes_are_told_at_once(connectors: Connectors) -> None:
+    with pytest.raises(ConfigError) as caught:
+        connectors.create("a/b", {"on_gap": "maybe", "tags": "x", "sql": "y", "namesrv": "a:1"})
+    assert len(caught.value.message.splitlines()) == 3
+    assert not connectors.all()
+
+
+def test_what_a_later_program_configured_is_told_and_not_run(connectors: Connectors, store: Store) -> None:
+    value = {"config": {"topics": ["a"], "new": 1}, "state": "RUNNING", "origin": "rest", "epoch": 0}
+    store.merge(Record(Kind.CONNECTOR, "odd", Version(9, "x"), value))
+    with capture_logs() as logs:
+        assert not connectors.all()
+        assert not connectors.all()
+    assert [entry["connector"] for entry in logs] == ["odd"]
