@@ -22,7 +22,7 @@ from replicator.observe.metrics import make_registry
 from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState
 from replicator.runtime.store import InUse, Store
 from replicator.runtime.worker import Worker
-from replicator.settings import Settings
+from replicator.settings import ClusterSettings, Settings
 
 __all__ = ["DRAINED", "run"]
 
@@ -49,8 +49,9 @@ def run(settings: Settings) -> int:
 
 
 async def _serve(settings: Settings) -> int:
+    security = {"source": _security(settings.source), "target": _security(settings.target)}
     store = _store(settings)
-    worker = Worker(settings, connect=partial(_connect, settings), store=store)
+    worker = Worker(settings, connect=partial(_connect, settings, security), store=store)
     try:
         sock = _socket(settings)
         worker.rest_address = "{}:{}".format(*sock.getsockname()[:2])
@@ -115,7 +116,11 @@ async def _run_until_signal(worker: Worker, sock: socket.socket) -> int:
         labels=lambda: {"source": worker.identity.source, "target": worker.identity.target},
         version=__version__,
     )
-    server = Server(make_app(worker, registry, stopping=stop.is_set, token=_token(worker.settings)), sock)
+    server = Server(
+        make_app(worker, registry, stopping=stop.is_set, token=_token(worker.settings)),
+        sock,
+        worker.settings.rest_tls,
+    )
     serving = asyncio.create_task(server.run_on_socket(), name="http")
     log.info(
         "replicating",
@@ -123,7 +128,7 @@ async def _run_until_signal(worker: Worker, sock: socket.socket) -> int:
         target=worker.identity.target,
         worker=worker.id,
         group=worker.group.name,
-        metrics=f"http://{server.address}/metrics",
+        metrics=f"{server.url}/metrics",
     )
     try:
         await worker.run(stop)
@@ -186,18 +191,27 @@ class _View:
         return self._worker.group.ignored
 
 
-def _connect(worker: Settings, side: Literal["source", "target"], may_go_on: Callable[[], bool] | None) -> Cluster:
-    settings, credentials = worker.source if side == "source" else worker.target, None
+def _security(settings: ClusterSettings) -> Security:
+    credentials = None
     if settings.access_key is not None:
         credentials = Credentials(settings.access_key, settings.secret())
     tls = settings.tls
-    security = Security(
+    return Security(
         credentials, tls_context(tls.mode, ca_file=tls.ca_file, cert_file=tls.cert_file, key_file=tls.key_file)
     )
+
+
+def _connect(
+    settings: Settings,
+    security: Mapping[str, Security],
+    side: Literal["source", "target"],
+    may_go_on: Callable[[], bool] | None,
+) -> Cluster:
+    cluster = settings.source if side == "source" else settings.target
     return Cluster(
-        settings.namesrv,
-        security=security,
-        name=settings.cluster,
+        cluster.namesrv,
+        security=security[side],
+        name=cluster.cluster,
         may_go_on=may_go_on,
         on_fallback=lambda broker, reason: log.warning(
             "the VIP port cannot be reached, the listen port is used", side=side, broker=broker, reason=reason

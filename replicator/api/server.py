@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 from collections.abc import Iterator
 
 import uvicorn
 from fastapi import FastAPI
 
 from replicator.errors import StartupError
+from replicator.settings import RestTlsSettings
 
 __all__ = ["Server", "bind"]
 
@@ -35,11 +37,22 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 class Server(uvicorn.Server):
-    """Serves `app` on a bound socket until `should_exit` is set."""
+    """Serves `app` on a bound socket until `should_exit` is set; over TLS if there is a certificate."""
 
-    def __init__(self, app: FastAPI, sock: socket.socket) -> None:
-        super().__init__(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off"))
+    def __init__(self, app: FastAPI, sock: socket.socket, tls: RestTlsSettings) -> None:
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ssl_certfile=tls.cert_file,
+            ssl_keyfile=tls.key_file,
+            ssl_ca_certs=None if tls.ca_file is None else str(tls.ca_file),
+            ssl_cert_reqs=ssl.CERT_NONE if tls.ca_file is None else ssl.CERT_REQUIRED,
+        )
+        super().__init__(config)
         self._bound = sock
+        self._scheme = "http" if tls.cert_file is None else "https"
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -50,7 +63,7 @@ class Server(uvicorn.Server):
         await self.serve(sockets=[self._bound])
 
     @property
-    def address(self) -> str:
-        """host:port as bound."""
+    def url(self) -> str:
+        """Where it is served, as bound."""
         host, port = self._bound.getsockname()[:2]
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return f"{self._scheme}://" + (f"[{host}]:{port}" if ":" in host else f"{host}:{port}")

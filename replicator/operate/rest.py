@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import ssl
 import time
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
@@ -14,6 +15,7 @@ from replicator.errors import ConfigError, ReplicatorError
 __all__ = ["NotFound", "Refused", "Rest", "path"]
 
 _TIMEOUT: Final = 15.0
+_TLS_FILES: Final = ("ca_file", "cert_file", "key_file")
 #: Seconds for which a change is tried again while tasks change hands.
 _PATIENCE: Final = 15.0
 
@@ -31,8 +33,20 @@ def path(*parts: str) -> str:
     return "/" + "/".join(quote(part, safe="") for part in parts)
 
 
+def _tls() -> ssl.SSLContext:
+    """Trusts and shows what the settings of `rest_tls` name in the environment."""
+    given = {name: os.environ.get(f"REPLICATOR_REST_TLS__{name.upper()}") for name in _TLS_FILES}
+    try:
+        context = ssl.create_default_context(cafile=given["ca_file"])
+        if given["cert_file"] is not None:
+            context.load_cert_chain(given["cert_file"], given["key_file"])
+    except OSError as error:
+        raise ConfigError(f"rest_tls: {error}", hint="name PEM files that can be read") from None
+    return context
+
+
 class Rest:
-    """Requests to `url`; the token is that of the environment's REPLICATOR_REST_TOKEN.
+    """Requests to `url`, with the token and the TLS files that REPLICATOR_REST_… names in the environment.
 
     Raises:
         ConfigError: `url` is none.
@@ -48,9 +62,13 @@ class Rest:
             raise ConfigError(f"--url = {url!r} is no URL", hint="give http://host:port, 8082 by default")
         self.url = f"{parts.scheme}://{parts.netloc}"
         # Not urllib: it would ask a proxy that the environment names.
-        secure = parts.scheme == "https"
-        self._kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
         self._host, self._port = host, port
+        self._tls = _tls() if parts.scheme == "https" else None
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if self._tls is None:
+            return http.client.HTTPConnection(self._host, self._port, timeout=_TIMEOUT)
+        return http.client.HTTPSConnection(self._host, self._port, timeout=_TIMEOUT, context=self._tls)
 
     def get(self, where: str, **query: object) -> Any:
         """What a page says."""
@@ -79,7 +97,7 @@ class Rest:
         headers = {"Content-Type": "application/json"}
         if token := os.environ.get("REPLICATOR_REST_TOKEN"):
             headers["Authorization"] = f"Bearer {token}"
-        connection = self._kind(self._host, self._port, timeout=_TIMEOUT)
+        connection = self._connection()
         try:
             connection.request(method, where, None if body is None else json.dumps(body), headers)
             response = connection.getresponse()

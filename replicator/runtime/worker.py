@@ -58,7 +58,6 @@ class Worker:
 
     Raises:
         StartupError: the assignment strategy cannot be had.
-        ConfigError: a secret cannot be read.
     """
 
     def __init__(self, settings: Settings, *, connect: Connect, store: Store) -> None:

@@ -4,20 +4,14 @@ Precedence: flag, environment (`REPLICATOR_`, `__` for nesting), file (`--config
 from the environment or from files, never from flags.
 """
 
+from replicator.settings.clusters import ClusterSettings, RestTlsSettings, TlsSettings, valid_id
 from replicator.settings.loading import explain, leaves, load, origins
-from replicator.settings.model import (
-    ENV_PREFIX,
-    ClusterSettings,
-    RouteSettings,
-    Settings,
-    TlsSettings,
-    setting_fields,
-    valid_id,
-)
+from replicator.settings.model import ENV_PREFIX, RouteSettings, Settings, setting_fields
 
 __all__ = [
     "ENV_PREFIX",
     "ClusterSettings",
+    "RestTlsSettings",
     "RouteSettings",
     "Settings",
     "TlsSettings",

@@ -13,7 +13,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_settings import EnvSettingsSource
 
 from replicator.errors import ConfigError
-from replicator.settings.model import ENV_PREFIX, Settings, expand_cluster, setting_fields
+from replicator.settings.clusters import expand_cluster
+from replicator.settings.model import ENV_PREFIX, Settings, setting_fields
 
 __all__ = ["explain", "leaves", "load", "origins"]
 

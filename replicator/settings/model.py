@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import stat
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from ipaddress import ip_address
 from pathlib import Path
 from string import Formatter
 from typing import Annotated, Any, Final, Literal
@@ -23,31 +21,25 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from replicator.errors import ConfigError
+from replicator.settings.clusters import (
+    Cluster,
+    RestTlsSettings,
+    comma_list,
+    is_loopback,
+    valid_id,
+)
 
 __all__ = [
     "ENV_PREFIX",
-    "ClusterSettings",
     "RouteSettings",
     "Settings",
-    "TlsSettings",
     "setting_fields",
-    "valid_id",
 ]
 
 ENV_PREFIX: Final = "REPLICATOR_"
 _SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?", re.IGNORECASE)
 _UNITS: Final = {"b": 1, "kib": 1024, "mib": 1024**2, "gib": 1024**3}
 _TOPIC = re.compile(r"[%|a-zA-Z0-9_-]+")
-_ID = re.compile(r"[A-Za-z0-9_.:@-]{1,100}")
-
-
-def _comma_list(value: object) -> object:
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-
-
-def _addresses(value: object) -> object:
-    return _comma_list(value.replace(";", ",")) if isinstance(value, str) else value
 
 
 def _size(value: object) -> object:
@@ -59,117 +51,8 @@ def _size(value: object) -> object:
     return value
 
 
-Names = Annotated[list[str], BeforeValidator(_comma_list)]
+Names = Annotated[list[str], BeforeValidator(comma_list)]
 Size = Annotated[int, BeforeValidator(_size), Field(ge=0)]
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def valid_id(value: str) -> bool:
-    """Whether `value` can stand in provenance as a cluster's id."""
-    return _ID.fullmatch(value) is not None
-
-
-class TlsSettings(BaseModel):
-    """TLS to the name servers and brokers of a cluster."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    mode: Literal["off", "required", "verify"] = Field(
-        "off", description="`required` encrypts, `verify` also checks the peer's certificate and host name"
-    )
-    ca_file: Path | None = Field(None, description="PEM file of the CAs to trust (default: the system's)")
-    cert_file: Path | None = Field(None, description="PEM file of our certificate, for mutual TLS")
-    key_file: Path | None = Field(None, description="PEM file of our certificate's key")
-
-    @model_validator(mode="after")
-    def _pairs(self) -> TlsSettings:
-        if (self.cert_file is None) != (self.key_file is None):
-            raise ValueError("cert_file and key_file go together: give both or neither")
-        if self.mode == "off" and (self.ca_file or self.cert_file):
-            raise ValueError("mode is off, so the certificate files would do nothing: set mode to verify")
-        return self
-
-
-class ClusterSettings(BaseModel):
-    """One cluster."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    namesrv: Annotated[list[str], BeforeValidator(_addresses), Field(min_length=1)] = Field(
-        description="name servers, host:port, separated by commas"
-    )
-    id: str | None = Field(None, description="the cluster's id in provenance (default: its name)")
-    cluster: str | None = Field(None, description="the cluster's name, where its name servers know several")
-    access_key: str | None = Field(None, description="account (ACL 1.0) or user (ACL 2.0)")
-    secret_key: SecretStr | None = Field(None, description="its secret; from the environment or the file only")
-    secret_key_file: Path | None = Field(None, description="file with the secret, readable by its owner only")
-    tls: TlsSettings = TlsSettings()
-
-    @field_validator("namesrv")
-    @classmethod
-    def _host_and_port(cls, value: list[str]) -> list[str]:
-        for address in value:
-            host, _, port = address.rpartition(":")
-            if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-                raise ValueError(f"{address!r} is no host:port; name servers listen on port 9876 by default")
-        return value
-
-    @field_validator("id")
-    @classmethod
-    def _is_id(cls, value: str | None) -> str | None:
-        if value is not None and not valid_id(value):
-            raise ValueError("an id has up to 100 letters, digits and _ . : @ -")
-        return value
-
-    @model_validator(mode="after")
-    def _credentials(self) -> ClusterSettings:
-        if self.secret_key is not None and self.secret_key_file is not None:
-            raise ValueError("secret_key and secret_key_file are both set: keep one")
-        if (self.access_key is None) != (self.secret_key is None and self.secret_key_file is None):
-            raise ValueError("access_key and a secret go together: give both or neither")
-        return self
-
-    def secret(self) -> str:
-        """The secret itself.
-
-        Raises:
-            ConfigError: its file cannot be read, or others can read it.
-        """
-        if self.secret_key is not None:
-            return self.secret_key.get_secret_value()
-        path = self.secret_key_file
-        assert path is not None  # noqa: S101 - _credentials has seen to it
-        try:
-            if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-                raise ConfigError(f"secret_key_file = {str(path)!r} can be read by others", hint="chmod 600 it")
-            secret = path.read_text(encoding="utf-8").strip()
-        except OSError as error:
-            raise ConfigError(
-                f"secret_key_file = {str(path)!r} cannot be read ({error.strerror})", hint="name a readable file"
-            ) from None
-        except UnicodeDecodeError:
-            raise ConfigError(
-                f"secret_key_file = {str(path)!r} is no text", hint="write the secret into it"
-            ) from None
-        if not secret:
-            raise ConfigError(f"secret_key_file = {str(path)!r} is empty", hint="write the secret into it")
-        return secret
-
-
-def expand_cluster(value: object) -> object:
-    """A cluster given by its name servers alone, as the table that it stands for."""
-    return {"namesrv": value} if isinstance(value, str | list) else value
-
-
-Cluster = Annotated[ClusterSettings, BeforeValidator(expand_cluster)]
 
 
 class RouteSettings(BaseModel):
@@ -311,6 +194,7 @@ class Settings(RouteSettings, BaseSettings):
         None,
         description="what requests must bring as bearer token; from the environment or the file only",
     )
+    rest_tls: RestTlsSettings = RestTlsSettings()
     refresh_interval: float = Field(5.0, ge=0.1, description="seconds between looks for new topics and queues")
     save_interval: float = Field(1.0, ge=0.1, description="seconds between writes of the state files")
     settle_seconds: float = Field(
@@ -347,10 +231,11 @@ class Settings(RouteSettings, BaseSettings):
                 f"session_timeout = {self.session_timeout:g} is less than three heartbeat_interval"
                 f" ({self.heartbeat_interval:g}): one late heartbeat would cost a worker its tasks"
             )
-        if self.rest_token is None and not _is_loopback(self.rest_host):
+        guarded = self.rest_token is not None or self.rest_tls.ca_file is not None
+        if not guarded and not is_loopback(self.rest_host):
             raise ValueError(
                 f"rest_host = {self.rest_host!r} is no loopback address: whoever reaches it could stop or delete"
-                " connectors. Set rest_token (REPLICATOR_REST_TOKEN) too"
+                " connectors. Set rest_token (REPLICATOR_REST_TOKEN), or rest_tls with client certificates"
             )
         if len({self.source_online_topic, self.sink_online_topic, self.control_topic}) < 3:
             raise ValueError("source_online_topic, sink_online_topic and control_topic must be three topics")

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from replicator.sandbox import ClusterSpec
+from replicator.sandbox import ClusterSpec, tls
 from tests.support.clusters import ClusterPool
 from tests.support.traffic import create_topic, produce
 from tests.support.worker import Worker, until
@@ -241,3 +241,39 @@ async def test_a_token_guards_all_but_metrics_and_health(
     await open_to_all.start(ready=False)
     assert await open_to_all.wait() == 78
     assert "is no loopback address" in open_to_all.log
+
+
+async def test_client_certificates_guard_it_too(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """Over TLS, and the commands show theirs."""
+    source, target = await clusters.pair(EAST, WEST)
+    topic = topic_name("t")
+    await create_topic(source, topic, queues=1)
+    made = tls.make(tmp_path / "tls", client_auth=True)
+    files = {"CA_FILE": made.ca, "CERT_FILE": made.server_cert, "KEY_FILE": made.server_key}
+    environment = {f"REPLICATOR_REST_TLS__{name}": str(path) for name, path in files.items()}
+    worker = Worker(
+        source, target, tmp_path / "w", "--topics", topic, "--rest-host", "0.0.0.0", environment=environment
+    )
+    await worker.start(ready=False)
+    try:
+        await until(lambda: "https://0.0.0.0:" in worker.log)
+        port = int(worker.log.split("https://0.0.0.0:")[1].split("/")[0])
+        for cert, code in ((made.client_cert, 0), (None, 3)):
+            given = {"REPLICATOR_URL": f"https://127.0.0.1:{port}", "REPLICATOR_REST_TLS__CA_FILE": str(made.ca)}
+            if cert is not None:
+                given["REPLICATOR_REST_TLS__CERT_FILE"] = str(cert)
+                given["REPLICATOR_REST_TLS__KEY_FILE"] = str(made.client_key)
+            ended = await asyncio.to_thread(
+                subprocess.run,
+                [sys.executable, "-m", "replicator", "cluster"],
+                env={**os.environ, **given},
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=60,
+            )
+            assert ended.returncode == code, ended.stderr
+    finally:
+        await worker.kill()

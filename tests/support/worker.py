@@ -58,6 +58,7 @@ class Worker:
         *flags: str,
         environment: Mapping[str, str] | None = None,
         group: str = "",
+        program: tuple[str, ...] = ("-m", "replicator"),
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.store = directory / "store"
@@ -65,7 +66,7 @@ class Worker:
         self.port = 0
         self._environment = {**os.environ, **(environment or {})}
         self._arguments = [
-            *(sys.executable, "-m", "replicator"),
+            *(sys.executable, *program),
             *("--source", source if isinstance(source, str) else source.namesrv),
             *("--target", target if isinstance(target, str) else target.namesrv),
             *("--store-path", str(self.store), "--refresh-interval", "1", "--settle-seconds", "0.2"),

@@ -1,0 +1,166 @@
+"""How a cluster is reached, and how REST is served: addresses, credentials, TLS."""
+
+from __future__ import annotations
+
+import re
+import stat
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
+
+from replicator.errors import ConfigError
+
+__all__ = [
+    "Cluster",
+    "ClusterSettings",
+    "RestTlsSettings",
+    "TlsSettings",
+    "comma_list",
+    "expand_cluster",
+    "is_loopback",
+    "valid_id",
+]
+
+_ID: Final = re.compile(r"[A-Za-z0-9_.:@-]{1,100}")
+
+
+def comma_list(value: object) -> object:
+    """The parts of a text between commas; anything else as it is."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _addresses(value: object) -> object:
+    return comma_list(value.replace(";", ",")) if isinstance(value, str) else value
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches what is served at `host`."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class RestTlsSettings(BaseModel):
+    """TLS of REST and /metrics."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cert_file: Path | None = Field(None, description="PEM file of REST's certificate: it is served over HTTPS then")
+    key_file: Path | None = Field(None, description="PEM file of that certificate's key")
+    ca_file: Path | None = Field(None, description="PEM file of the CAs whose client certificates REST asks for")
+
+    @model_validator(mode="after")
+    def _pairs(self) -> RestTlsSettings:
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("cert_file and key_file go together: give both or neither")
+        if self.ca_file is not None and self.cert_file is None:
+            raise ValueError("client certificates are asked for over TLS only: give cert_file and key_file too")
+        for name, file in (("cert_file", self.cert_file), ("key_file", self.key_file), ("ca_file", self.ca_file)):
+            if file is not None and not file.is_file():
+                raise ValueError(f"{name} = {str(file)!r} is no file: name a PEM file that can be read")
+        return self
+
+
+def valid_id(value: str) -> bool:
+    """Whether `value` can stand in provenance as a cluster's id."""
+    return _ID.fullmatch(value) is not None
+
+
+class TlsSettings(BaseModel):
+    """TLS to the name servers and brokers of a cluster."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    mode: Literal["off", "required", "verify"] = Field(
+        "off", description="`required` encrypts, `verify` also checks the peer's certificate and host name"
+    )
+    ca_file: Path | None = Field(None, description="PEM file of the CAs to trust (default: the system's)")
+    cert_file: Path | None = Field(None, description="PEM file of our certificate, for mutual TLS")
+    key_file: Path | None = Field(None, description="PEM file of our certificate's key")
+
+    @model_validator(mode="after")
+    def _pairs(self) -> TlsSettings:
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("cert_file and key_file go together: give both or neither")
+        if self.mode == "off" and (self.ca_file or self.cert_file):
+            raise ValueError("mode is off, so the certificate files would do nothing: set mode to verify")
+        return self
+
+
+class ClusterSettings(BaseModel):
+    """One cluster."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    namesrv: Annotated[list[str], BeforeValidator(_addresses), Field(min_length=1)] = Field(
+        description="name servers, host:port, separated by commas"
+    )
+    id: str | None = Field(None, description="the cluster's id in provenance (default: its name)")
+    cluster: str | None = Field(None, description="the cluster's name, where its name servers know several")
+    access_key: str | None = Field(None, description="account (ACL 1.0) or user (ACL 2.0)")
+    secret_key: SecretStr | None = Field(None, description="its secret; from the environment or the file only")
+    secret_key_file: Path | None = Field(None, description="file with the secret, readable by its owner only")
+    tls: TlsSettings = TlsSettings()
+
+    @field_validator("namesrv")
+    @classmethod
+    def _host_and_port(cls, value: list[str]) -> list[str]:
+        for address in value:
+            host, _, port = address.rpartition(":")
+            if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+                raise ValueError(f"{address!r} is no host:port; name servers listen on port 9876 by default")
+        return value
+
+    @field_validator("id")
+    @classmethod
+    def _is_id(cls, value: str | None) -> str | None:
+        if value is not None and not valid_id(value):
+            raise ValueError("an id has up to 100 letters, digits and _ . : @ -")
+        return value
+
+    @model_validator(mode="after")
+    def _credentials(self) -> ClusterSettings:
+        if self.secret_key is not None and self.secret_key_file is not None:
+            raise ValueError("secret_key and secret_key_file are both set: keep one")
+        if (self.access_key is None) != (self.secret_key is None and self.secret_key_file is None):
+            raise ValueError("access_key and a secret go together: give both or neither")
+        return self
+
+    def secret(self) -> str:
+        """The secret itself.
+
+        Raises:
+            ConfigError: its file cannot be read, or others can read it.
+        """
+        if self.secret_key is not None:
+            return self.secret_key.get_secret_value()
+        path = self.secret_key_file
+        assert path is not None  # noqa: S101 - _credentials has seen to it
+        try:
+            if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+                raise ConfigError(f"secret_key_file = {str(path)!r} can be read by others", hint="chmod 600 it")
+            secret = path.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise ConfigError(
+                f"secret_key_file = {str(path)!r} cannot be read ({error.strerror})", hint="name a readable file"
+            ) from None
+        except UnicodeDecodeError:
+            raise ConfigError(
+                f"secret_key_file = {str(path)!r} is no text", hint="write the secret into it"
+            ) from None
+        if not secret:
+            raise ConfigError(f"secret_key_file = {str(path)!r} is empty", hint="write the secret into it")
+        return secret
+
+
+def expand_cluster(value: object) -> object:
+    """A cluster given by its name servers alone, as the table that it stands for."""
+    return {"namesrv": value} if isinstance(value, str | list) else value
+
+
+Cluster = Annotated[ClusterSettings, BeforeValidator(expand_cluster)]
