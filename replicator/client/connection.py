@@ -133,7 +133,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """Ends the connection; whoever still waits gets `Unreachable`."""
-        self._broken("closed by us")
+        if self._waiting:
+            self._discard_unsent()
+        self._end("closed by us")
 
     # What asyncio calls.
 
@@ -190,16 +192,17 @@ class Connection(asyncio.BufferedProtocol):
         self._lost(why)
 
     def _broken(self, why: str) -> None:
+        self._discard_unsent()
+        self._end(why)
+
+    def _end(self, why: str) -> None:
         if self._transport is not None:
-            if self._waiting:
-                # Else the system goes on delivering requests that nobody answers for any more.
-                self._discard_unsent()
             self._transport.abort()
         self._lost(why)
 
     def _discard_unsent(self) -> None:
-        assert self._transport is not None  # noqa: S101 - its caller has looked
-        sock = self._transport.get_extra_info("socket")
+        """Else the system goes on delivering requests that nobody waits for any more."""
+        sock = None if self._transport is None else self._transport.get_extra_info("socket")
         if sock is not None and sock.fileno() >= 0:
             with contextlib.suppress(OSError):  # it is gone already
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
