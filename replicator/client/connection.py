@@ -103,11 +103,11 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._held.append(request)
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, *data: bytes) -> None:
         if self._writer is not None:
-            self._writer.write(data)
+            self._writer.write(b"".join(data) if len(data) > 1 else data[0])
         elif self._transport is not None:
-            self._transport.write(data)
+            self._transport.writelines(data)
 
     async def invoke(
         self, code: int, fields: Mapping[str, str], *, body: Sequence[bytes] = (), timeout: float
@@ -168,7 +168,7 @@ class Connection(asyncio.BufferedProtocol):
         finally:
             held, self._held = self._held, None
             if held and not self.closed:
-                self._write(held[0] if len(held) == 1 else b"".join(held))
+                self._write(*held)
 
     def _received(self, frame: Frame) -> None:
         if frame.flag & RESPONSE:

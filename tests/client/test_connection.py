@@ -69,7 +69,6 @@ async def test_what_answers_lead_to_goes_out_in_one_write(monkeypatch: pytest.Mo
     """Three answers in one read, each of which leads to a request; also when one of them ends in an error."""
     async with Peer(silent) as peer, connected(peer) as connection:
         written: list[int] = []
-        monkeypatch.setattr(connection._transport, "write", lambda _: written.append(1))
         monkeypatch.setattr(connection._transport, "writelines", lambda pieces: written.append(len(pieces)))
 
         def ask_on(_: Answer) -> None:
