@@ -26,8 +26,9 @@ __all__ = ["ControlLog", "Place", "Said"]
 
 #: Seconds that a broker holds a pull of ours; a new broker or master is noticed no later.
 _SUSPEND: Final = 5.0
-#: Seconds between attempts to read where reading fails.
-_PAUSE: Final = 0.5
+#: Seconds between attempts to read where reading fails: the first, and the most.
+_PAUSE: Final = 0.05
+_PAUSE_MOST: Final = 0.5
 #: Seconds for which a broker that refused or did not answer is asked after all others.
 _SHUN: Final = 5.0
 #: Seconds that a write may take before it is tried elsewhere.
@@ -174,7 +175,7 @@ class ControlLog:
             at, end = await self._insist(place, lambda: self._read(place, at))  # noqa: B023 - awaited at once
 
     async def _insist(self, place: Place, read: Callable[[], Awaitable[tuple[int, int]]]) -> tuple[int, int]:
-        reason = ""
+        reason, pause = "", _PAUSE
         while True:
             try:
                 return await read()
@@ -187,7 +188,8 @@ class ControlLog:
                         "system topic cannot be read", topic=place.topic, broker=place.broker, reason=reason
                     )
             self._behind.discard(place)  # nobody waits for a broker that is down
-            await asyncio.sleep(_PAUSE * random.uniform(0.5, 1.0))
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(_PAUSE_MOST, pause * 2)
 
     async def _remake(self, place: Place) -> None:
         try:
