@@ -73,6 +73,7 @@ class Route:
         )
         self._pairs: dict[Key, QueuePair] = {}
         self._runs: dict[Key, asyncio.Task[None]] = {}
+        self._ending: set[Key] = set()
         self._watchdog = Watchdog(world.stall_seconds)
 
     # Plans.
@@ -257,16 +258,20 @@ class Route:
 
     async def fence(self) -> None:
         """Ends all at once: what is under way is given up, and found out again by whoever goes on."""
-        for key in self._pairs:
-            self._runs[key].cancel()
+        runs = list(self._runs.values())
+        for run in runs:
+            run.cancel()
+        if runs:
+            await asyncio.wait(runs)
         await self._end(list(self._pairs), 0.0)
 
     async def _end(self, keys: list[Key], seconds: float) -> list[QueueState]:
-        runs = [self._runs[key] for key in keys]
-        for key in keys:
-            self._pairs[key].drain()
-        if runs:
-            _, late = await asyncio.wait(runs, timeout=seconds)
+        ending = {key: (self._pairs[key], self._runs[key]) for key in keys}
+        self._ending |= ending.keys()
+        for pair, _ in ending.values():
+            pair.drain()
+        if ending:
+            _, late = await asyncio.wait([run for _, run in ending.values()], timeout=seconds)
             for run in late:
                 run.cancel()
             if late:
@@ -275,11 +280,15 @@ class Route:
                 )
                 self._world.target.cluster.drop()  # or a request of theirs might still arrive, some day
                 await asyncio.wait(late)
-        states = [self._pairs.pop(key).state for key in keys]
-        for key in keys:
-            del self._runs[key]
-        self._copied_before += sum(state.copied for state in states)
-        return states
+        self._ending -= ending.keys()
+        for key, (pair, _) in ending.items():
+            if self._pairs.get(key) is pair:  # nobody else has ended it meanwhile
+                self._forget(key)
+        return [pair.state for pair, _ in ending.values()]
+
+    def _forget(self, key: Key) -> None:
+        self._copied_before += self._pairs.pop(key).state.copied
+        del self._runs[key]
 
     # Jobs.
 
@@ -287,10 +296,9 @@ class Route:
         """Topics that are gone from the source are copied no more."""
         there = {plan.topic for plan in self.plans}
         for key in [key for key in self._pairs if key[0] not in there]:
-            pair, run = self._pairs.pop(key), self._runs.pop(key)
-            pair.drain()
-            run.cancel()
-            self._copied_before += pair.state.copied
+            self._pairs[key].drain()
+            self._runs[key].cancel()
+            self._forget(key)
             log.warning("topic is gone from the source", topic=key[0], queue=str(key[1]))
 
     def follow_masters(self) -> None:
@@ -301,7 +309,7 @@ class Route:
     def watch(self, now: float, group: asyncio.TaskGroup) -> None:
         """Restarts queues that failed or make no progress; no other is touched."""
         for key, pair in list(self._pairs.items()):
-            if not self._watchdog.wants_restart(key, pair.state, now):
+            if key in self._ending or not self._watchdog.wants_restart(key, pair.state, now):
                 continue
             log.warning(
                 "queue restarted",

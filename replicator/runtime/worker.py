@@ -81,7 +81,9 @@ class Worker:
         self._fencing: asyncio.Task[None] | None = None
         self._kicked = asyncio.Event()
         self._reach = Reach(target)
+        self._leading: asyncio.Task[None] | None = None
         self._lead_again = False
+        self._lapses = 0
         delay = min(0.5, settings.heartbeat_interval / 2)
         self.coordinator = Coordinator(
             self.id,
@@ -219,7 +221,7 @@ class Worker:
             if stop.is_set() and self.coordinator.stage is Stage.ONLINE:
                 self.coordinator.stage = Stage.LEAVING
             self._do(self.coordinator.step(now(), self.routes.tasks(), wanted=self.routes.wanted()))
-            await self._lead()
+            self._lead()
             if self.coordinator.stage is Stage.LEAVING and not self.coordinator.running:
                 await self.progress.publish()
                 self.coordinator.stage = Stage.LEFT
@@ -236,6 +238,7 @@ class Worker:
         if deeds.fence:
             log.warning("lease lost: all tasks are ended until the group can be reached again")
             self.coordinator.running.clear()
+            self._lapses += 1
             self._fencing = self._spawn(self._fence())
             return
         if deeds.publish is not None:
@@ -250,7 +253,7 @@ class Worker:
         starting = {task for task in deeds.start if task not in self._stopping}
         if starting and (self._fencing is None or self._fencing.done()):
             self.coordinator.running |= starting
-            self._spawn(self._start(starting))
+            self._spawn(self._start_or_give_back(starting))
 
     def _spawn(self, work: Any) -> asyncio.Task[None]:
         assert self._tasks is not None  # noqa: S101 - while running
@@ -268,21 +271,30 @@ class Worker:
             await self.group.publish([record])
         await self.group.publish_all()  # whoever comes new need not go back further than this
 
-    async def _start(self, tasks: Collection[str]) -> None:
-        """Begins tasks, once the group knows that their queues have an owner again."""
-        made = {}
+    async def _start_or_give_back(self, tasks: Collection[str]) -> None:
+        if not await self._start(tasks):
+            self.coordinator.running -= set(tasks)
+
+    async def _start(self, tasks: Collection[str]) -> bool:
+        """Begins what does not run of `tasks`, once the group knows that it has an owner.
+
+        Returns:
+            whether the group could be told.
+        """
+        lapses, made = self._lapses, {}
         for route in self.routes:
             states = route.new_states(task for task in tasks if connector_of(task) == route.name)
             made[route] = states
             self.store.begin(states.values())
         if not await self.group.publish():
-            self.coordinator.running -= set(tasks)
-            return
+            return False
         await self.progress.save(force=True)
         assert self._tasks is not None  # noqa: S101 - while running
-        for route, states in made.items():
-            route.start(states, self.coordinator.running, self._tasks)
-        self.routes.share_rates()
+        if lapses == self._lapses:  # else the group has gone on without us meanwhile
+            for route, states in made.items():
+                route.start(states, self.coordinator.running - self._stopping.keys(), self._tasks)
+            self.routes.share_rates()
+        return True
 
     async def _stop(self, task: str) -> None:
         """Drains a task, and tells how far it came, before anybody else may begin it."""
@@ -316,13 +328,15 @@ class Worker:
         self._lead_again |= self.routes.reconcile()
         self._kicked.set()
 
-    async def _lead(self) -> None:
+    def _lead(self) -> None:
         """The leader makes the target ready for all, once everybody has adopted its assignment."""
         coordinator = self.coordinator
-        leading = coordinator.leads() and coordinator.agreed
-        if not (self._lead_again and leading and coordinator.assignment.generation.leader == self.id):
-            return
-        self._lead_again = False
+        leading = coordinator.leads() and coordinator.assignment.generation.leader == self.id
+        if self._lead_again and leading and coordinator.agreed and (self._leading is None or self._leading.done()):
+            self._lead_again = False
+            self._leading = self._spawn(self._make_ready())
+
+    async def _make_ready(self) -> None:
         if not await self.routes.make_ready():
             self._lead_again = True
         await self.progress.publish()
