@@ -44,6 +44,7 @@ class Node:
         random = self.group.random
         self.alive, self.paused, self.missed = True, False, []
         self.incarnation += 1
+        self.process = f"{self.name}-{self.incarnation}"
         self.sequence = 0
         self.offset, self.rate = random.uniform(-1e4, 1e4), random.uniform(0.999, 1.001)
         self.coordinator = Coordinator(self.name, strategy=self.strategy, timeout=TIMEOUT, lease=LEASE, delay=DELAY)
@@ -66,7 +67,7 @@ class Node:
     def beat(self) -> None:
         coordinator = self.coordinator
         self.sequence += 1
-        heartbeat = coordinator.heartbeat(str(self.incarnation), self.sequence, {})
+        heartbeat = coordinator.heartbeat(self.process, self.sequence, {})
         self.beats[self.sequence] = self.now()
         self.last_said = (heartbeat.generation, heartbeat.releasing, heartbeat.stage)
         if self.can_write:
@@ -77,7 +78,7 @@ class Node:
     def read(self, side: Side, heartbeat: Heartbeat) -> None:
         if heartbeat.worker != self.name:
             self.coordinator.membership.heard(side, heartbeat, self.now())
-        elif heartbeat.incarnation == str(self.incarnation):
+        elif heartbeat.incarnation == self.process:
             self.coordinator.echoed(side, self.beats[heartbeat.sequence], self.now())
             self.joined = self.joined or side is Side.SOURCE
         self.tick()
