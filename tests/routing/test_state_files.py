@@ -37,12 +37,12 @@ def _damage(path: Path, how: str) -> None:
 async def test_damaged_files_are_set_aside_and_rebuilt_from_the_target(
     clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str], how: str
 ) -> None:
-    """All four at once; queues that had moved by then keep their places."""
+    """All four at once, of a worker without a group; queues that had moved by then keep their places."""
     source, target = await clusters.pair(SOURCE, TARGET)
     topic = topic_name("t").replace("[", "-").replace("]", "-").replace(" ", "-")
     await create_topic(source, topic, queues=1)
     await produce(source, topic, 200)
-    async with Worker(source, target, tmp_path, "--topics", topic) as worker:
+    async with Worker(source, target, tmp_path, "--topics", topic, "--standalone") as worker:
         await worker.caught_up(topic, 200)
         await create_topic(source, topic, queues=2)
         await produce(source, topic, 200, start=200)
@@ -53,7 +53,7 @@ async def test_damaged_files_are_set_aside_and_rebuilt_from_the_target(
         assert json.loads((worker.store / name).read_text())["version"] == 1
         _damage(worker.store / name, how)
     await produce(source, topic, 200, start=400)
-    async with Worker(source, target, tmp_path, "--topics", topic) as worker:
+    async with Worker(source, target, tmp_path, "--topics", topic, "--standalone") as worker:
         await worker.caught_up(topic, 200)
         after = {(q["source"]["broker"], q["source"]["queue"]): q["target"] for q in worker.queues(topic)}
         assert after == before
