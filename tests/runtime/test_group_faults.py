@@ -63,17 +63,17 @@ async def test_what_was_half_sent_before_a_pause_is_not_finished_after_it(
     """A request that fills the network stands half written when the process is stopped; another takes over."""
     source, target = await clusters.pair(EAST, ClusterSpec(name="proxied", version="5.3.3", broker_ip="127.0.0.2"))
     topic = topic_name("t")
-    await create_topic(source, topic, queues=4)
+    await create_topic(source, topic, queues=64)
     async with (
         BrokerProxies(("127.0.0.2", target.brokers[0].port)) as network,
-        workers_of(source, target, tmp_path, 2, "--topics", topic, "--batch-bytes", "3MiB") as workers,
+        workers_of(source, target, tmp_path, 2, "--topics", topic, "--settle-seconds", "0.5") as workers,
     ):
         vip = target.brokers[0].port - 2
         owner = (await until(lambda: [worker for worker in workers if worker.running]))[0]
         (other,) = (worker for worker in workers if worker is not owner)
         network.vip.stall()
-        await produce(source, topic, 1000, size=30_000)
-        await until(lambda: owner.topic(topic)["lag_messages"] == 1000)
+        await produce(source, topic, 1280, size=30_000)
+        await until(lambda: owner.topic(topic)["lag_messages"] == 1280)
         await until(lambda: unsent(owner.pid, vip) > 1024**2, what="a request stands half written")
         owner.signal(signal.SIGSTOP)
         network.vip.resume()
@@ -81,11 +81,11 @@ async def test_what_was_half_sent_before_a_pause_is_not_finished_after_it(
         await until(partial(caught_up, [other], topic))
         owner.signal(signal.SIGCONT)
         await until(lambda: "lease lost" in owner.log)
-        await produce(source, topic, 100, start=1000)
+        await produce(source, topic, 100, start=1280)
         await until(lambda: any(caught_up([worker], topic) for worker in workers))
         verdict = await judge(source, target, topic)
         assert verdict.clean, verdict.report()
-        assert verdict.copies == 1100
+        assert verdict.copies == 1380
 
 
 async def test_one_source_broker_is_down(
