@@ -271,25 +271,24 @@ class Worker:
 
     async def _start(self, tasks: Collection[str]) -> None:
         """Begins tasks, once the group knows that their queues have an owner again."""
-        made = {}
-        for route in self.routes:
-            states = route.new_states(task for task in tasks if connector_of(task) == route.name)
-            made[route] = states
-            self.store.begin(states.values())
+        begun = [
+            (route, route.begin(task for task in tasks if connector_of(task) == route.name))
+            for route in self.routes
+        ]
         if not await self.group.publish():
             self.coordinator.running -= set(tasks)
             return
         await self.progress.save(force=True)
         assert self._tasks is not None  # noqa: S101 - while running
-        for route, states in made.items():
-            route.start(states, self.coordinator.running, self._tasks)
+        for route, what in begun:
+            route.start(what, self.coordinator.running, self._tasks)
         self.routes.share_rates()
 
     async def _stop(self, task: str) -> None:
         """Drains a task, and tells how far it came, before anybody else may begin it."""
         route = self.routes.get(connector_of(task))
         if route is not None:
-            self.store.update(await route.stop([task]))
+            await route.stop([task])
             log.info("task stopped", task=task)
             await self.group.publish()
         self.coordinator.running.discard(task)

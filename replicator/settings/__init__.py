@@ -12,6 +12,7 @@ from replicator.settings.model import (
     Settings,
     TlsSettings,
     setting_fields,
+    topic_name,
     valid_id,
 )
 
@@ -26,5 +27,6 @@ __all__ = [
     "load",
     "origins",
     "setting_fields",
+    "topic_name",
     "valid_id",
 ]

@@ -32,6 +32,7 @@ __all__ = [
     "Settings",
     "TlsSettings",
     "setting_fields",
+    "topic_name",
     "valid_id",
 ]
 
@@ -75,6 +76,17 @@ def _is_loopback(host: str) -> bool:
 def valid_id(value: str) -> bool:
     """Whether `value` can stand in provenance as a cluster's id."""
     return _ID.fullmatch(value) is not None
+
+
+def topic_name(value: str) -> str:
+    """`value`, if brokers take it as a topic's name.
+
+    Raises:
+        ValueError: they do not.
+    """
+    if not _TOPIC.fullmatch(value) or len(value) > 127:
+        raise ValueError("a topic's name has up to 127 letters, digits, %, |, _ and -")
+    return value
 
 
 class TlsSettings(BaseModel):
@@ -329,9 +341,7 @@ class Settings(RouteSettings, BaseSettings):
     @field_validator("source_online_topic", "sink_online_topic", "control_topic")
     @classmethod
     def _system_topic(cls, value: str) -> str:
-        if not _TOPIC.fullmatch(value) or len(value) > 127:
-            raise ValueError("a topic's name has up to 127 letters, digits, %, |, _ and -")
-        return value
+        return topic_name(value)
 
     @field_validator("connector", "group", "worker_id")
     @classmethod
@@ -375,4 +385,4 @@ def setting_fields(model: type[BaseModel] = Settings, prefix: str = "") -> Itera
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             yield from setting_fields(kind, f"{prefix}{name}.")
         else:
-            yield prefix + name, field
+            yield prefix + (field.alias or name), field
