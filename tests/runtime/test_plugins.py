@@ -74,7 +74,7 @@ def _first_seen(lines: Sequence[bytes], expected: Sequence[bytes]) -> list[bytes
 def _saved(workers: Sequence[Worker], byte: int, messages: int) -> bool:
     """Whether each worker has on disk that the source has read up to `byte`, and the sink so many messages."""
     for worker in workers:
-        held = json.loads((worker.store / "position.json").read_text())["position"]
+        held = json.loads((worker.store / "position.json").read_text())["content"]["position"]
         source, sink = (held[f"{name}/0"]["value"]["position"] for name in ("fileSource", "fileSink"))
         if source["offset"] != byte or sum(sink.values()) != messages:
             return False
