@@ -128,15 +128,17 @@ class PluginRoute:
 
     async def stop(self, tasks: Collection[str]) -> None:
         """Drains `tasks`, and keeps how far they came."""
-        await self._end([name for name in tasks if name in self._running], self._world.drain_timeout)
+        names = [name for name in tasks if name in self._running]
+        for task in await self._end(names, self._world.drain_timeout):
+            self._keep(task)
 
     async def fence(self) -> None:
-        """Ends all at once."""
+        """Ends all at once; others may know better by now how far the tasks are."""
         for run in self._runs.values():
             run.cancel()
         await self._end(list(self._running), 0.0)
 
-    async def _end(self, names: list[str], seconds: float) -> None:
+    async def _end(self, names: list[str], seconds: float) -> list[PluginTask]:
         for name in names:
             self._running[name].drain()
         runs = [self._runs[name] for name in names]
@@ -147,25 +149,27 @@ class PluginRoute:
             if late:
                 log.warning("not all could be drained in time; the rest comes again", tasks=len(late))
                 await asyncio.wait(late)
+        ended = []
         for name in names:
             task = self._running.pop(name)
             del self._runs[name]
-            self._keep(name, task)
             self._copied_before += task.copied
+            ended.append(task)
+        return ended
 
     def keep(self, *, ended: bool) -> None:
         """Puts the positions of the tasks into the store."""
-        for name, task in self._running.items():
+        for task in self._running.values():
             if ended or task.phase is not Phase.STOPPED:
-                self._keep(name, task)
+                self._keep(task)
 
-    def _keep(self, name: str, task: PluginTask) -> None:
+    def _keep(self, task: PluginTask) -> None:
         store = self._world.store
         if task.position is None or store.state.get(Kind.CONNECTOR, self.name) is None:
             return  # one made later under the name of a deleted one begins anew
         value = {"position": dict(task.position)}
-        if value != store.state.get(Kind.POSITION, name):
-            store.put(Kind.POSITION, name, value)
+        if value != store.state.get(Kind.POSITION, task.name):
+            store.put(Kind.POSITION, task.name, value)
 
     # What only routes have: queue maps, a watchdog, rates.
 

@@ -60,9 +60,6 @@ class PluginTask(ABC):
             before = self.position
             try:
                 await self._work()
-            except LeaseLost as fault:
-                self.set_phase(Phase.STOPPED, str(fault))
-                return
             except (TaskFailed, MessageRejected) as fault:
                 self._stands_still(Phase.FAILED, str(fault))
             except (ReplicatorError, OSError) as fault:
