@@ -89,3 +89,20 @@ def test_what_a_later_program_configured_is_told_and_not_run(connectors: Connect
         assert not connectors.all()
         assert not connectors.all()
     assert [entry["connector"] for entry in logs] == ["odd"]
+
+
+def test_a_connector_of_another_class_is_kept_with_it(connectors: Connectors, store: Store) -> None:
+    config = {"connector.class": "file-source", "filename": "/in", "connect.topicname": "t"}
+    made = connectors.create("file", config)
+    assert (made.type, made.config) == ("SOURCE", config)
+    again = Connectors(store).get("file")
+    assert again == made
+    assert connectors.create("file", config) == made
+    with pytest.raises(Exists):
+        connectors.create("file", {"topics": "a"})
+    assert connectors.update("file", {"topics": "a"}).type == "ROUTE"
+    connectors.update("file", config)
+    with capture_logs() as logs:
+        connectors.bring("file", RouteSettings(topics="a"))
+    assert "connector.class" in logs[0]["differ"]
+    assert connectors.get("file") == made
