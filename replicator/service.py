@@ -168,7 +168,7 @@ class _View:
 
     @property
     def throttled_seconds(self) -> float:
-        return sum(route.limiter.throttled_seconds for route in self._worker.routes)
+        return sum(route.throttled_seconds for route in self._worker.routes)
 
     @property
     def members(self) -> int:

@@ -16,6 +16,7 @@ from replicator.runtime.connectors import Connector, State, Unknown
 from replicator.runtime.lookup import by_key, by_offset
 from replicator.runtime.view import GroupView
 from replicator.runtime.worker import Worker
+from replicator.settings import RouteSettings
 
 __all__ = ["connector_routes"]
 
@@ -101,7 +102,7 @@ def connector_routes(worker: Worker) -> APIRouter:
 
     @routes.get("/connectors/{name}/config")
     async def config(name: str) -> JSONResponse:
-        return answer(view.config(connectors.get(name)))
+        return answer(connectors.get(name).config)
 
     @routes.get("/connectors/{name}/status")
     async def status(name: str) -> JSONResponse:
@@ -141,11 +142,13 @@ def connector_routes(worker: Worker) -> APIRouter:
     @routes.get("/connectors/{name}/rates")
     async def rates(name: str) -> JSONResponse:
         route = connectors.get(name).settings
+        if not isinstance(route, RouteSettings):
+            raise Unknown(f"connector {name!r} has no rates", hint="only routing connectors have")
         return answer({"rate_messages": route.rate_messages, "rate_bytes": route.rate_bytes})
 
     @routes.put("/connectors/{name}/rates")
     async def set_rates(name: str, wanted: Rates) -> JSONResponse:
-        await change(lambda: connectors.update(name, view.config(connectors.get(name)) | wanted.model_dump()))
+        await change(lambda: connectors.update(name, connectors.get(name).config | wanted.model_dump()))
         return answer(wanted.model_dump())
 
     @routes.get("/connectors/{name}/queues")

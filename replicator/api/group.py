@@ -7,10 +7,12 @@ from typing import Any
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
+from pydantic.fields import FieldInfo
 
 from replicator import __version__
 from replicator.api.envelope import answer
 from replicator.errors import ConfigError
+from replicator.plugins.registry import installed, kind, load
 from replicator.runtime.assignment import ENTRY_POINTS, STRATEGIES
 from replicator.runtime.connectors import Unknown
 from replicator.runtime.view import GroupView
@@ -42,17 +44,19 @@ def group_routes(worker: Worker) -> APIRouter:
 
     @routes.get("/plugin/list")
     async def plugins() -> JSONResponse:
-        return answer([_ROUTING, *_strategies()])
+        return answer([*_connectors(), *_strategies()])
 
     @routes.get("/plugin/list/connectors")
     async def connector_plugins() -> JSONResponse:
-        return answer([_ROUTING])
+        return answer(_connectors())
 
     @routes.get("/plugin/config")
     async def plugin_config(name: str = "routing") -> JSONResponse:
-        if name != "routing":
-            raise Unknown(f"no connector plugin {name!r} is installed", hint="there is routing")
-        return answer([_described(name, field) for name, field in setting_fields(RouteSettings)])
+        try:
+            model = RouteSettings if name == "routing" else load(name).config
+        except ConfigError as error:
+            raise Unknown(error.message) from None
+        return answer([_described(name, field) for name, field in setting_fields(model)])
 
     @routes.put("/plugin/config/validate")
     async def validate(config: dict[str, Any]) -> JSONResponse:
@@ -65,9 +69,20 @@ def group_routes(worker: Worker) -> APIRouter:
     @routes.post("/plugin/reload")
     async def reload() -> JSONResponse:
         """Plugins are looked for each time that they are named, so this only tells what is there now."""
-        return answer([_ROUTING, *_strategies()])
+        return answer([*_connectors(), *_strategies()])
 
     return routes
+
+
+def _connectors() -> list[dict[str, str]]:
+    found = [_ROUTING]
+    for name, entry in installed().items():
+        try:
+            type_ = kind(load(name))
+        except ConfigError:
+            type_ = "BROKEN"  # its configurations are refused with the reason
+        found.append({"class": name, "type": type_, "version": entry.dist.version if entry.dist else ""})
+    return found
 
 
 def _strategies() -> list[dict[str, str]]:
@@ -79,5 +94,11 @@ def _strategies() -> list[dict[str, str]]:
     return ours + installed
 
 
-def _described(name: str, field: Any) -> dict[str, Any]:
-    return {"name": name, "default": field.default, "documentation": field.description, "required": False}
+def _described(name: str, field: FieldInfo) -> dict[str, Any]:
+    required = field.is_required()
+    return {
+        "name": name,
+        "default": None if required else field.default,
+        "documentation": field.description,
+        "required": required,
+    }

@@ -8,17 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.observe.logging import get_logger
+from replicator.plugins.registry import CLASS, PluginConfig, configure
 from replicator.runtime.records import Kind, Version
 from replicator.runtime.store import Store
 from replicator.settings import RouteSettings, explain, valid_id
 
 __all__ = ["Connector", "Connectors", "Exists", "State", "Unknown"]
+
+#: The plugin that this program is about; its settings are the command line's too.
+_ROUTING: Final = "routing"
 
 log = get_logger(__name__)
 
@@ -44,10 +48,38 @@ class Connector:
     """One connector; `origin` is `command line` or `rest`. `epoch` counts restarts that were asked for."""
 
     name: str
-    settings: RouteSettings
+    settings: RouteSettings | PluginConfig
     state: State
     origin: str
     epoch: int
+
+    @property
+    def type(self) -> str:
+        """`ROUTE`, `SOURCE` or `SINK`."""
+        return self.settings.type if isinstance(self.settings, PluginConfig) else "ROUTE"
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Its configuration as JSON; there are no secrets in it."""
+        return _dump(self.settings)
+
+
+def _dump(settings: RouteSettings | PluginConfig) -> dict[str, Any]:
+    if isinstance(settings, PluginConfig):
+        return settings.dump()
+    return {CLASS: _ROUTING, **settings.model_dump(mode="json")}
+
+
+def _parse(config: Mapping[str, Any]) -> RouteSettings | PluginConfig:
+    """The settings that `config` says; ConfigError with all mistakes, one a line."""
+    values = dict(config)
+    name = values.pop(CLASS, _ROUTING)
+    if name != _ROUTING:
+        return configure(str(name), values)
+    try:
+        return RouteSettings(**values)
+    except ValidationError as error:
+        raise ConfigError("\n".join(explain(error, RouteSettings))) from None
 
 
 class Connectors:
@@ -85,12 +117,12 @@ class Connectors:
         try:
             return Connector(
                 name,
-                RouteSettings(**value["config"]),
+                _parse(value["config"]),
                 State(value["state"]),
                 value["origin"],
                 value["epoch"],
             )
-        except (ValidationError, KeyError, ValueError, TypeError) as error:
+        except (ConfigError, KeyError, ValueError, TypeError) as error:
             log.error("connector is not understood here, and not run", connector=name, reason=str(error))
             return None
 
@@ -99,7 +131,7 @@ class Connectors:
             Kind.CONNECTOR,
             connector.name,
             {
-                "config": connector.settings.model_dump(mode="json"),
+                "config": connector.config,
                 "state": connector.state,
                 "origin": connector.origin,
                 "epoch": connector.epoch,
@@ -116,9 +148,7 @@ class Connectors:
         elif known is None:
             self._put(Connector(name, settings, State.RUNNING, "command line", 0))
         elif known.settings != settings:
-            differ = [
-                key for key in RouteSettings.model_fields if getattr(known.settings, key) != getattr(settings, key)
-            ]
+            differ = [key for key, value in _dump(settings).items() if known.config.get(key) != value]
             if known.origin == "rest":
                 log.warning(
                     "connector was changed over REST; what this worker was given is not used", differ=differ
@@ -152,7 +182,7 @@ class Connectors:
             else self._put(Connector(name, settings, known.state, "rest", known.epoch))
         )
 
-    def parse(self, name: str, config: Mapping[str, Any]) -> RouteSettings:
+    def parse(self, name: str, config: Mapping[str, Any]) -> RouteSettings | PluginConfig:
         """The settings that `config` says.
 
         Raises:
@@ -161,14 +191,10 @@ class Connectors:
         mistakes = (
             [] if valid_id(name) else [f"name = {name!r}: up to 100 letters, digits and _ . : @ - are possible"]
         )
-        values = dict(config)
-        kind = values.pop("connector.class", "routing")
-        if kind != "routing":
-            mistakes.append(f"connector.class = {kind!r} is not installed: there is routing")
         try:
-            settings = RouteSettings(**values)
-        except ValidationError as error:
-            mistakes += explain(error, RouteSettings)
+            settings = _parse(config)
+        except ConfigError as error:
+            mistakes.append(error.message)
         if mistakes:
             raise ConfigError("\n".join(mistakes))
         return settings

@@ -6,7 +6,6 @@ import asyncio
 import time
 
 from replicator.observe.logging import get_logger
-from replicator.routing.state import Phase
 from replicator.runtime.group import Group
 from replicator.runtime.records import Kind
 from replicator.runtime.routes import Routes
@@ -31,7 +30,7 @@ class Progress:
 
     async def publish(self) -> None:
         """Tells the group how far our tasks are, and what was changed here."""
-        self._store.update(state for state in self._routes.states if state.phase is not Phase.STOPPED)
+        self._routes.keep(ended=False)
         status = {"topics": topic_status(self._routes.states), "problems": self._routes.problems}
         me = self._group.coordinator.me
         if status != self._store.state.get(Kind.STATUS, me):
@@ -43,7 +42,7 @@ class Progress:
         started = time.monotonic()
         if not force and started - self._saved < 20 * self._cost:
             return
-        self._store.update(self._routes.states)
+        self._routes.keep(ended=True)
         try:
             await asyncio.to_thread(self._store.write, self._store.snapshot())
         except OSError as error:

@@ -200,6 +200,21 @@ class Route:
         """Messages that were copied here since the route began here."""
         return self._copied_before + sum(state.copied for state in self.states)
 
+    @property
+    def throttled_seconds(self) -> float:
+        """How long batches have waited for the rate limits."""
+        return self.limiter.throttled_seconds
+
+    def phases(self) -> dict[str, set[Phase]]:
+        """The tasks that run here, each with the phases of its queues."""
+        found: dict[str, set[Phase]] = {}
+        for state in self.states:
+            task = f"{self.name}/{state.topic}"
+            if self.settings.task_granularity == "queue":
+                task += f"/{state.source.broker}/{state.source.queue_id}"
+            found.setdefault(task, set()).add(state.phase)
+        return found
+
     def knows(self, task: str) -> bool:
         """Whether the queues of a task have a queue map."""
         _, topic, *rest = task.split("/", 2)
@@ -210,13 +225,14 @@ class Route:
         """Whether a task of ours has queues that do not run."""
         return task.startswith(f"{self.name}/") and any(key not in self._pairs for key in self.queues(task))
 
-    def new_states(self, tasks: Iterable[str]) -> dict[Key, QueueState]:
+    def begin(self, tasks: Iterable[str]) -> dict[Key, QueueState]:
         """The queues of `tasks` that do not run here yet, each with what is known of it."""
         made: dict[Key, QueueState] = {}
         for task in tasks:
             for key, target in self.queues(task).items():
                 if key not in self._pairs:
                     made[key] = self._restored(key, target)
+        self._world.store.begin(made.values())
         return made
 
     def _restored(self, key: Key, target: Queue) -> QueueState:
@@ -224,13 +240,13 @@ class Route:
         self._world.store.restore(state)
         return state
 
-    def start(self, states: dict[Key, QueueState], running: Collection[str], group: asyncio.TaskGroup) -> None:
+    def start(self, begun: dict[Key, QueueState], running: Collection[str], group: asyncio.TaskGroup) -> None:
         """Begins to copy queues.
 
         Args:
-            states: what `new_states` gave; those whose tasks are not in `running` any more are left alone.
+            begun: what `begin` gave; those whose tasks are not in `running` any more are left alone.
         """
-        for key, state in states.items():
+        for key, state in begun.items():
             if key in self._pairs or not self._belongs(key, running):
                 continue
             late = state.position is None and self._world.store.begins_late(self.name, *key)
@@ -248,9 +264,14 @@ class Route:
             pair.state.set_phase(Phase.FAILED, f"{type(error).__name__}: {error}")
             log.exception("task failed", topic=pair.state.topic, queue=str(pair.state.source))
 
-    async def stop(self, tasks: Collection[str]) -> list[QueueState]:
-        """Drains `tasks`; gives the states of their queues as they ended."""
-        return await self._end([key for key in self._pairs if self._belongs(key, tasks)], self._world.drain_timeout)
+    async def stop(self, tasks: Collection[str]) -> None:
+        """Drains `tasks`, and keeps the states of their queues as they ended."""
+        keys = [key for key in self._pairs if self._belongs(key, tasks)]
+        self._world.store.update(await self._end(keys, self._world.drain_timeout))
+
+    def keep(self, *, ended: bool) -> None:
+        """Puts the progress of the queues into the store, `ended` too that of those that have just ended."""
+        self._world.store.update(state for state in self.states if ended or state.phase is not Phase.STOPPED)
 
     def _belongs(self, key: Key, tasks: Collection[str]) -> bool:
         topic, queue = key
@@ -347,8 +368,10 @@ class Route:
         """The part of the route's rate limits that is ours: that of the tasks that run here."""
         self.limiter.set(_part(self.settings.rate_messages, fraction), _part(self.settings.rate_bytes, fraction))
 
-    def with_rates(self, settings: RouteSettings) -> bool:
+    def with_rates(self, settings: object) -> bool:
         """Takes over `settings` if nothing but the rates differs, which needs no restart; whether it did."""
+        if not isinstance(settings, RouteSettings):
+            return False
         rates = {"rate_messages": settings.rate_messages, "rate_bytes": settings.rate_bytes}
         if self.settings.model_copy(update=rates) != settings:
             return False

@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.observe.logging import get_logger
+from replicator.plugins.registry import PluginConfig
 from replicator.routing.state import QueueState
 from replicator.runtime.connectors import Connector, Connectors, State
 from replicator.runtime.coordinator import Coordinator
+from replicator.runtime.plugin_route import PluginRoute
 from replicator.runtime.route import Route
+from replicator.runtime.worker_connector import WorkerConnector
 from replicator.runtime.world import World
 
 __all__ = ["Routes", "connector_of"]
@@ -22,6 +25,12 @@ def connector_of(task: str) -> str:
     return task.partition("/")[0]
 
 
+def _make(connector: Connector, world: World) -> WorkerConnector:
+    if isinstance(connector.settings, PluginConfig):
+        return PluginRoute(connector.name, connector.settings, world)
+    return Route(connector.name, connector.settings, world)
+
+
 class Routes:
     """Follows the connectors: makes, changes and ends routes once none of their old tasks run here."""
 
@@ -29,13 +38,13 @@ class Routes:
         self._connectors = connectors
         self._coordinator = coordinator
         self._world = world
-        self._routes: dict[str, Route] = {}
+        self._routes: dict[str, WorkerConnector] = {}
         self._epochs: dict[str, int] = {}
 
-    def __iter__(self) -> Iterator[Route]:
+    def __iter__(self) -> Iterator[WorkerConnector]:
         return iter(list(self._routes.values()))
 
-    def get(self, name: str) -> Route | None:
+    def get(self, name: str) -> WorkerConnector | None:
         return self._routes.get(name)
 
     @property
@@ -52,6 +61,11 @@ class Routes:
     def problems(self) -> dict[str, str]:
         """Topics that cannot be copied now, with the reason."""
         return {topic: reason for route in self._routes.values() for topic, reason in route.problems.items()}
+
+    def keep(self, *, ended: bool) -> None:
+        """Puts the progress of all that runs here into the store."""
+        for route in self._routes.values():
+            route.keep(ended=ended)
 
     def tasks(self) -> set[str]:
         """All tasks of the group."""
@@ -94,7 +108,7 @@ class Routes:
             if connector is None:
                 del self._routes[name]
                 continue
-            self._routes[name] = Route(name, connector.settings, self._world)
+            self._routes[name] = _make(connector, self._world)
             self._epochs[name] = connector.epoch
             self._plan(self._routes[name])
             new = True
@@ -112,7 +126,7 @@ class Routes:
             self._plan(route)
             route.end_deleted()
 
-    def _plan(self, route: Route) -> None:
+    def _plan(self, route: WorkerConnector) -> None:
         try:
             route.plan()
         except ConfigError as error:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from replicator.routing.state import Phase, QueueState
-from replicator.runtime.route import Route
+from replicator.runtime.worker_connector import WorkerConnector
 
 __all__ = ["queue_status", "task_states", "topic_status"]
 
@@ -38,16 +38,13 @@ def queue_status(state: QueueState) -> dict[str, Any]:
     }
 
 
-def task_states(routes: Iterable[Route]) -> dict[str, str]:
-    """The tasks that run here, by name, each with the worst state of its queues."""
-    found: dict[str, set[Phase]] = {}
-    for route in routes:
-        for state in route.states:
-            name = f"{route.name}/{state.topic}"
-            if route.settings.task_granularity == "queue":
-                name += f"/{state.source.broker}/{state.source.queue_id}"
-            found.setdefault(name, set()).add(state.phase)
-    return {name: next(phase for phase in _WORST if phase in phases).value for name, phases in found.items()}
+def task_states(connectors: Iterable[WorkerConnector]) -> dict[str, str]:
+    """The tasks that run here, by name, each with its worst state."""
+    return {
+        task: next(phase for phase in _WORST if phase in phases).value
+        for connector in connectors
+        for task, phases in connector.phases().items()
+    }
 
 
 def topic_status(states: Iterable[QueueState]) -> list[dict[str, Any]]:

@@ -99,21 +99,17 @@ class GroupView:
             "tasks": self.tasks(connector),
             "topics": self.topics(connector),
             "problems": self.problems(),
-            "type": "ROUTE",
+            "type": connector.type,
         }
 
     def info(self, connector: Connector) -> dict[str, Any]:
         """A connector's configuration and tasks as RocketMQ Connect gives them."""
         return {
             "name": connector.name,
-            "config": self.config(connector),
+            "config": connector.config,
             "tasks": [{"connector": connector.name, "task": task["id"]} for task in self.tasks(connector)],
-            "type": "ROUTE",
+            "type": connector.type,
         }
-
-    def config(self, connector: Connector) -> dict[str, Any]:
-        """A connector's configuration; there are no secrets in it."""
-        return {"connector.class": "routing", **connector.settings.model_dump(mode="json")}
 
     def allocated(self) -> dict[str, list[dict[str, Any]]]:
         """Per worker the tasks that the assignment gives to it."""

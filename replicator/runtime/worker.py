@@ -281,18 +281,18 @@ class Worker:
         Returns:
             whether the group could be told.
         """
-        lapses, made = self._lapses, {}
-        for route in self.routes:
-            states = route.new_states(task for task in tasks if connector_of(task) == route.name)
-            made[route] = states
-            self.store.begin(states.values())
+        lapses = self._lapses
+        begun = [
+            (route, route.begin(task for task in tasks if connector_of(task) == route.name))
+            for route in self.routes
+        ]
         if not await self.group.publish():
             return False
         await self.progress.save(force=True)
         assert self._tasks is not None  # noqa: S101 - while running
         if lapses == self._lapses:  # else the group has gone on without us meanwhile
-            for route, states in made.items():
-                route.start(states, self.coordinator.running - self._stopping.keys(), self._tasks)
+            for route, what in begun:
+                route.start(what, self.coordinator.running - self._stopping.keys(), self._tasks)
             self.routes.share_rates()
         return True
 
@@ -300,7 +300,7 @@ class Worker:
         """Drains a task, and tells how far it came, before anybody else may begin it."""
         route = self.routes.get(connector_of(task))
         if route is not None:
-            self.store.update(await route.stop([task]))
+            await route.stop([task])
             log.info("task stopped", task=task)
             await self.group.publish()
         self.coordinator.running.discard(task)

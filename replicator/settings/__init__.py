@@ -6,7 +6,7 @@ from the environment or from files, never from flags.
 
 from replicator.settings.clusters import ClusterSettings, RestTlsSettings, TlsSettings, valid_id
 from replicator.settings.loading import explain, leaves, load, origins
-from replicator.settings.model import ENV_PREFIX, RouteSettings, Settings, setting_fields
+from replicator.settings.model import ENV_PREFIX, RouteSettings, Settings, setting_fields, topic_name
 
 __all__ = [
     "ENV_PREFIX",
@@ -20,5 +20,6 @@ __all__ = [
     "load",
     "origins",
     "setting_fields",
+    "topic_name",
     "valid_id",
 ]

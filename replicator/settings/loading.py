@@ -135,6 +135,8 @@ def explain(error: ValidationError, model: type[BaseModel] = Settings) -> Iterat
         kind, value = problem["type"], problem.get("input")
         if kind == "extra_forbidden":
             yield f"{name} is no setting: {_closest(name, names)}"
+        elif kind == "missing" and model is not Settings:
+            yield f"{name} is missing: it has no default"
         elif kind == "missing":
             flag = name.removesuffix(".namesrv").replace("_", "-").replace(".", "-")
             yield f"{name} is missing: give --{flag}, or set it in the file or the environment"

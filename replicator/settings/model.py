@@ -34,6 +34,7 @@ __all__ = [
     "RouteSettings",
     "Settings",
     "setting_fields",
+    "topic_name",
 ]
 
 ENV_PREFIX: Final = "REPLICATOR_"
@@ -53,6 +54,17 @@ def _size(value: object) -> object:
 
 Names = Annotated[list[str], BeforeValidator(comma_list)]
 Size = Annotated[int, BeforeValidator(_size), Field(ge=0)]
+
+
+def topic_name(value: str) -> str:
+    """`value`, if brokers take it as a topic's name.
+
+    Raises:
+        ValueError: they do not.
+    """
+    if not _TOPIC.fullmatch(value) or len(value) > 127:
+        raise ValueError("a topic's name has up to 127 letters, digits, %, |, _ and -")
+    return value
 
 
 class RouteSettings(BaseModel):
@@ -213,9 +225,7 @@ class Settings(RouteSettings, BaseSettings):
     @field_validator("source_online_topic", "sink_online_topic", "control_topic")
     @classmethod
     def _system_topic(cls, value: str) -> str:
-        if not _TOPIC.fullmatch(value) or len(value) > 127:
-            raise ValueError("a topic's name has up to 127 letters, digits, %, |, _ and -")
-        return value
+        return topic_name(value)
 
     @field_validator("connector", "group", "worker_id")
     @classmethod
@@ -260,4 +270,4 @@ def setting_fields(model: type[BaseModel] = Settings, prefix: str = "") -> Itera
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             yield from setting_fields(kind, f"{prefix}{name}.")
         else:
-            yield prefix + name, field
+            yield prefix + (field.alias or name), field

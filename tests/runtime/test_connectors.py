@@ -34,7 +34,7 @@ def test_the_command_line_brings_a_connector_and_changes_its_own(connectors: Con
     with capture_logs() as logs:
         connectors.bring("route", RouteSettings(topics="b"))
     assert logs[0]["differ"] == ["topics"]
-    assert connectors.get("route").settings.topics == ["b"]
+    assert connectors.get("route").config["topics"] == ["b"]
     assert connectors.get("route").state is State.PAUSED
 
 
@@ -44,7 +44,7 @@ def test_the_command_line_does_not_undo_rest(connectors: Connectors) -> None:
     with capture_logs() as logs:
         connectors.bring("route", RouteSettings(topics="a"))
     assert "changed over REST" in logs[0]["event"]
-    assert connectors.get("route").settings.topics == ["b"]
+    assert connectors.get("route").config["topics"] == ["b"]
     connectors.delete("route")
     with capture_logs() as logs:
         connectors.bring("route", RouteSettings(topics="a"))
@@ -68,7 +68,7 @@ def test_a_deleted_connector_leaves_nothing(connectors: Connectors, store: Store
 
 def test_creating_twice_the_same_is_no_conflict(connectors: Connectors) -> None:
     connectors.create("one", {"topics": "a"})
-    assert connectors.create("one", {"topics": "a"}).settings.topics == ["a"]
+    assert connectors.create("one", {"topics": "a"}).config["topics"] == ["a"]
     with pytest.raises(Exists, match="another configuration"):
         connectors.create("one", {"topics": "b"})
     with pytest.raises(Unknown, match="there is no connector 'two'"):
@@ -89,3 +89,20 @@ def test_what_a_later_program_configured_is_told_and_not_run(connectors: Connect
         assert not connectors.all()
         assert not connectors.all()
     assert [entry["connector"] for entry in logs] == ["odd"]
+
+
+def test_a_connector_of_another_class_is_kept_with_it(connectors: Connectors, store: Store) -> None:
+    config = {"connector.class": "file-source", "filename": "/in", "connect.topicname": "t"}
+    made = connectors.create("file", config)
+    assert (made.type, made.config) == ("SOURCE", config)
+    again = Connectors(store).get("file")
+    assert again == made
+    assert connectors.create("file", config) == made
+    with pytest.raises(Exists):
+        connectors.create("file", {"topics": "a"})
+    assert connectors.update("file", {"topics": "a"}).type == "ROUTE"
+    connectors.update("file", config)
+    with capture_logs() as logs:
+        connectors.bring("file", RouteSettings(topics="a"))
+    assert "connector.class" in logs[0]["differ"]
+    assert connectors.get("file") == made

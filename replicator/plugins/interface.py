@@ -1,0 +1,118 @@
+"""What a connector plugin is made of: a source brings records to the target cluster, a sink takes the source's.
+
+The promise is at least once: after a crash the records since the last saved position come again, in order.
+All methods of tasks run in the worker's event loop: what blocks belongs into `asyncio.to_thread`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+from pydantic import BaseModel
+
+from replicator.errors import ReplicatorError
+
+__all__ = [
+    "Polled",
+    "Position",
+    "Record",
+    "SinkConnector",
+    "SinkTask",
+    "SourceConnector",
+    "SourceTask",
+    "TaskFailed",
+]
+
+Config = TypeVar("Config", bound=BaseModel)
+
+#: How far a source task is: a small JSON object that only its plugin understands.
+Position = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One message: its topic, its body without any framing, its properties (KEYS and TAGS are among them)."""
+
+    topic: str
+    body: bytes
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+class Polled(NamedTuple):
+    """A record that a source task has read, and the position behind it."""
+
+    record: Record
+    position: Position
+
+
+class TaskFailed(ReplicatorError):
+    """A person must look at it. Any `OSError` or other `ReplicatorError` is waited out instead."""
+
+
+class SourceTask(ABC):
+    """Reads records from somewhere. After an error it is stopped, and another one started where the last was."""
+
+    @abstractmethod
+    async def start(self, position: Position | None) -> None:
+        """Begins behind what is at the target already; None: from the beginning."""
+
+    @abstractmethod
+    async def poll(self) -> Sequence[Polled]:
+        """What comes next, in order; may wait for it a while. Nothing: it is asked again in half a second.
+
+        It is called again when all of it is at the target. It may be cancelled.
+        """
+
+    @abstractmethod
+    async def stop(self) -> None:
+        """Lets go of what `start` took; called once after `start`, also when that has failed."""
+
+
+class SinkTask(ABC):
+    """Writes records to somewhere. After an error it is stopped, and another one started."""
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Begins."""
+
+    @abstractmethod
+    async def put(self, records: Sequence[Record]) -> None:
+        """Writes records of one queue, in order; returns when they would survive a crash of the machine."""
+
+    @abstractmethod
+    async def stop(self) -> None:
+        """Lets go of what `start` took; called once after `start`, also when that has failed."""
+
+
+class SourceConnector(ABC, Generic[Config]):
+    """Made without arguments. `config` is the model of its configuration, best one that forbids extra keys."""
+
+    config: ClassVar[type[BaseModel]]
+
+    @abstractmethod
+    def tasks(self, config: Config) -> Mapping[str, Sequence[str]]:
+        """The names of its tasks, each with the topics that it writes: those are made at the target if missing.
+
+        A task writes to one queue of each topic, so that its order holds.
+        """
+
+    @abstractmethod
+    def task(self, config: Config, name: str) -> SourceTask:
+        """The task `name`, not started yet."""
+
+
+class SinkConnector(ABC, Generic[Config]):
+    """Made without arguments. `config` is the model of its configuration, best one that forbids extra keys."""
+
+    config: ClassVar[type[BaseModel]]
+
+    @abstractmethod
+    def tasks(self, config: Config) -> Mapping[str, Sequence[str]]:
+        """The names of its tasks, each with the topics of the source that it reads, all their queues."""
+
+    @abstractmethod
+    def task(self, config: Config, name: str) -> SinkTask:
+        """The task `name`, not started yet."""

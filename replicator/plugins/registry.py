@@ -1,0 +1,89 @@
+"""The connector plugins that are installed here, found by their entry points, and configurations of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final
+
+from pydantic import BaseModel, ValidationError
+
+from replicator.errors import ConfigError
+from replicator.plugins.interface import SinkConnector, SourceConnector
+from replicator.settings import explain
+
+__all__ = ["CLASS", "ENTRY_POINTS", "Plugin", "PluginConfig", "configure", "installed", "kind", "load"]
+
+ENTRY_POINTS: Final = "rocketmq_replicator.connectors"
+#: The key of a configuration that names the plugin.
+CLASS: Final = "connector.class"
+
+Plugin = SourceConnector[Any] | SinkConnector[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PluginConfig:
+    """A configuration of the plugin called `name`; `tasks` are the names of its tasks, each with its topics."""
+
+    name: str
+    config: BaseModel
+    plugin: Plugin = field(compare=False)
+    tasks: Mapping[str, Sequence[str]] = field(compare=False)
+
+    @property
+    def type(self) -> str:
+        return kind(self.plugin)
+
+    def dump(self) -> dict[str, Any]:
+        """As JSON, with the plugin's name."""
+        return {CLASS: self.name, **self.config.model_dump(mode="json", by_alias=True)}
+
+
+def kind(plugin: Plugin) -> str:
+    """`SOURCE` or `SINK`."""
+    return "SOURCE" if isinstance(plugin, SourceConnector) else "SINK"
+
+
+def installed() -> dict[str, EntryPoint]:
+    """The plugins by name, not loaded yet."""
+    return {entry.name: entry for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name)}
+
+
+def load(name: str) -> Plugin:
+    """The plugin called `name`.
+
+    Raises:
+        ConfigError: none is installed, or it cannot be loaded.
+    """
+    found = installed()
+    if name not in found:
+        raise ConfigError(f"{CLASS} = {name!r} is not installed: there are {', '.join(['routing', *found])}")
+    try:
+        plugin = found[name].load()()
+    except Exception as error:
+        raise ConfigError(
+            f"{CLASS} = {name!r} cannot be loaded ({type(error).__name__}: {error}): "
+            "mend or remove the package that brings it"
+        ) from error
+    if not isinstance(plugin, SourceConnector | SinkConnector):
+        raise ConfigError(f"{CLASS} = {name!r} is no connector: it is neither SourceConnector nor SinkConnector")
+    return plugin
+
+
+def configure(name: str, values: Mapping[str, Any]) -> PluginConfig:
+    """The configuration that `values` say, without the plugin's name.
+
+    Raises:
+        ConfigError: the plugin cannot be had, or all mistakes, one a line.
+    """
+    plugin = load(name)
+    try:
+        config = plugin.config(**values)
+    except ValidationError as error:
+        raise ConfigError("\n".join(explain(error, plugin.config))) from None
+    try:
+        tasks = {task: tuple(topics) for task, topics in plugin.tasks(config).items()}
+    except Exception as error:
+        raise ConfigError(f"{CLASS} = {name!r} cannot name its tasks: {type(error).__name__}: {error}") from error
+    return PluginConfig(name, config, plugin, tasks)

@@ -1,0 +1,193 @@
+"""A connector of another kind than routing: the tasks that its plugin names, as far as they run here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable
+from functools import partial
+
+from replicator.client.topics import TopicConfig, write_topic
+from replicator.errors import ClientError, ProtocolError, Unreachable
+from replicator.observe.logging import get_logger
+from replicator.plugins.interface import SourceConnector
+from replicator.plugins.registry import PluginConfig
+from replicator.routing.state import Phase, QueueState
+from replicator.runtime.plugin_sink import PluginSinkTask
+from replicator.runtime.plugin_source import PluginSourceTask, target_queue
+from replicator.runtime.plugin_task import PluginTask
+from replicator.runtime.records import Kind
+from replicator.runtime.world import World
+
+__all__ = ["PluginRoute"]
+
+log = get_logger(__name__)
+
+
+class PluginRoute:
+    """The connector `name` as this worker takes part in it: a `WorkerConnector`.
+
+    The position of a task is a record of the shared state, under the task's name.
+    """
+
+    throttled_seconds = 0.0
+
+    def __init__(self, name: str, settings: PluginConfig, world: World) -> None:
+        self.name = name
+        self.settings = settings
+        self.problems: dict[str, str] = {}
+        self._world = world
+        self._topics = {f"{name}/{task}": topics for task, topics in settings.tasks.items()}
+        self.tasks = frozenset(self._topics)
+        self._running: dict[str, PluginTask] = {}
+        self._runs: dict[str, asyncio.Task[None]] = {}
+        self._copied_before = 0
+
+    @property
+    def _is_source(self) -> bool:
+        return isinstance(self.settings.plugin, SourceConnector)
+
+    @property
+    def states(self) -> list[QueueState]:
+        """What the tasks here work on: for a source its topics, for a sink the queues that it reads."""
+        return [state for task in self._running.values() for state in task.states]
+
+    @property
+    def copied(self) -> int:
+        """Messages that went through here since the connector began here."""
+        return self._copied_before + sum(task.copied for task in self._running.values())
+
+    def phases(self) -> dict[str, set[Phase]]:
+        """The tasks that run here, each with its phase and those of its queues."""
+        return {name: {task.phase, *(state.phase for state in task.states)} for name, task in self._running.items()}
+
+    # What is needed.
+
+    def plan(self) -> None:
+        """Looks whether the topics of a sink are there."""
+        if not self._is_source:
+            there = {topic for topics in self._world.source.topics.values() for topic in topics}
+            wanted = {topic for topics in self._topics.values() for topic in topics}
+            self.problems = dict.fromkeys(sorted(wanted - there), "the source does not have this topic now")
+
+    async def make_ready(self) -> None:
+        """Makes the topics that a source writes to, where no target broker has them; the leader does it.
+
+        Raises:
+            ClientError: the target could not be asked at all.
+        """
+        target = self._world.target
+        for topic in {topic for topics in self._topics.values() for topic in topics} if self._is_source else ():
+            if target_queue(self._world, topic) is not None:
+                self.problems.pop(topic, None)
+                continue
+            if not target.topics:
+                raise Unreachable(",".join(target.cluster.addresses), "no target broker has a master now")
+            broker = min(target.topics)
+            try:
+                config = TopicConfig(name=topic, read_queues=1, write_queues=1)
+                await write_topic(target.cluster.writer(broker), config)
+            except (ClientError, ProtocolError) as error:
+                self.problems[topic] = str(error)
+                log.warning("topic cannot be made ready", topic=topic, reason=str(error))
+                continue
+            self.problems.pop(topic, None)
+            log.info("topic made ready", topic=topic, broker=broker, queues=1)
+
+    def knows(self, task: str) -> bool:
+        """Whether the topics that a task writes to are there."""
+        topics = self._topics.get(task, ()) if self._is_source else ()
+        return task in self.tasks and all(target_queue(self._world, topic) for topic in topics)
+
+    # Tasks.
+
+    def lacks(self, task: str) -> bool:
+        """Whether a task of ours does not run."""
+        return task in self.tasks and task not in self._running
+
+    def begin(self, tasks: Iterable[str]) -> frozenset[str]:
+        """Those of `tasks` that do not run here yet."""
+        return frozenset(task for task in tasks if self.lacks(task))
+
+    def start(self, begun: frozenset[str], running: Collection[str], group: asyncio.TaskGroup) -> None:
+        """Starts what `begin` gave, except tasks that are not in `running` any more, at their last position."""
+        for name in sorted(begun):
+            if self.lacks(name) and name in running:
+                self._running[name] = self._make(name)
+                self._runs[name] = group.create_task(self._running[name].run(), name=name)
+
+    def _make(self, name: str) -> PluginTask:
+        record = self._world.store.state.get(Kind.POSITION, name)
+        position = None if record is None else record["position"]
+        plugin, config, short = self.settings.plugin, self.settings.config, name.partition("/")[2]
+        topics = self._topics[name]
+        if isinstance(plugin, SourceConnector):
+            make = partial(plugin.task, config, short)
+            return PluginSourceTask(name, position, make, self._world, plugin=self.settings.name, topics=topics)
+        read = partial(plugin.task, config, short)
+        return PluginSinkTask(name, position, read, self._world, plugin=self.settings.name, topics=topics)
+
+    async def stop(self, tasks: Collection[str]) -> None:
+        """Drains `tasks`, and keeps how far they came."""
+        names = [name for name in tasks if name in self._running]
+        for task in await self._end(names, self._world.drain_timeout):
+            self._keep(task)
+
+    async def fence(self) -> None:
+        """Ends all at once; others may know better by now how far the tasks are."""
+        for run in self._runs.values():
+            run.cancel()
+        await self._end(list(self._running), 0.0)
+
+    async def _end(self, names: list[str], seconds: float) -> list[PluginTask]:
+        for name in names:
+            self._running[name].drain()
+        runs = [self._runs[name] for name in names]
+        if runs:
+            _, late = await asyncio.wait(runs, timeout=seconds)
+            for run in late:
+                run.cancel()
+            if late:
+                log.warning("not all could be drained in time; the rest comes again", tasks=len(late))
+                await asyncio.wait(late)
+        ended = []
+        for name in names:
+            task = self._running.pop(name)
+            del self._runs[name]
+            self._copied_before += task.copied
+            ended.append(task)
+        return ended
+
+    def keep(self, *, ended: bool) -> None:
+        """Puts the positions of the tasks into the store."""
+        for task in self._running.values():
+            if ended or task.phase is not Phase.STOPPED:
+                self._keep(task)
+
+    def _keep(self, task: PluginTask) -> None:
+        store = self._world.store
+        if task.position is None or store.state.get(Kind.CONNECTOR, self.name) is None:
+            return  # one made later under the name of a deleted one begins anew
+        value = {"position": dict(task.position)}
+        if value != store.state.get(Kind.POSITION, task.name):
+            store.put(Kind.POSITION, task.name, value)
+
+    # What only routes have: queue maps, a watchdog, rates.
+
+    def end_deleted(self) -> None:
+        """Nothing: tasks wait for topics that are gone."""
+
+    def follow_masters(self) -> None:
+        """Nothing: every pull asks where the queue is to be read."""
+
+    def watch(self, now: float, group: asyncio.TaskGroup) -> None:
+        """Nothing: a task tries again by itself."""
+
+    async def sample(self) -> None:
+        """Nothing: a sink's pulls tell its lag, a source has none that is known."""
+
+    def share(self, fraction: float) -> None:
+        """Nothing: there are no limits."""
+
+    def with_rates(self, settings: object) -> bool:
+        """Never: every change restarts the tasks."""
+        return False

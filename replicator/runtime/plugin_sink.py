@@ -1,0 +1,194 @@
+"""A sink plugin's task: pulls all queues of its topics on the source cluster, and hands the records over."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from replicator.client.brokers import min_offset
+from replicator.client.pull import SUSPEND, Pulled, pull
+from replicator.errors import ClientError, ProtocolError, Unreachable
+from replicator.observe.logging import get_logger
+from replicator.plugins.interface import Position, Record, SinkTask, TaskFailed
+from replicator.protocol.codes import Response
+from replicator.protocol.message import COMPRESSION, StoredMessage
+from replicator.protocol.properties import decode
+from replicator.routing.queue_map import Queue
+from replicator.routing.state import Phase, QueueState
+from replicator.runtime.plugin_task import PluginTask
+from replicator.runtime.world import World
+
+__all__ = ["PluginSinkTask"]
+
+#: Answers to pulls that wait for the plugin, all queues together.
+_AHEAD: Final = 4
+#: Seconds between looks for new queues, and until a broker that does not answer is asked again.
+_LOOK: Final = 1.0
+#: Bytes that a body may have once it is decompressed: more than any broker takes by default.
+_MOST: Final = 64 * 1024 * 1024
+#: Bits of sysFlag: that the body is compressed; and all of them where it is with zlib.
+_COMPRESSED: Final = 0x1
+_ZLIB: Final = (0x1, 0x301)
+
+log = get_logger(__name__)
+
+
+class _Answer(NamedTuple):
+    state: QueueState
+    pulled: Pulled
+
+
+class PluginSinkTask(PluginTask):
+    """Puts what is in `topics` into the task made by `make`; its position has the next offset of each queue."""
+
+    def __init__(
+        self,
+        name: str,
+        position: Position | None,
+        make: Callable[[], SinkTask],
+        world: World,
+        *,
+        plugin: str,
+        topics: Sequence[str],
+    ) -> None:
+        super().__init__(name, position, may_send=world.may_send)
+        self._make = make
+        self._world = world
+        self._plugin = plugin
+        self._topics = topics
+        self._inbox: asyncio.Queue[_Answer] = asyncio.Queue(_AHEAD)
+        self._queues: dict[tuple[str, Queue], QueueState] = {}
+        self._readers: dict[tuple[str, Queue], asyncio.Task[None]] = {}
+
+    async def _work(self) -> None:
+        self._inbox = asyncio.Queue(_AHEAD)
+        self._find_queues()
+        task = self._make()
+        try:
+            await task.start()
+            self.set_phase(Phase.RUNNING)
+            while not self._stopping.is_set():
+                self._find_queues()
+                self._read_queues()
+                answer = await self._unless_stopped(self._next())
+                if answer is not None:
+                    await self._put(task, answer)
+        finally:
+            readers = list(self._readers.values())
+            self._readers.clear()
+            for reader in readers:
+                reader.cancel()
+            await asyncio.gather(*readers, return_exceptions=True)
+            await task.stop()
+
+    def _find_queues(self) -> None:
+        connector = self.name.partition("/")[0]
+        for broker, topics in self._world.source.topics.items():
+            for topic in self._topics:
+                for queue_id in range(topics[topic].queues if topic in topics else 0):
+                    queue = Queue(broker, queue_id)
+                    if (topic, queue) not in self._queues:
+                        state = QueueState(topic, queue, Queue(self._plugin, 0), route=connector)
+                        state.set_phase(self.phase)
+                        self._queues[topic, queue] = state
+                        self.states.append(state)
+
+    def _read_queues(self) -> None:
+        for key, state in self._queues.items():
+            reader = self._readers.get(key)
+            if reader is None:
+                self._readers[key] = asyncio.create_task(self._read(state))
+            elif reader.done():
+                reader.result()  # it ends by a bug alone
+
+    async def _next(self) -> _Answer | None:
+        try:
+            return await asyncio.wait_for(self._inbox.get(), _LOOK)
+        except TimeoutError:
+            return None
+
+    async def _put(self, task: SinkTask, answer: _Answer) -> None:
+        state, pulled = answer
+        records = [_record(state, message) for message in pulled.messages]
+        self._refuse_without_lease()
+        await task.put(records)
+        self._advance(state, pulled.next_offset)
+        state.batches += 1
+        state.copied += len(records)
+        state.copied_bytes += sum(len(record.body) for record in records)
+        state.store_timestamp = pulled.messages[-1].store_timestamp
+
+    def _advance(self, state: QueueState, offset: int) -> None:
+        state.position = offset
+        self.position = {**(self.position or {}), _key(state): offset}
+
+    async def _read(self, state: QueueState) -> None:
+        """Pulls one queue, a few answers ahead of the plugin."""
+        offset: int | None = (self.position or {}).get(_key(state))
+        state.position = offset
+        broker, queue_id = state.source
+        while True:
+            try:
+                reader = self._world.source.cluster.reader(broker)
+                if offset is None:
+                    offset = state.position = await min_offset(reader, state.topic, queue_id)
+                pulled = await pull(reader, state.topic, queue_id, offset, suspend=SUSPEND)
+                if pulled.code == Response.PULL_OFFSET_MOVED:
+                    if not self._world.source.cluster.is_master(broker, reader.address):
+                        raise Unreachable(reader.address, "this slave has not yet what its master had")
+                    offset = self._moved(state, offset, pulled)
+            except (ClientError, ProtocolError) as error:
+                state.set_phase(Phase.WAITING, str(error))
+                await asyncio.sleep(_LOOK)
+                continue
+            if state.phase is Phase.WAITING:
+                state.set_phase(Phase.RUNNING)
+            state.max_offset = pulled.max_offset
+            if pulled.messages:
+                offset = pulled.next_offset
+                await self._inbox.put(_Answer(state, pulled))
+
+    def _moved(self, state: QueueState, offset: int, pulled: Pulled) -> int:
+        """Where to go on when the queue does not have `offset`."""
+        if offset < pulled.min_offset:
+            state.gaps += pulled.min_offset - offset
+        else:
+            state.resets += 1
+        log.error(
+            "source gap",
+            task=self.name,
+            topic=state.topic,
+            queue=str(state.source),
+            wanted=offset,
+            oldest=pulled.min_offset,
+            end=pulled.max_offset,
+        )
+        self._advance(state, pulled.min_offset)
+        return pulled.min_offset
+
+
+def _key(state: QueueState) -> str:
+    return f"{state.topic}/{state.source.broker}/{state.source.queue_id}"
+
+
+def _record(state: QueueState, message: StoredMessage) -> Record:
+    """The message as a plugin gets it.
+
+    Raises:
+        TaskFailed: its body is compressed in a way that cannot be undone here.
+    """
+    body, compression = message.body[4:], message.sys_flag & COMPRESSION
+    if compression & _COMPRESSED:
+        place = f"message {_key(state)}/{message.queue_offset}"
+        if compression not in _ZLIB:
+            raise TaskFailed(f"{place} is compressed with LZ4 or ZSTD", hint="let its producers use zlib, or none")
+        unpack = zlib.decompressobj()
+        try:
+            body = unpack.decompress(body, _MOST)
+        except zlib.error as error:
+            raise TaskFailed(f"{place} cannot be decompressed ({error})") from None
+        if not unpack.eof:
+            raise TaskFailed(f"{place} is cut off, or has more than {_MOST} bytes decompressed")
+    return Record(state.topic, body, decode(message.properties))

@@ -1,0 +1,139 @@
+"""A source plugin's task: what it polls goes to the target in batches, each topic to one queue of it."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+from replicator.client.pull import GROUP
+from replicator.client.send import send_batch
+from replicator.errors import BrokerRefused, Unreachable
+from replicator.plugins.interface import Polled, Position, Record, SourceTask
+from replicator.protocol.batch import entry, header_fields
+from replicator.protocol.properties import MAX_PROPERTIES, encode
+from replicator.routing.faults import MessageRejected, judge
+from replicator.routing.queue_map import Queue
+from replicator.routing.state import Phase, QueueState
+from replicator.runtime.plugin_task import PluginTask
+from replicator.runtime.world import World
+
+__all__ = ["PluginSourceTask", "target_queue"]
+
+#: Seconds between polls that brought nothing.
+_IDLE: Final = 0.5
+#: Messages of one batch at most, and bytes.
+_MESSAGES: Final = 1024
+_BYTES: Final = 1024 * 1024
+#: Bytes by which a stored message may be larger than its entry, without its topic.
+_STORED_MORE: Final = 256
+
+
+def target_queue(world: World, topic: str) -> Queue | None:
+    """Where all records of a topic go, so that their order holds: queue 0 on the first broker that has it."""
+    brokers = [broker for broker, topics in world.target.topics.items() if topic in topics]
+    return Queue(min(brokers), 0) if brokers else None
+
+
+class PluginSourceTask(PluginTask):
+    """Sends what the task made by `make` polls.
+
+    Args:
+        plugin: the plugin's name, which stands for the source broker in the status.
+        topics: those that it writes.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        position: Position | None,
+        make: Callable[[], SourceTask],
+        world: World,
+        *,
+        plugin: str,
+        topics: Sequence[str],
+    ) -> None:
+        super().__init__(name, position, may_send=world.may_send)
+        self._make = make
+        self._world = world
+        connector = name.partition("/")[0]
+        self._by_topic = {
+            topic: QueueState(topic, Queue(plugin, 0), target_queue(world, topic) or Queue("", 0), route=connector)
+            for topic in topics
+        }
+        self.states = list(self._by_topic.values())
+
+    async def _work(self) -> None:
+        task = self._make()
+        try:
+            await task.start(self.position)
+            while not self._stopping.is_set():
+                polled = await self._unless_stopped(task.poll())
+                for topic, records in groupby(polled or (), key=lambda each: each.record.topic):
+                    await self._send(topic, list(records))
+                if self.phase is not Phase.RUNNING:
+                    self.set_phase(Phase.RUNNING)
+                if not polled:
+                    await self._pause(_IDLE)
+        finally:
+            await task.stop()
+
+    async def _send(self, topic: str, records: Sequence[Polled]) -> None:
+        state = self._by_topic.get(topic)
+        if state is None:
+            raise ValueError(f"the plugin sends to topic {topic!r}, which is none of its task's")
+        queue = target_queue(self._world, topic)
+        if queue is None:
+            raise Unreachable(topic, "no target broker has this topic now")
+        state.target = queue
+        limit = min(_BYTES, self._world.message_limit(queue.broker))
+        for parts, last in _batches(topic, records, limit):
+            writer = self._world.target.cluster.writer(queue.broker)
+            await writer.connection()
+            self._refuse_without_lease()
+            fields = header_fields(
+                group=GROUP,
+                topic=topic,
+                queue_id=queue.queue_id,
+                sys_flag=0,
+                born_timestamp=int(time.time() * 1000),
+                reconsume_times=0,
+            )
+            try:
+                await send_batch(writer, fields, parts)
+            except BrokerRefused as error:
+                raise judge(error) from None
+            self.position = last.position
+            state.batches += 1
+            state.copied += len(parts) // 4
+            state.copied_bytes += sum(map(len, parts))
+
+
+def _batches(topic: str, records: Sequence[Polled], limit: int) -> Iterator[tuple[list[bytes], Polled]]:
+    """The records as bodies of batch requests, each with its last one; one that is over `limit` goes alone."""
+    parts: list[bytes] = []
+    stored, last = 0, None
+    for polled in records:
+        pieces = _entry(polled.record)
+        size = sum(map(len, pieces)) + _STORED_MORE + len(topic)
+        if last is not None and (stored + size > limit or len(parts) == 4 * _MESSAGES):
+            yield parts, last
+            parts, stored = [], 0
+        parts += pieces
+        stored += size
+        last = polled
+    if last is not None:
+        yield parts, last
+
+
+def _entry(record: Record) -> tuple[bytes, bytes, bytes, bytes]:
+    properties = encode(record.properties)
+    if len(properties) > MAX_PROPERTIES:
+        raise MessageRejected(
+            f"a record for topic {record.topic} has {len(properties)} bytes of properties,"
+            f" {MAX_PROPERTIES} are possible"
+        )
+    crc = zlib.crc32(record.body) & 0x7FFFFFFF
+    return entry(len(record.body).to_bytes(4) + record.body, properties, body_crc=crc, flag=0)

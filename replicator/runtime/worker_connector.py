@@ -1,0 +1,90 @@
+"""What a worker does with a connector of any kind: `Route` is the routing connector, `PluginRoute` any other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Protocol
+
+from replicator.routing.state import Phase, QueueState
+
+__all__ = ["WorkerConnector"]
+
+
+class WorkerConnector(Protocol):
+    """A connector as this worker takes part in it; its tasks are called `connector/task`.
+
+    `tasks` are all of them, whoever runs them; `problems` say what cannot be done now, by topic; `states` are
+    the queues that are worked on here; `copied` counts messages.
+    """
+
+    name: str
+    tasks: frozenset[str]
+    problems: dict[str, str]
+
+    @property
+    def settings(self) -> object: ...
+
+    @property
+    def states(self) -> list[QueueState]: ...
+
+    @property
+    def copied(self) -> int: ...
+
+    @property
+    def throttled_seconds(self) -> float: ...
+
+    def phases(self) -> Mapping[str, Iterable[Phase]]:
+        """The tasks that run here, each with the phases of what it consists of."""
+
+    def plan(self) -> None:
+        """Looks at what both clusters have now.
+
+        Raises:
+            ConfigError: what is configured cannot be done with that.
+        """
+
+    async def make_ready(self) -> None:
+        """Makes what the target needs; the leader does it."""
+
+    def knows(self, task: str) -> bool:
+        """Whether what a task needs is there."""
+
+    def lacks(self, task: str) -> bool:
+        """Whether part of a task of ours does not run."""
+
+    def begin(self, tasks: Iterable[str]) -> Any:
+        """What is known of those of `tasks` that do not run here yet, for `start`.
+
+        Puts into the store that they have an owner again; that must be published before they start.
+        """
+
+    def start(self, begun: Any, running: Collection[str], group: asyncio.TaskGroup) -> None:
+        """Starts what `begin` gave, except tasks that are not in `running` any more."""
+
+    async def stop(self, tasks: Collection[str]) -> None:
+        """Drains `tasks`, and puts their progress into the store."""
+
+    async def fence(self) -> None:
+        """Ends all at once."""
+
+    def keep(self, *, ended: bool) -> None:
+        """Puts the progress of what runs here into the store; `ended` too of what has just ended."""
+
+    def end_deleted(self) -> None:
+        """Ends what is gone from the source."""
+
+    def follow_masters(self) -> None:
+        """Reads source brokers at their masters again once those are back."""
+
+    def watch(self, now: float, group: asyncio.TaskGroup) -> None:
+        """Restarts what failed or makes no progress."""
+
+    async def sample(self) -> None:
+        """Finds out the lag of what stands still."""
+
+    def share(self, fraction: float) -> None:
+        """Keeps to that part of the connector's rate limits."""
+
+    def with_rates(self, settings: object) -> bool:
+        """Takes over `settings` if that needs no restart; whether it did."""

@@ -1,0 +1,73 @@
+"""A plugin's connector in one worker: its tasks begin where the shared state says, and say how far they are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from replicator.client.topics import TopicConfig
+from replicator.plugins.registry import configure
+from replicator.routing.state import Phase
+from replicator.runtime.connectors import Connectors
+from replicator.runtime.plugin_route import PluginRoute
+from replicator.runtime.records import Kind
+from replicator.runtime.store import Store
+from tests.support.worker import until
+
+TOPIC = TopicConfig(name="t", read_queues=1, write_queues=1)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = Store(tmp_path / "store")
+    made.state.worker = "w"
+    yield made
+    made.close()
+
+
+def _world(store: Store, topics: Mapping[str, Mapping[str, TopicConfig]]) -> Any:
+    side = SimpleNamespace(topics=topics)
+    return SimpleNamespace(source=side, target=side, store=store, may_send=lambda: True, drain_timeout=5.0)
+
+
+async def test_a_task_goes_on_where_the_last_owner_was(store: Store, tmp_path: Path) -> None:
+    values = {"filename": str(tmp_path / "none"), "connect.topicname": "t"}
+    connectors = Connectors(store)
+    connectors.create("file", {"connector.class": "file-source", **values})
+    store.put(Kind.POSITION, "file/0", {"position": {"offset": 7, "crc": 1}})
+    route = PluginRoute("file", configure("file-source", values), _world(store, {"b": {"t": TOPIC}}))
+    assert (sorted(route.tasks), route.knows("file/0"), route.lacks("file/0")) == (["file/0"], True, True)
+    async with asyncio.TaskGroup() as group:
+        route.start(route.begin(["file/0"]), [], group)
+        assert not route.phases(), "a task that is ours no more is not started"
+        route.start(route.begin(["file/0"]), ["file/0"], group)
+        assert not route.begin(["file/0"])
+        await until(lambda: route.phases() == {"file/0": {Phase.WAITING}}, seconds=10)
+        assert "No such file" in route.states[0].reason
+        store.put(Kind.POSITION, "file/0", None)
+        route.keep(ended=False)
+        assert store.state.get(Kind.POSITION, "file/0") == {"position": {"offset": 7, "crc": 1}}
+        connectors.delete("file")
+        await route.stop(["file/0"])
+    assert store.state.get(Kind.POSITION, "file/0") is None, "a deleted connector leaves nothing"
+    assert not route.phases()
+
+
+def test_what_a_task_needs_must_be_there(store: Store) -> None:
+    topics: dict[str, dict[str, TopicConfig]] = {"b": {}}
+    source = configure("file-source", {"filename": "/f", "connect.topicname": "t"})
+    assert not PluginRoute("file", source, _world(store, topics)).knows("file/0")
+    sink = PluginRoute(
+        "file", configure("file-sink", {"filename": "/f", "connect.topicnames": "t"}), _world(store, topics)
+    )
+    sink.plan()
+    assert sink.knows("file/0"), "a sink waits for its topics while it runs"
+    assert sink.problems == {"t": "the source does not have this topic now"}
+    topics["b"]["t"] = TOPIC
+    sink.plan()
+    assert not sink.problems

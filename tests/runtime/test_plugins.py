@@ -1,0 +1,177 @@
+"""Connector plugins on real brokers: a file's lines to a topic, over a route, and back into a file."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from replicator.sandbox import Cluster, ClusterSpec
+from tests.support.clusters import ClusterPool
+from tests.support.traffic import create_topic, raw_topic
+from tests.support.worker import Worker, until
+
+pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
+
+EAST, WEST = ClusterSpec(name="east", version="5.3.3"), ClusterSpec(name="west", version="5.3.3")
+ALIAS = "org.apache.rocketmq.connect.file.FileSourceConnector"
+
+
+@asynccontextmanager
+async def _group(
+    directory: Path, sides: tuple[Cluster, Cluster], group: str, topics: str
+) -> AsyncIterator[list[Worker]]:
+    """Two workers of one group, which agree already."""
+    flags = ("--topics", topics, "--group", group)
+    workers = [
+        Worker(*sides, directory / f"{group}-{name}", "--worker-id", name, *flags) for name in ("one", "two")
+    ]
+    try:
+        for worker in workers:
+            await worker.start()
+        for worker in workers:
+            await until(partial(_settled, worker), what="both take part")
+        yield workers
+    finally:
+        for worker in workers:
+            await worker.kill()
+
+
+def _settled(worker: Worker) -> bool:
+    found = worker.ask("GET", "/getClusterInfo")[1]
+    return not found["rebalancing"] and len(found["workers"]) == 2
+
+
+async def _create(worker: Worker, name: str, **config: str) -> None:
+    values = {key.replace("_", "."): value for key, value in config.items()}
+
+    def created() -> bool:
+        status, told = worker.ask("POST", f"/connectors/{name}", values)
+        assert status in (200, 201, 409), told
+        return status != 409
+
+    await until(created, what="tasks do not change hands")
+
+
+def _owner(workers: Sequence[Worker], connector: str) -> Worker | None:
+    """The worker on which the connector's task runs."""
+    for worker in workers:
+        if any(t["connector"] == connector and t["state"] == "running" for t in worker.get("/status")["topics"]):
+            return worker
+    return None
+
+
+def _first_seen(lines: Sequence[bytes], expected: Sequence[bytes]) -> list[bytes]:
+    """The expected ones among `lines`, each where it came first."""
+    return list(dict.fromkeys(line for line in lines if line in set(expected)))
+
+
+def _saved(workers: Sequence[Worker], byte: int, messages: int) -> bool:
+    """Whether each worker has on disk that the source has read up to `byte`, and the sink so many messages."""
+    for worker in workers:
+        held = json.loads((worker.store / "position.json").read_text())["content"]["position"]
+        source, sink = (held[f"{name}/0"]["value"]["position"] for name in ("fileSource", "fileSink"))
+        if source["offset"] != byte or sum(sink.values()) != messages:
+            return False
+    return True
+
+
+def _times(file: Path, lines: Sequence[bytes]) -> set[int]:
+    """How often each of `lines` stands in the file."""
+    counts = Counter(file.read_bytes().splitlines())
+    return {counts[line] for line in lines}
+
+
+async def test_lines_survive_the_death_of_their_owner(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """File to east, east to west by a route, west to a file; the owner of either end is killed on the way.
+
+    Every line arrives, in order, and what was saved before does not come again.
+    """
+    east, west = await clusters.pair(EAST, WEST)
+    topic = topic_name("lines")
+    read, written = tmp_path / "in", tmp_path / "out"
+    lines = [b"line %06d" % i for i in range(30_000)]
+    chunks = [b"\n".join(lines[i : i + 10_000]) + b"\n" for i in (0, 10_000, 20_000)]
+    read.write_bytes(chunks[0][:-1])  # the last line is not complete yet
+    async with (
+        _group(tmp_path, (west, east), topic_name("back"), topic_name("none")) as back,
+        _group(tmp_path, (east, west), topic_name("forth"), topic) as forth,
+    ):
+        await _create(back[0], "fileSource", connector_class=ALIAS, filename=str(read), connect_topicname=topic)
+        await _create(
+            back[1], "fileSink", connector_class="file-sink", filename=str(written), connect_topicnames=topic
+        )
+
+        async def out(count: int) -> bool:
+            found = written.read_bytes().splitlines() if written.exists() else []
+            return _first_seen(found, lines[:count]) == lines[:count]
+
+        await until(partial(out, 9_999), what="all complete lines are out")
+        assert lines[9_999] not in written.read_bytes().splitlines()
+        await until(partial(_saved, back, len(chunks[0]) - len(lines[9_999]) - 1, 9_999), what="both know")
+        with read.open("ab") as file:
+            file.write(b"\n" + chunks[1])
+        for connector in ("fileSource", "fileSink"):
+            owner = await until(lambda connector=connector: _owner(back, connector))  # type: ignore[misc]
+            await owner.kill()
+            (other,) = (worker for worker in back if worker is not owner)
+            await until(partial(_owner, [other], connector), what="the other goes on")
+            await owner.start()
+            await until(partial(_settled, owner), what="it takes part again")
+        await until(partial(out, 20_000), what="all lines are out after both deaths")
+        status, told = back[0].ask("GET", "/connectors/fileSink/status")
+        assert (status, told["type"], [task["id"] for task in told["tasks"]]) == (200, "SINK", ["0"])
+        await until(lambda: back[0].ask("GET", "/connectors/fileSource/tasks/0/status")[1]["state"] == "running")
+        with read.open("ab") as file:
+            file.write(chunks[2])
+        drained = await until(lambda: _owner(back, "fileSource"))
+        assert await drained.drain() == 0
+        await until(partial(out, 30_000), what="all lines are out after a hand-over")
+        (left,) = (worker for worker in back if worker is not drained)
+        await until(lambda: left.topic(topic)["lag_messages"] == 0)
+        assert f'topic="{topic}"' in left.get("/metrics")
+        assert sum(worker.topic(topic).get("repeated", 0) for worker in forth) == 0
+    assert _times(written, lines[:9_999]) == {1}
+
+
+async def test_a_truncated_file_is_told_and_not_read_on(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """The reason stands in the status; mistakes of a configuration come all at once."""
+    east, west = await clusters.pair(EAST, WEST)
+    await create_topic(east, topic_name("t"), queues=1)
+    read = tmp_path / "in"
+    read.write_bytes(b"one\n\ntwo\n")
+    async with Worker(east, west, tmp_path, "--topics", topic_name("t"), "--standalone") as worker:
+        await until(lambda: worker.running)
+        status, refused = worker.ask("POST", "/connectors/f", {"connector.class": "file-source", "filenam": "x"})
+        assert status == 400
+        assert refused["errors"] == [
+            "filename is missing: it has no default",
+            "connect.topicname is missing: it has no default",
+            "filenam is no setting: did you mean filename?",
+        ]
+        names = {plugin["class"]: plugin["type"] for plugin in worker.ask("GET", "/plugin/list/connectors")[1]}
+        assert (names["routing"], names["file-source"], names["file-sink"]) == ("ROUTE", "SOURCE", "SINK")
+        keys = [field["name"] for field in worker.ask("GET", "/plugin/config?name=file-sink")[1]]
+        assert keys == ["filename", "connect.topicnames"]
+        target = topic_name("lines")
+        await _create(worker, "f", connector_class="file-source", filename=str(read), connect_topicname=target)
+        await until(lambda: worker.has_copied(target, 3))
+        found = await raw_topic(west, target)
+        assert [[m.body[4:] for m in queue] for queue in found.values()] == [[b"one", b"", b"two"]]
+        read.write_bytes(b"new\n")
+        await until(lambda: worker.topic(target)["state"] == "failed")
+        assert (
+            "was truncated or replaced: it was read up to byte 9, and ends at byte 4"
+            in (worker.topic(target)["reason"])
+        )
+        read.write_bytes(b"one\n\ntwo\nthree\n")
+        await until(lambda: worker.has_copied(target, 4), what="it goes on where the file is put back")
