@@ -71,10 +71,12 @@ async def test_what_was_half_sent_before_a_pause_is_not_finished_after_it(
         vip = target.brokers[0].port - 2
         owner = (await until(lambda: [worker for worker in workers if worker.running]))[0]
         (other,) = (worker for worker in workers if worker is not owner)
-        network.vip.stall()
+        owner.ask("PUT", "/connectors/route/pause")
+        await until(lambda: not owner.running)
         await produce(source, topic, 1280, size=30_000)
-        await until(lambda: owner.topic(topic)["lag_messages"] == 1280)
-        await until(lambda: unsent(owner.pid, vip) > 1024**2, what="a request stands half written")
+        network.vip.stall()
+        owner.ask("PUT", "/connectors/route/resume")
+        await until(lambda: unsent(owner.pid, vip) > 1024**2, what="a request stands half written", seconds=8)
         owner.signal(signal.SIGSTOP)
         network.vip.resume()
         await until(partial(share, [other], 1), seconds=30)
