@@ -157,6 +157,11 @@ class Connectors:
                 log.warning("connector has a new configuration", connector=name, differ=differ)
                 self._put(Connector(name, settings, known.state, "command line", known.epoch))
 
+    def _new(self, name: str, settings: RouteSettings | PluginConfig) -> Connector:
+        """One that nobody takes for another of the same name that was deleted just before."""
+        before = self._store.state.record(Kind.CONNECTOR, name)
+        return Connector(name, settings, State.RUNNING, "rest", before.version.counter if before else 0)
+
     def create(self, name: str, config: Mapping[str, Any]) -> Connector:
         """A new connector.
 
@@ -168,14 +173,14 @@ class Connectors:
         known = self.all().get(name)
         if known is not None and known.settings != settings:
             raise Exists(f"connector {name!r} exists with another configuration", hint="change it with PUT")
-        return known or self._put(Connector(name, settings, State.RUNNING, "rest", 0))
+        return known or self._put(self._new(name, settings))
 
     def update(self, name: str, config: Mapping[str, Any]) -> Connector:
         """Creates a connector, or changes it; errors as `create`."""
         settings = self.parse(name, config)
         known = self.all().get(name)
         if known is None:
-            return self._put(Connector(name, settings, State.RUNNING, "rest", 0))
+            return self._put(self._new(name, settings))
         return (
             known
             if known.settings == settings

@@ -66,6 +66,12 @@ def test_a_deleted_connector_leaves_nothing(connectors: Connectors, store: Store
     assert list(store.state.items(Kind.POSITION)) == ["one-more/a/b/0"]
 
 
+def test_a_connector_made_again_is_another_one(connectors: Connectors) -> None:
+    first = connectors.create("one", {"topics": "a"})
+    connectors.delete("one")
+    assert connectors.create("one", {"topics": "a"}).epoch != first.epoch
+
+
 def test_creating_twice_the_same_is_no_conflict(connectors: Connectors) -> None:
     connectors.create("one", {"topics": "a"})
     assert connectors.create("one", {"topics": "a"}).config["topics"] == ["a"]
