@@ -67,6 +67,7 @@ class Replicator:
         options = ["--source", job.source, "--target", job.target, "--topics", job.topic]
         if job.target_topic != job.topic:
             options += ["--rename", job.target_topic.replace(job.topic, "{topic}")]
+        options += ["--group", job.target_topic.replace(".*", "")]  # earlier rounds are another group's
         return [*self._program, *options, "--store-path", str(job.directory / "store"), "--rest-port", "0"]
 
     def environment(self, job: Job) -> dict[str, str]:

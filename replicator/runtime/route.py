@@ -74,6 +74,7 @@ class Route:
         self._pairs: dict[Key, QueuePair] = {}
         self._runs: dict[Key, asyncio.Task[None]] = {}
         self._ending: set[Key] = set()
+        self._targets: dict[str, str] = {}
         self._watchdog = Watchdog(world.stall_seconds)
 
     # Plans.
@@ -97,6 +98,7 @@ class Route:
             if plan.problem:
                 self.problems[plan.topic] = plan.problem
         self.tasks = self._name_tasks()
+        self._targets = {plan.topic: plan.target_topic for plan in self.plans}
         there = {plan.topic for plan in self.plans}
         self.problems = {topic: problem for topic, problem in self.problems.items() if topic in there}
 
@@ -147,7 +149,10 @@ class Route:
                 continue
             self.problems.pop(plan.topic, None)
             known = maps.get(plan.topic, {})
-            if known != plan.queue_map or plan.topic not in self._world.store.queue_maps(self.name):
+            renamed = self._is_renamed(plan.topic)
+            if renamed:
+                self._world.store.forget_offsets(self.name, plan.topic)
+            if renamed or known != plan.queue_map or plan.topic not in self._world.store.queue_maps(self.name):
                 new = set(plan.queue_map) - set(known)
                 made = {broker for broker, _ in plan.writes if plan.target_topic not in before.get(broker, {})}
                 self._world.store.save_queue_map(
@@ -219,7 +224,13 @@ class Route:
         """Whether the queues of a task have a queue map."""
         _, topic, *rest = task.split("/", 2)
         found = self._world.store.queue_map(self.name, topic)
-        return bool(self.queues(task) if rest else found)
+        return bool(self.queues(task) if rest else found) and not self._is_renamed(topic)
+
+    def _is_renamed(self, topic: str) -> bool:
+        """Whether what is kept of a topic is about a target topic of another name."""
+        wanted = self._targets.get(topic)
+        known = bool(self._world.store.queue_map(self.name, topic))
+        return known and wanted is not None and wanted != self._world.store.target_topic(self.name, topic)
 
     def lacks(self, task: str) -> bool:
         """Whether a task of ours has queues that do not run."""

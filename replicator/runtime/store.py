@@ -209,6 +209,12 @@ class Store:
         }
         self.put(Kind.TASK, key, value)
 
+    def forget_offsets(self, route: str, topic: str) -> None:
+        """The target topic has another name now: offsets in the old one mean nothing there."""
+        for key in self.state.items(Kind.OFFSET):
+            if key.startswith(f"{route}/{topic}/"):
+                self.put(Kind.OFFSET, key, None)
+
     def restore(self, state: QueueState) -> bool:
         """Puts what is known of a queue into `state`; False when it was never seen."""
         key = _key(state)

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from replicator.sandbox import ClusterSpec, tls
+from replicator.sandbox import Cluster, ClusterSpec, tls
 from tests.support.clusters import ClusterPool
-from tests.support.traffic import create_topic, produce
+from tests.support.traffic import create_topic, produce, raw_topic
 from tests.support.worker import Worker, until
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
@@ -168,7 +168,7 @@ async def test_a_configuration_is_changed_for_all(
 ) -> None:
     """Another selection of topics, other rates; what a worker is started with later does not undo it."""
     topics = [topic_name("a"), topic_name("b")]
-    source = await clusters.get(EAST)
+    source, target = await clusters.pair(EAST, WEST)
     await create_topic(source, topic_name("c"), queues=1)
     async with _pair(clusters, tmp_path, topics) as (first, second):
         await run(
@@ -181,6 +181,14 @@ async def test_a_configuration_is_changed_for_all(
         await first.start()
         await until(lambda: "connector was changed over REST" in first.log)
         await until(lambda: sorted(first.running + second.running) == wanted)
+        await run(second, "connectors", "update", "route", "rename=moved-{topic}")
+        await until(lambda: sorted(first.running + second.running) == wanted)
+        await produce(source, topics[0], 50, start=1000)
+        await until(partial(_arrived, target, f"moved-{topics[0]}", 50), what="what came since is at the new name")
+
+
+async def _arrived(cluster: Cluster, topic: str, count: int) -> bool:
+    return sum(map(len, (await raw_topic(cluster, topic)).values())) == count
 
 
 async def test_what_cannot_be_is_refused(
