@@ -139,8 +139,9 @@ class PluginRoute:
         await self._end(list(self._running), 0.0)
 
     async def _end(self, names: list[str], seconds: float) -> list[PluginTask]:
-        for name in names:
-            self._running[name].drain()
+        ending = {name: self._running[name] for name in names}
+        for task in ending.values():
+            task.drain()
         runs = [self._runs[name] for name in names]
         if runs:
             _, late = await asyncio.wait(runs, timeout=seconds)
@@ -149,13 +150,11 @@ class PluginRoute:
             if late:
                 log.warning("not all could be drained in time; the rest comes again", tasks=len(late))
                 await asyncio.wait(late)
-        ended = []
-        for name in names:
-            task = self._running.pop(name)
-            del self._runs[name]
-            self._copied_before += task.copied
-            ended.append(task)
-        return ended
+        for name, task in ending.items():
+            if self._running.get(name) is task:  # nobody else has ended it meanwhile
+                del self._running[name], self._runs[name]
+                self._copied_before += task.copied
+        return list(ending.values())
 
     def keep(self, *, ended: bool) -> None:
         """Puts the positions of the tasks into the store."""
