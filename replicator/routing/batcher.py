@@ -10,11 +10,11 @@ from replicator.protocol.properties import MAX_PROPERTIES
 from replicator.routing.channel import Channel, Chunk
 from replicator.routing.provenance import Stamp
 
-__all__ = ["Batch", "Batcher"]
+__all__ = ["STORED_MORE", "Batch", "Batcher"]
 
 #: Bytes by which a stored message may be larger than its entry in a batch: hosts (IPv6), offsets and
 #: timestamps (96), and the properties that brokers append. 4.9.7 adds up stored sizes for its limit.
-_STORED_MORE: Final = 256
+STORED_MORE: Final = 256
 
 
 class Batch:
@@ -67,7 +67,7 @@ class Batcher:
         self._limit = limit
         self._max_messages = max_messages
         self._exact_born = exact_born
-        self._more = _STORED_MORE + len(topic)
+        self._more = STORED_MORE + len(topic)
         self._stamped: list[bytes] = []
 
     def take(self) -> Batch:

@@ -14,6 +14,7 @@ from replicator.errors import BrokerRefused, Unreachable
 from replicator.plugins.interface import Polled, Position, Record, SourceTask
 from replicator.protocol.batch import entry, header_fields
 from replicator.protocol.properties import MAX_PROPERTIES, encode
+from replicator.routing.batcher import STORED_MORE
 from replicator.routing.faults import MessageRejected, judge
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
@@ -27,8 +28,6 @@ _IDLE: Final = 0.5
 #: Messages of one batch at most, and bytes.
 _MESSAGES: Final = 1024
 _BYTES: Final = 1024 * 1024
-#: Bytes by which a stored message may be larger than its entry, without its topic.
-_STORED_MORE: Final = 256
 
 
 def target_queue(world: World, topic: str) -> Queue | None:
@@ -117,7 +116,7 @@ def _batches(topic: str, records: Sequence[Polled], limit: int) -> Iterator[tupl
     stored, last = 0, None
     for polled in records:
         pieces = _entry(polled.record)
-        size = sum(map(len, pieces)) + _STORED_MORE + len(topic)
+        size = sum(map(len, pieces)) + STORED_MORE + len(topic)
         if last is not None and (stored + size > limit or len(parts) == 4 * _MESSAGES):
             yield parts, last
             parts, stored = [], 0
