@@ -157,10 +157,6 @@ class Group:
         value = {"members": sorted(assignment.members), "owners": owners}
         self._store.put_version(Kind.ASSIGNMENT, "", Version(*assignment.generation), value)
 
-    def recall(self) -> None:
-        """Adopts what the store knows of assignments."""
-        self._adopt()
-
     # In.
 
     def on_said(self, said: Said) -> None:
@@ -190,11 +186,12 @@ class Group:
     def _learn(self, envelope: Envelope) -> None:
         news = {record.kind for record in envelope.records if self._store.merge(record)}
         if Kind.ASSIGNMENT in news:
-            self._adopt()
+            self.recall()
         if news:
             self._on_records(news)
 
-    def _adopt(self) -> None:
+    def recall(self) -> None:
+        """Adopts what the store knows of assignments."""
         record = self._store.state.record(Kind.ASSIGNMENT, "")
         if record is None or record.value is None:
             return
