@@ -14,6 +14,7 @@ from replicator.api.connectors import connector_routes
 from replicator.api.envelope import install
 from replicator.api.group import group_routes
 from replicator.api.guard import install_guard
+from replicator.api.sync import sync_routes
 from replicator.runtime.status import queue_status, topic_status
 from replicator.runtime.worker import Worker
 
@@ -33,6 +34,7 @@ def make_app(
     install_guard(app, token=token)
     app.include_router(connector_routes(worker))
     app.include_router(group_routes(worker))
+    app.include_router(sync_routes(worker))
 
     @app.get("/metrics", tags=["worker"])
     async def metrics() -> Response:

@@ -11,12 +11,17 @@ from starlette.exceptions import HTTPException
 
 from replicator.errors import ClientError, ConfigError, ReplicatorError
 from replicator.runtime.connectors import Exists, Unknown
+from replicator.runtime.failover import NotNow
 
-__all__ = ["Rebalancing", "answer", "install"]
+__all__ = ["NotDone", "Rebalancing", "answer", "install"]
 
 
 class Rebalancing(ReplicatorError):
     """Tasks are changing hands; changes have to wait."""
+
+
+class NotDone(ReplicatorError):
+    """Whoever has to do it did not, in time."""
 
 
 #: First match decides.
@@ -24,6 +29,8 @@ _STATUS: tuple[tuple[type[ReplicatorError], int], ...] = (
     (Unknown, 404),
     (Exists, 409),
     (Rebalancing, 409),
+    (NotNow, 409),
+    (NotDone, 503),
     (ConfigError, 400),
     (ClientError, 503),
     (ReplicatorError, 500),
@@ -42,7 +49,7 @@ def _refusal(status: int, message: str, hint: str = "", headers: dict[str, str] 
 async def _ours(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, ReplicatorError)  # noqa: S101 - registered for it
     status = next(status for kind, status in _STATUS if isinstance(error, kind))
-    headers = {"Retry-After": "1"} if status in (409, 503) and not isinstance(error, Exists) else None
+    headers = {"Retry-After": "1"} if status in (409, 503) and not isinstance(error, Exists | NotNow) else None
     return _refusal(status, error.message, error.hint, headers)
 
 

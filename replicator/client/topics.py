@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from replicator.client.endpoint import Endpoint
+from replicator.client.tables import TableRequest, members, read_pages
 from replicator.errors import ProtocolError
-from replicator.protocol import fastjson
 from replicator.protocol.codes import Request
 
 __all__ = ["READABLE", "WRITABLE", "TopicConfig", "TopicTable", "delete_topic", "read_topics", "write_topic"]
@@ -19,10 +17,9 @@ __all__ = ["READABLE", "WRITABLE", "TopicConfig", "TopicTable", "delete_topic", 
 READABLE: Final = 4
 WRITABLE: Final = 2
 
-#: Topics in one page of 5.5's table; older brokers answer with all.
-_PAGE: Final = 5000
-#: Seconds. Thousands of topics are megabytes of JSON.
-_TIMEOUT: Final = 30.0
+_TABLE: Final = TableRequest(
+    Request.GET_ALL_TOPIC_CONFIG, "topicConfigTable", "topicSeq", "maxTopicNum", "totalTopicNum"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,36 +54,17 @@ async def read_topics(broker: Endpoint, *, known: TopicTable | None = None) -> T
 
     Raises:
         BrokerRefused, Unreachable, RequestTimeout: see there.
+        ProtocolError: no table of topics.
     """
-    pages: list[bytes] = []
-    table: dict[str, Any] = {}
-    version = ""
-    while True:
-        answer = await broker.ask(
-            Request.GET_ALL_TOPIC_CONFIG,
-            {"topicSeq": str(len(table)), "maxTopicNum": str(_PAGE), "dataVersion": version},
-            timeout=_TIMEOUT,
-        )
-        pages.append(answer.body)
-        if known is not None and known.raw == tuple(pages):
-            return known
-        page = _members(fastjson.parse(answer.body))
-        version = msgspec.json.encode(page.get("dataVersion")).decode()
-        before = len(table)
-        table.update(_members(page.get("topicConfigTable")))
-        total = answer.number("totalTopicNum") if "totalTopicNum" in answer.fields else 0
-        if len(table) >= total or len(table) == before:
-            return TopicTable({name: _topic(name, config) for name, config in table.items()}, tuple(pages))
-
-
-def _members(value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ProtocolError("a table of topics that is no JSON object")
-    return value
+    pages = await read_pages(broker, _TABLE, known=known.raw if known else ())
+    if pages is None:
+        assert known is not None  # noqa: S101 - only what is known can be unchanged
+        return known
+    return TopicTable({name: _topic(name, config) for name, config in pages.entries.items()}, pages.raw)
 
 
 def _topic(name: str, config: object) -> TopicConfig:
-    values = _members(config)
+    values = members(config)
     try:
         return TopicConfig(
             name=name,
@@ -102,8 +80,11 @@ def _topic(name: str, config: object) -> TopicConfig:
         raise ProtocolError(f"topic {name!r} has an unreadable configuration ({error!r})") from None
 
 
-async def write_topic(broker: Endpoint, topic: TopicConfig) -> None:
+async def write_topic(broker: Endpoint, topic: TopicConfig, *, removed: Iterable[str] = ()) -> None:
     """Creates `topic` on a master, or changes it to be so.
+
+    Args:
+        removed: attributes that it is to lose; those that are not named in `topic` stay otherwise.
 
     Raises:
         BrokerRefused, Unreachable, RequestTimeout: see there.
@@ -118,9 +99,10 @@ async def write_topic(broker: Endpoint, topic: TopicConfig) -> None:
         "topicSysFlag": str(topic.sys_flag),
         "order": "true" if topic.order else "false",
     }
-    if topic.attributes:
-        # Attributes are written with a sign in front: + sets, - removes.
-        fields["attributes"] = ",".join(f"+{name}={value}" for name, value in topic.attributes.items())
+    # Attributes are written with a sign in front: + sets, - removes.
+    attributes = [f"+{name}={value}" for name, value in topic.attributes.items()] + [f"-{name}" for name in removed]
+    if attributes:
+        fields["attributes"] = ",".join(attributes)
     await broker.ask(Request.UPDATE_AND_CREATE_TOPIC, fields)
 
 

@@ -15,6 +15,7 @@ from rich.text import Text
 from replicator.errors import ConfigError
 from replicator.operate.rest import Rest, path
 from replicator.operate.show import Output, cluster_table, lag_table, show, table
+from replicator.operate.sync import apply, failover, plan, readiness
 
 __all__ = ["add_commands"]
 
@@ -35,7 +36,7 @@ def add_commands(app: typer.Typer) -> None:
     """Gives `app` all commands that ask or steer a running group."""
     app.add_typer(connectors, name="connectors")
     app.add_typer(plugins, name="plugins")
-    for command in (cluster, allocated, lag, where, top):
+    for command in (cluster, allocated, lag, where, top, plan, apply, readiness, failover):
         app.command()(command)
 
 

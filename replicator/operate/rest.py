@@ -48,11 +48,15 @@ def _tls() -> ssl.SSLContext:
 class Rest:
     """Requests to `url`, with the token and the TLS files that REPLICATOR_REST_… names in the environment.
 
+    Args:
+        timeout: seconds for an answer.
+
     Raises:
         ConfigError: `url` is none.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, timeout: float = _TIMEOUT) -> None:
+        self._timeout = timeout
         parts = urlsplit(url if "//" in url else f"http://{url}")
         try:
             host, port = parts.hostname, parts.port
@@ -67,8 +71,8 @@ class Rest:
 
     def _connection(self) -> http.client.HTTPConnection:
         if self._tls is None:
-            return http.client.HTTPConnection(self._host, self._port, timeout=_TIMEOUT)
-        return http.client.HTTPSConnection(self._host, self._port, timeout=_TIMEOUT, context=self._tls)
+            return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+        return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=self._tls)
 
     def get(self, where: str, **query: object) -> Any:
         """What a page says."""

@@ -7,7 +7,7 @@ or not at all, never estimated.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
@@ -27,11 +27,12 @@ class Interval(NamedTuple):
 
 
 class OffsetMap:
-    """Both offsets grow from interval to interval."""
+    """Both offsets grow from interval to interval; beyond `most` of them the oldest are dropped."""
 
-    __slots__ = ("_length", "_sources", "_targets")
+    __slots__ = ("_length", "_most", "_sources", "_targets")
 
-    def __init__(self, intervals: Iterable[Interval] = ()) -> None:
+    def __init__(self, intervals: Iterable[Interval] = (), *, most: int = MAX_INTERVALS) -> None:
+        self._most = most
         self._sources: list[int] = []
         self._targets: list[int] = []
         self._length: list[int] = []
@@ -58,7 +59,7 @@ class OffsetMap:
         sources.append(source)
         targets.append(target)
         lengths.append(length)
-        if len(sources) > MAX_INTERVALS:
+        if len(sources) > self._most:
             del sources[0], targets[0], lengths[0]
 
     def clear(self) -> None:
@@ -73,6 +74,39 @@ class OffsetMap:
         if not self._sources:
             return None
         return self._sources[-1] + self._length[-1] - 1, self._targets[-1] + self._length[-1] - 1
+
+    @property
+    def first(self) -> Interval | None:
+        """The oldest run that is known."""
+        return Interval(self._sources[0], self._targets[0], self._length[0]) if self._sources else None
+
+    def run_before(self, source: int) -> Interval | None:
+        """The last run that begins before the source offset `source`."""
+        at = bisect_left(self._sources, source) - 1
+        return None if at < 0 else Interval(self._sources[at], self._targets[at], self._length[at])
+
+    def reach(self, start: int, stop: int) -> int:
+        """How far one gets in the target queue from `start` towards `stop` over nothing but copies."""
+        at = start
+        for i in range(max(0, bisect_right(self._targets, start) - 1), len(self._targets)):
+            if self._targets[i] > at or at >= stop:
+                break
+            at = max(at, self._targets[i] + self._length[i])
+        return min(at, stop)
+
+    def count(self, start: int, stop: int) -> int:
+        """Copies at target offsets in [start, stop)."""
+        found = 0
+        for i in range(max(0, bisect_right(self._targets, start) - 1), bisect_left(self._targets, stop)):
+            end = self._targets[i] + self._length[i]
+            found += max(0, min(stop, end) - max(start, self._targets[i]))
+        return found
+
+    def followed_by(self, newer: OffsetMap) -> OffsetMap:
+        """Both in one; of ours only what lies before `newer`."""
+        limit = newer.first
+        ours = [run for run in self if limit is None or run.source + run.length <= limit.source]
+        return OffsetMap([*ours, *newer], most=len(ours) + len(newer) + 1)
 
     def target_of(self, source: int) -> int | None:
         """The target offset of the message at `source`, if it was copied."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from replicator.client.topics import READABLE, WRITABLE, TopicConfig
 from replicator.routing.options import Identity
-from replicator.routing.queue_map import Queue, QueueMap, extend, needed_queues
+from replicator.routing.queue_map import Queue, QueueMap, extend, needed_queues, write_queues
 from replicator.routing.selector import TopicSelector, rename
 
 __all__ = ["TopicPlan", "Topics", "make_plan", "unsupported"]
@@ -85,21 +85,24 @@ def _plan_topic(
     for broker, count in sorted(needed_queues(queue_map).items()):
         if broker not in target:
             continue  # it is away now; its queues wait
-        wanted = _wanted(target[broker].get(target_name), model, target_name, count)
+        writable = write_queues(queue_map, source, broker)
+        wanted = _wanted(target[broker].get(target_name), model, target_name, count, writable)
         if wanted is not None:
             writes.append((broker, wanted))
     return TopicPlan(topic=name, target_topic=target_name, queue_map=queue_map, writes=writes)
 
 
-def _wanted(existing: TopicConfig | None, model: TopicConfig, name: str, count: int) -> TopicConfig | None:
+def _wanted(
+    existing: TopicConfig | None, model: TopicConfig, name: str, count: int, writable: int
+) -> TopicConfig | None:
     """What the topic must be on a target broker; None when it is so already."""
     if existing is None:
-        return replace(model, name=name, read_queues=count, write_queues=count, perm=READABLE | WRITABLE)
-    if min(existing.read_queues, existing.write_queues) >= count:
+        return replace(model, name=name, read_queues=count, write_queues=writable, perm=READABLE | WRITABLE)
+    if existing.read_queues >= count and existing.write_queues >= writable:
         return None
     return replace(
         existing,
         read_queues=max(existing.read_queues, count),
-        write_queues=max(existing.write_queues, count),
+        write_queues=max(existing.write_queues, writable),
         attributes={},
     )

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-__all__ = ["Queue", "QueueMap", "extend", "needed_queues"]
+from replicator.client.topics import TopicConfig
+
+__all__ = ["Queue", "QueueMap", "extend", "needed_queues", "write_queues"]
 
 
 class Queue(NamedTuple):
@@ -72,3 +74,20 @@ def needed_queues(queue_map: QueueMap) -> dict[str, int]:
     for target in queue_map.values():
         needed[target.broker] = max(needed.get(target.broker, 0), target.queue_id + 1)
     return needed
+
+
+def write_queues(queue_map: QueueMap, configs: Mapping[str, TopicConfig], broker: str) -> int:
+    """The queue numbers that producers may use on a target broker: as the source has them, if it can be said.
+
+    Args:
+        configs: the topic on the source brokers.
+    """
+    needed = needed_queues(queue_map).get(broker, 0)
+    used = {
+        target.queue_id
+        for source, target in queue_map.items()
+        if target.broker == broker
+        and source.broker in configs
+        and source.queue_id < configs[source.broker].write_queues
+    }
+    return len(used) if used == set(range(len(used))) else needed

@@ -229,7 +229,7 @@ class Connectors:
         if self._store.state.get(Kind.CONNECTOR, name) is None:
             return
         self._store.put(Kind.CONNECTOR, name, None)
-        for kind in (Kind.TASK, Kind.POSITION, Kind.OFFSET):
+        for kind in (Kind.TASK, Kind.POSITION, Kind.OFFSET, Kind.SYNC):
             for key in self._store.state.items(kind):
                 if key.startswith(f"{name}/"):
                     self._store.put(kind, key, None)

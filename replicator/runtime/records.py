@@ -50,7 +50,7 @@ class NewerForm(ReplicatorError):
 
 class Kind(StrEnum):
     """What a record is about. Keys: a connector's name, `connector/topic`, `connector/topic/broker/queue`,
-    a worker's id; the assignment has one record, its key is empty.
+    a worker's id, `connector/kind/broker/name`; the assignment has one record, its key is empty.
     """
 
     CONNECTOR = "connector"
@@ -59,6 +59,7 @@ class Kind(StrEnum):
     POSITION = "position"
     OFFSET = "offset"
     STATUS = "status"
+    SYNC = "sync"
 
 
 class Version(NamedTuple):

@@ -7,31 +7,25 @@ is a pair of source and sink task.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 
 from replicator.client.brokers import max_offset
-from replicator.client.topics import write_topic
-from replicator.errors import BrokerRefused, ClientError, ProtocolError, StartupError
+from replicator.errors import ClientError
 from replicator.observe.logging import get_logger
 from replicator.routing.dead_letter import DeadLetters
 from replicator.routing.limiter import RateLimiter
 from replicator.routing.pair import QueuePair, Shared
-from replicator.routing.plan import TopicPlan, make_plan
 from replicator.routing.queue_map import Queue
-from replicator.routing.recovery import last_copy
-from replicator.routing.selector import TopicSelector, compile_patterns
 from replicator.routing.state import Phase, QueueState
+from replicator.runtime.route_topics import Key, RouteTopics
+from replicator.runtime.sync_task import SyncTask
 from replicator.runtime.watchdog import Watchdog
 from replicator.runtime.world import World, route_options
 from replicator.settings import RouteSettings
 
 __all__ = ["Route"]
 
-#: Messages looked at in a target queue whose queue map was lost, to find where its copies came from.
-_LOOK_BACK = 1024
-
 log = get_logger(__name__)
-Key = tuple[str, Queue]
 
 
 class Route:
@@ -44,16 +38,11 @@ class Route:
     def __init__(self, name: str, settings: RouteSettings, world: World) -> None:
         self.name = name
         self.settings = settings
-        self.plans: Sequence[TopicPlan] = ()
-        #: All tasks of the route, whoever runs them.
-        self.tasks: frozenset[str] = frozenset()
-        self.problems: dict[str, str] = {}
+        self.topics = RouteTopics(name, settings, world)
+        self.sync = SyncTask(settings, world, self.topics)
         self.limiter = RateLimiter(settings.rate_messages, settings.rate_bytes)
         self._copied_before = 0
         self._world = world
-        self._selector = TopicSelector(
-            compile_patterns("topics", settings.topics), compile_patterns("exclude_topics", settings.exclude_topics)
-        )
         options = route_options(settings, world.identity, settle_seconds=world.settle_seconds)
         self._shared = Shared(
             source=world.source.cluster,
@@ -74,114 +63,31 @@ class Route:
         self._pairs: dict[Key, QueuePair] = {}
         self._runs: dict[Key, asyncio.Task[None]] = {}
         self._ending: set[Key] = set()
-        self._targets: dict[str, str] = {}
         self._watchdog = Watchdog(world.stall_seconds)
 
-    # Plans.
+    # Topics.
+
+    @property
+    def tasks(self) -> frozenset[str]:
+        """All tasks of the route, whoever runs them."""
+        return self.topics.tasks | ({self.sync.name} if self.settings.sync else frozenset())
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """Topics that cannot be copied now, with the reason."""
+        return self.topics.problems
 
     def plan(self) -> None:
-        """Looks at what both clusters have now.
-
-        Raises:
-            ConfigError: two topics would get one name, or one an impossible name.
-        """
-        self.plans = make_plan(
-            self._world.source.topics,
-            self._world.target.topics,
-            self._world.store.queue_maps(self.name),
-            selector=self._selector,
-            template=self.settings.rename,
-            identity=self._world.identity,
-            system=[*self._world.system_names()],
-        )
-        for plan in self.plans:
-            if plan.problem:
-                self.problems[plan.topic] = plan.problem
-        self.tasks = self._name_tasks()
-        self._targets = {plan.topic: plan.target_topic for plan in self.plans}
-        there = {plan.topic for plan in self.plans}
-        self.problems = {topic: problem for topic, problem in self.problems.items() if topic in there}
-
-    def refuse_problems(self) -> None:
-        """Before the first start nothing is left out in silence.
-
-        Raises:
-            StartupError: topics are selected that cannot be copied.
-        """
-        refused = [f"topic {plan.topic} cannot be copied: {plan.problem}" for plan in self.plans if plan.problem]
-        if refused:
-            raise StartupError("\n".join(refused), hint="leave them out with --exclude-topics")
-        if not self.plans:
-            log.warning("no topic of the source is selected yet", topics=self.settings.topics)
-
-    def _name_tasks(self) -> frozenset[str]:
-        topics = [plan for plan in self.plans if not plan.problem]
-        if self.settings.task_granularity == "topic":
-            return frozenset(f"{self.name}/{plan.topic}" for plan in topics)
-        return frozenset(
-            f"{self.name}/{plan.topic}/{queue.broker}/{queue.queue_id}"
-            for plan in topics
-            for queue in plan.queue_map
-        )
+        """Looks at what both clusters have now; errors as `RouteTopics.plan`."""
+        self.topics.plan()
 
     async def make_ready(self) -> None:
-        """Gives the target's topics the queues that they need, and keeps the queue maps; the leader does it.
+        """Gives the target's topics the queues that they need; the leader does it."""
+        await self.topics.make_ready()
 
-        What cannot be made is a problem of that topic alone.
-        """
-        maps = self._world.store.queue_maps(self.name)
-        new_route = not maps
-        await self._find_lost_maps(maps)
-        self.plan()
-        before = self._world.target.topics
-        for plan in self.plans:
-            if plan.problem:
-                continue
-            try:
-                for broker, topic in plan.writes:
-                    await write_topic(self._world.target.cluster.writer(broker), topic)
-                    log.info("topic made ready", topic=topic.name, broker=broker, queues=topic.queues)
-            except (ClientError, ProtocolError) as error:
-                if self.problems.get(plan.topic) != str(error):
-                    log.warning("topic cannot be made ready", topic=plan.topic, reason=str(error))
-                hint = ": let the target's account create topics" if isinstance(error, BrokerRefused) else ""
-                self.problems[plan.topic] = f"{error}{hint}"
-                continue
-            self.problems.pop(plan.topic, None)
-            known = maps.get(plan.topic, {})
-            renamed = self._is_renamed(plan.topic)
-            if renamed:
-                self._world.store.forget_offsets(self.name, plan.topic)
-            if renamed or known != plan.queue_map or plan.topic not in self._world.store.queue_maps(self.name):
-                new = set(plan.queue_map) - set(known)
-                made = {broker for broker, _ in plan.writes if plan.target_topic not in before.get(broker, {})}
-                self._world.store.save_queue_map(
-                    self.name,
-                    plan.topic,
-                    plan.target_topic,
-                    plan.queue_map,
-                    late=() if new_route else new,
-                    fresh=[queue for queue in new if plan.queue_map[queue].broker in made],
-                )
-
-    async def _find_lost_maps(self, maps: dict[str, dict[Queue, Queue]]) -> None:
-        """Queue maps that the group does not have, read from the copies in the target's queues."""
-        world = self._world
-        for plan in self.plans:
-            if plan.topic in maps or plan.problem:
-                continue
-            found: dict[Queue, Queue] = {}
-            for broker, topics in world.target.topics.items():
-                config = topics.get(plan.target_topic)
-                for queue_id in range(config.queues if config else 0):
-                    master = world.target.cluster.master(broker)
-                    copy = await last_copy(master, plan.target_topic, queue_id, look_back=_LOOK_BACK)
-                    if copy is not None and copy.cluster == world.identity.source:
-                        found[Queue(copy.broker, copy.queue_id)] = Queue(broker, queue_id)
-            if found:
-                maps[plan.topic] = found
-                world.store.save_queue_map(self.name, plan.topic, plan.target_topic, found)
-                log.info("queue map found in the target", topic=plan.topic, queues=len(found))
+    def knows(self, task: str) -> bool:
+        """Whether the queues of a task have a queue map; the metadata task needs none."""
+        return task == self.sync.name or self.topics.knows(task)
 
     # Tasks.
 
@@ -189,16 +95,6 @@ class Route:
     def states(self) -> list[QueueState]:
         """The queues that are copied here now."""
         return [pair.state for pair in self._pairs.values()]
-
-    def queues(self, task: str) -> dict[Key, Queue]:
-        """The queues of a task that have a queue map, with their targets."""
-        _, topic, *rest = task.split("/", 2)
-        found = self._world.store.queue_map(self.name, topic)
-        if rest:
-            broker, _, queue_id = rest[0].rpartition("/")
-            queue = Queue(broker, int(queue_id))
-            return {(topic, queue): found[queue]} if queue in found else {}
-        return {(topic, source): target for source, target in found.items()}
 
     @property
     def copied(self) -> int:
@@ -218,29 +114,21 @@ class Route:
             if self.settings.task_granularity == "queue":
                 task += f"/{state.source.broker}/{state.source.queue_id}"
             found.setdefault(task, set()).add(state.phase)
+        if self.sync.running:
+            found[self.sync.name] = {self.sync.phase}
         return found
-
-    def knows(self, task: str) -> bool:
-        """Whether the queues of a task have a queue map."""
-        _, topic, *rest = task.split("/", 2)
-        found = self._world.store.queue_map(self.name, topic)
-        return bool(self.queues(task) if rest else found) and not self._is_renamed(topic)
-
-    def _is_renamed(self, topic: str) -> bool:
-        """Whether what is kept of a topic is about a target topic of another name."""
-        wanted = self._targets.get(topic)
-        known = bool(self._world.store.queue_map(self.name, topic))
-        return known and wanted is not None and wanted != self._world.store.target_topic(self.name, topic)
 
     def lacks(self, task: str) -> bool:
         """Whether a task of ours has queues that do not run."""
-        return task.startswith(f"{self.name}/") and any(key not in self._pairs for key in self.queues(task))
+        if task == self.sync.name:
+            return not self.sync.running
+        return task.startswith(f"{self.name}/") and any(key not in self._pairs for key in self.topics.queues(task))
 
     def begin(self, tasks: Iterable[str]) -> dict[Key, QueueState]:
         """The queues of `tasks` that do not run here yet, each with what is known of it."""
         made: dict[Key, QueueState] = {}
         for task in tasks:
-            for key, target in self.queues(task).items():
+            for key, target in self.topics.queues(task).items():
                 if key not in self._pairs:
                     made[key] = self._restored(key, target)
         self._world.store.begin(made.values())
@@ -257,6 +145,8 @@ class Route:
         Args:
             begun: what `begin` gave; those whose tasks are not in `running` any more are left alone.
         """
+        if self.sync.name in running and not self.sync.running:
+            self.sync.start(group)
         for key, state in begun.items():
             if key in self._pairs or not self._belongs(key, running):
                 continue
@@ -277,6 +167,8 @@ class Route:
 
     async def stop(self, tasks: Collection[str]) -> None:
         """Drains `tasks`, and keeps the states of their queues as they ended."""
+        if self.sync.name in tasks:
+            await self.sync.stop()
         keys = [key for key in self._pairs if self._belongs(key, tasks)]
         self._world.store.update(await self._end(keys, self._world.drain_timeout))
 
@@ -296,6 +188,7 @@ class Route:
         if runs:
             await asyncio.wait(runs)
         await self._end(list(self._pairs), 0.0)
+        await self.sync.stop()
 
     async def _end(self, keys: list[Key], seconds: float) -> list[QueueState]:
         ending = {key: (self._pairs[key], self._runs[key]) for key in keys}
@@ -326,7 +219,7 @@ class Route:
 
     def end_deleted(self) -> None:
         """Topics that are gone from the source are copied no more."""
-        there = {plan.topic for plan in self.plans}
+        there = {plan.topic for plan in self.topics.plans}
         for key in [key for key in self._pairs if key[0] not in there]:
             self._pairs[key].drain()
             self._runs[key].cancel()

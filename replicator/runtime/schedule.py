@@ -43,6 +43,8 @@ class Schedule:
 
     async def end(self) -> None:
         """Lets the jobs that run now finish; the scheduler itself would cut them off."""
+        if not self._scheduler.running:
+            return
         self._scheduler.pause()
         if self._running:
             await asyncio.wait(self._running, timeout=_JOB_SECONDS)

@@ -3,7 +3,7 @@
 
 - connectorConfig: the group's connectors without secrets, and the ids of both clusters;
 - taskConfig: per topic its queue map, append-only, and which worker owns which task;
-- position: per source queue what the source task has settled;
+- position: per source queue what the source task has settled; what was written of metadata;
 - offset: per source queue what the target has acknowledged, as the exact offset map.
 
 Every worker holds all of it and writes what it learns of the others too. Nothing here is needed to be
@@ -35,7 +35,7 @@ _FILES: Final[Mapping[str, tuple[Kind, ...]]] = {
     "connectorConfig.json": (Kind.CONNECTOR,),
     "taskConfig.json": (Kind.TASK, Kind.ASSIGNMENT),
     "offset.json": (Kind.OFFSET,),
-    "position.json": (Kind.POSITION,),
+    "position.json": (Kind.POSITION, Kind.SYNC),
 }
 _IDENTITY: Final = "identity.json"
 

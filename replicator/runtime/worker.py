@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 from replicator import __version__
 from replicator.client.cluster import Cluster
 from replicator.errors import ReplicatorError, Unreachable
+from replicator.observe.audit import Audit
 from replicator.observe.logging import get_logger
 from replicator.routing.auditor import Auditor
 from replicator.routing.budget import MemoryBudget
@@ -132,10 +133,11 @@ class Worker:
             settle_seconds=settings.settle_seconds,
             drain_timeout=settings.drain_timeout,
             stall_seconds=settings.stall_seconds,
+            audit=Audit(self.store.directory / "audit.jsonl"),
         )
         route = Route(settings.connector, settings.route, self.world)
         route.plan()
-        route.refuse_problems()
+        route.topics.refuse_problems()
         self.routes = Routes(self.connectors, self.coordinator, self.world)
         self.store.save_identity({"worker": self.id, "source_id": identity.source, "target_id": identity.target})
         topics = Topics(settings.source_online_topic, settings.sink_online_topic, settings.control_topic)

@@ -19,8 +19,12 @@ class WorkerConnector(Protocol):
     """
 
     name: str
-    tasks: frozenset[str]
-    problems: dict[str, str]
+
+    @property
+    def tasks(self) -> frozenset[str]: ...
+
+    @property
+    def problems(self) -> dict[str, str]: ...
 
     @property
     def settings(self) -> object: ...

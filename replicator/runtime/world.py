@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from replicator.client.cluster import Topology
 from replicator.client.pull import Subscription
 from replicator.errors import ReplicatorError, StartupError
+from replicator.observe.audit import Audit
 from replicator.observe.logging import get_logger
 from replicator.routing.auditor import Auditor
 from replicator.routing.budget import MemoryBudget
@@ -29,7 +30,7 @@ class World:
 
     `may_send` says whether this worker holds its lease; `settle_seconds` how long a dead owner's last
     request may still wait inside a broker; `drain_timeout` how many seconds a task gets to settle what it
-    has pulled.
+    has pulled; `audit` takes down what is changed at the target beside messages.
     """
 
     source: Discovery
@@ -42,6 +43,7 @@ class World:
     settle_seconds: float
     drain_timeout: float
     stall_seconds: float
+    audit: Audit
 
     def message_limit(self, broker: str) -> int:
         """Bytes that a message, or a batch, may have at a target broker."""

@@ -52,6 +52,12 @@ def _size(value: object) -> object:
     return value
 
 
+def _kinds(value: object) -> object:
+    given = comma_list(value)
+    return [] if given == ["none"] else given
+
+
+SyncKinds = Annotated[list[Literal["topics", "groups", "offsets"]], BeforeValidator(_kinds)]
 Names = Annotated[list[str], BeforeValidator(comma_list)]
 Size = Annotated[int, BeforeValidator(_size), Field(ge=0)]
 
@@ -100,6 +106,25 @@ class RouteSettings(BaseModel):
         "topic", description="what workers share among them: whole topics, or single queues"
     )
 
+    sync: SyncKinds = Field(
+        ["topics", "groups", "offsets"],
+        description="what is kept in step beside messages: topics, groups, offsets; `none` for nothing",
+    )
+    sync_groups: Names = Field([".*"], description="consumer groups to sync: names or regular expressions")
+    exclude_groups: Names = Field([], description="consumer groups not to sync; wins over `sync_groups`")
+    sync_topics_interval: float = Field(10.0, ge=0.5, description="seconds between looks at topics' settings")
+    sync_groups_interval: float = Field(10.0, ge=0.5, description="seconds between looks at consumer groups")
+    sync_offsets_interval: float = Field(3.0, ge=0.5, description="seconds between looks at consumer offsets")
+    sync_deletes: bool = Field(
+        False, description="delete topics and groups at the target when the source has deleted them"
+    )
+    on_drift: Literal["report", "repair"] = Field(
+        "report", description="what to do with settings that were changed at the target by hand"
+    )
+    protect_target: bool = Field(
+        False, description="keep the target's topics read-only for applications until a failover"
+    )
+
     @field_validator("rename")
     @classmethod
     def _template(cls, value: str) -> str:
@@ -116,7 +141,7 @@ class RouteSettings(BaseModel):
             raise ValueError("topic names have only letters, digits, %, |, _ and -")
         return value
 
-    @field_validator("topics", "exclude_topics")
+    @field_validator("topics", "exclude_topics", "sync_groups", "exclude_groups")
     @classmethod
     def _patterns(cls, value: list[str]) -> list[str]:
         for pattern in value:
@@ -138,6 +163,10 @@ class RouteSettings(BaseModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> RouteSettings:
+        if "offsets" in self.sync and "groups" not in self.sync:
+            raise ValueError("sync has offsets without groups: brokers refuse offsets of groups they do not have")
+        if self.protect_target and "topics" not in self.sync:
+            raise ValueError("protect_target needs topics in sync, which sets their perm")
         if self.tags and self.sql:
             raise ValueError("tags and sql are both set, but a broker filters by one of them: keep one")
         both = sorted(set(self.topics) & set(self.exclude_topics))

@@ -47,7 +47,7 @@ class Worker:
     Workers of one test are one group; those of different tests share clusters, but not a group.
 
     Unless `flags` say otherwise it looks for topics often and settles soon: only tests in which a process dies
-    in mid-flow have requests left inside a broker.
+    in mid-flow have requests left inside a broker. Metadata is synced only where a test is about that.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class Worker:
             *("--target", target if isinstance(target, str) else target.namesrv),
             *("--store-path", str(self.store), "--refresh-interval", "1", "--settle-seconds", "0.2"),
             *("--group", group or _this_test()),
+            *(() if "--sync" in flags else ("--sync", "none")),
             *flags,
         ]
         self._log_start = 0

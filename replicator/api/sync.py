@@ -1,0 +1,97 @@
+"""A route's metadata and its readiness over HTTP; any worker answers for the group."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import Any, Final
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from replicator.api.envelope import NotDone, answer
+from replicator.runtime.connectors import Connector, Unknown
+from replicator.runtime.failover import failover
+from replicator.runtime.readiness import readiness
+from replicator.runtime.route import Route
+from replicator.runtime.worker import Worker
+
+__all__ = ["sync_routes"]
+
+#: Seconds within which the owner of the metadata task must have done what it was asked.
+_ANSWER_SECONDS: Final = 60.0
+
+
+class Wanted(BaseModel):
+    """`force`: groups whose offsets are written though they have consumers at the target, backwards too."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    force: list[str] = []
+
+
+class Switch(BaseModel):
+    """As in `replicator failover`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    drain_seconds: float = Field(60.0, ge=0)
+    source_dead: bool = False
+    open_all: bool = False
+
+
+def sync_routes(worker: Worker) -> APIRouter:
+    """/connectors/{name}/plan, apply, sync, readiness and failover."""
+    routes = APIRouter(tags=["metadata"])
+
+    def found(name: str) -> tuple[Connector, Route]:
+        connector = worker.connectors.get(name)
+        route = worker.routes.get(name)
+        if not isinstance(route, Route):
+            raise Unknown(f"connector {name!r} syncs no metadata", hint="only routing connectors do")
+        return connector, route
+
+    @routes.get("/connectors/{name}/plan")
+    async def plan(name: str) -> JSONResponse:
+        """What is to be done at the target now; `blocked` says why something is not done by itself."""
+        _, route = found(name)
+        return answer([action.shown() for action in await route.sync.plan()])
+
+    @routes.get("/connectors/{name}/sync")
+    async def status(name: str) -> JSONResponse:
+        """How the metadata task is doing, and what it did last."""
+        _, route = found(name)
+        ledger = route.sync.ledger
+        return answer({**ledger.get("status"), "audit": ledger.get("audit").get("entries", [])})
+
+    @routes.post("/connectors/{name}/apply")
+    async def apply(name: str, wanted: Wanted) -> JSONResponse:
+        """Does now what is to be done; whoever owns the metadata task does it."""
+        _, route = found(name)
+        asked = uuid.uuid4().hex
+        route.sync.ledger.put("request", {"id": asked, "force": wanted.force})
+        await worker.changed()
+        deadline = asyncio.get_running_loop().time() + _ANSWER_SECONDS
+        while (told := route.sync.ledger.get("answer")).get("id") != asked:
+            if asyncio.get_running_loop().time() > deadline:
+                raise NotDone(
+                    "nobody has done it in time", hint="see whether the connector runs, and its metadata task"
+                )
+            await asyncio.sleep(0.1)
+        return answer(told["done"])
+
+    @routes.get("/connectors/{name}/readiness")
+    async def ready(name: str) -> JSONResponse:
+        """If one switched to the target now."""
+        _, route = found(name)
+        return answer(await readiness(route, worker.world))
+
+    @routes.post("/connectors/{name}/failover")
+    async def switch(name: str, how: Switch) -> JSONResponse:
+        """Makes the target the one that applications use."""
+        connector, route = found(name)
+        report: dict[str, Any] = await failover(worker, connector, route, **how.model_dump())
+        return answer(report)
+
+    return routes

@@ -1,0 +1,58 @@
+"""How far consumer groups are in the queues of a broker: read all, commit one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from replicator.client.endpoint import Endpoint
+from replicator.client.tables import members
+from replicator.errors import ProtocolError
+from replicator.protocol import fastjson
+from replicator.protocol.codes import Request
+
+__all__ = ["OffsetTable", "commit_offset", "read_offsets"]
+
+#: Seconds. Thousands of groups are megabytes of JSON.
+_TIMEOUT = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetTable:
+    """Per (group, topic) the offset that is next to consume in each queue of one broker."""
+
+    offsets: Mapping[tuple[str, str], Mapping[int, int]]
+    raw: bytes
+
+
+async def read_offsets(broker: Endpoint, *, known: OffsetTable | None = None) -> OffsetTable:
+    """All offsets that `broker` keeps (43). `known` itself when nothing has changed.
+
+    Raises:
+        BrokerRefused, Unreachable, RequestTimeout: see there.
+        ProtocolError: no table of offsets.
+    """
+    answer = await broker.ask(Request.GET_ALL_CONSUMER_OFFSET, {}, timeout=_TIMEOUT)
+    if known is not None and known.raw == answer.body:
+        return known
+    table = members(members(fastjson.parse(answer.body)).get("offsetTable"))
+    offsets = {}
+    for key, queues in table.items():
+        topic, at, group = key.partition("@")  # neither name can have an @
+        if not at:
+            raise ProtocolError(f"a table of offsets with the key {key!r}, which is no topic@group")
+        try:
+            offsets[group, topic] = {int(queue): int(offset) for queue, offset in members(queues).items()}
+        except (TypeError, ValueError):
+            raise ProtocolError(f"unreadable offsets of {key!r}") from None
+    return OffsetTable(offsets, answer.body)
+
+
+async def commit_offset(broker: Endpoint, group: str, topic: str, queue_id: int, offset: int) -> None:
+    """Makes `offset` the next to consume (15). 5.x refuses groups and topics that it does not have.
+
+    Raises:
+        BrokerRefused, Unreachable, RequestTimeout: see there.
+    """
+    fields = {"consumerGroup": group, "topic": topic, "queueId": str(queue_id), "commitOffset": str(offset)}
+    await broker.ask(Request.UPDATE_CONSUMER_OFFSET, fields)

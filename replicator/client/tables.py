@@ -1,0 +1,78 @@
+"""Whole tables of a broker's metadata: in one answer, or in the pages that 5.5 may give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from replicator.client.endpoint import Endpoint
+from replicator.errors import ProtocolError
+from replicator.protocol import fastjson
+
+__all__ = ["Pages", "TableRequest", "members", "read_pages"]
+
+#: Entries in one page; older brokers answer with all.
+_PAGE: Final = 5000
+#: Seconds. Thousands of entries are megabytes of JSON.
+_TIMEOUT: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class TableRequest:
+    """How a kind of table is asked for: request code, and what the fields are called."""
+
+    code: int
+    table: str
+    seq: str
+    most: str
+    total: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """A whole table, the last page's other members, and the raw answers, to see cheaply what has changed."""
+
+    entries: dict[str, Any]
+    last: dict[str, Any]
+    raw: tuple[bytes, ...]
+
+
+async def read_pages(broker: Endpoint, request: TableRequest, *, known: tuple[bytes, ...] = ()) -> Pages | None:
+    """The table that `request` asks for; None when its raw answers are the `known` ones.
+
+    Raises:
+        BrokerRefused, Unreachable, RequestTimeout: see there.
+        ProtocolError: no table.
+    """
+    raw: list[bytes] = []
+    entries: dict[str, Any] = {}
+    version = ""
+    while True:
+        answer = await broker.ask(
+            request.code,
+            {request.seq: str(len(entries)), request.most: str(_PAGE), "dataVersion": version},
+            timeout=_TIMEOUT,
+        )
+        raw.append(answer.body)
+        if known == tuple(raw):
+            return None
+        page = members(fastjson.parse(answer.body))
+        version = msgspec.json.encode(page.get("dataVersion")).decode()
+        before = len(entries)
+        entries.update(members(page.get(request.table)))
+        total = answer.number(request.total) if request.total in answer.fields else 0
+        if len(entries) >= total or len(entries) == before:
+            return Pages(entries, page, tuple(raw))
+
+
+def members(value: object) -> dict[str, Any]:
+    """`value`, if it is a JSON object.
+
+    Raises:
+        ProtocolError: it is none.
+    """
+    if not isinstance(value, dict):
+        raise ProtocolError("a broker's table that is no JSON object")
+    return value

@@ -1,0 +1,41 @@
+"""Carries out what a plan says: one request an action."""
+
+from __future__ import annotations
+
+from replicator.client.cluster import Cluster
+from replicator.client.groups import delete_group, forbid, write_group
+from replicator.client.offsets import commit_offset
+from replicator.client.topics import delete_topic, write_topic
+from replicator.metadata.action import (
+    Action,
+    Commit,
+    DropGroup,
+    DropTopic,
+    Forbid,
+    WriteGroup,
+    WriteTopic,
+)
+
+__all__ = ["apply"]
+
+
+async def apply(target: Cluster, action: Action) -> None:
+    """Does what `action` says, over the VIP channel.
+
+    Raises:
+        BrokerRefused, Unreachable, RequestTimeout: see there.
+    """
+    broker = target.writer(action.broker)
+    match action.write:
+        case WriteTopic(config, removed):
+            await write_topic(broker, config, removed=removed)
+        case DropTopic(name):
+            await delete_topic(broker, name)
+        case WriteGroup(settings):
+            await write_group(broker, settings)
+        case DropGroup(name):
+            await delete_group(broker, name)
+        case Forbid(group, topic, readable):
+            await forbid(broker, group, topic, readable=readable)
+        case Commit(group, topic, queue_id, offset):
+            await commit_offset(broker, group, topic, queue_id, offset)

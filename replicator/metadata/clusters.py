@@ -1,0 +1,59 @@
+"""What both clusters have of groups and offsets now, looked at again and again, cheaply.
+
+A source broker that does not answer keeps what was last known of it; a target broker that does not is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Generic, TypeVar
+
+from replicator.client.cluster import Cluster
+from replicator.client.endpoint import Endpoint
+from replicator.errors import ClientError, ProtocolError
+
+__all__ = ["Tables"]
+
+T = TypeVar("T")
+
+
+class Tables(Generic[T]):
+    """One kind of table of all brokers of a cluster.
+
+    Args:
+        read: gives a broker's table; it is told the one that is known.
+        masters_only: only masters are asked, and what does not answer has no table (the target).
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        read: Callable[[Endpoint, T | None], Awaitable[T]],
+        *,
+        masters_only: bool,
+    ) -> None:
+        self.failures: dict[str, str] = {}
+        self.tables: Mapping[str, T] = {}
+        self._cluster = cluster
+        self._read = read
+        self._masters_only = masters_only
+        self._known: dict[str, T] = {}
+
+    async def refresh(self) -> Mapping[str, T]:
+        """What all brokers have now, by broker."""
+        failures: dict[str, str] = {}
+        answered: dict[str, T] = {}
+
+        async def look(name: str) -> None:
+            try:
+                broker = self._cluster.master(name) if self._masters_only else self._cluster.reader(name)
+                answered[name] = await self._read(broker, self._known.get(name))
+            except (ClientError, ProtocolError) as error:
+                failures[name] = str(error)
+
+        await asyncio.gather(*(look(name) for name in self._cluster.brokers()))
+        self._known |= answered
+        self.failures = failures
+        self.tables = dict(sorted((answered if self._masters_only else self._known).items()))
+        return self.tables

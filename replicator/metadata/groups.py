@@ -1,0 +1,204 @@
+"""Consumer groups: all their settings, and what they may not read, as the source has them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from replicator.client.groups import GroupTable
+from replicator.metadata.action import Action, DropGroup, Forbid, WriteGroup
+from replicator.metadata.ledger import DELETED, DRIFT, UNTAKEN, Entry, Finding, Ledger, Planned, compare, differing
+from replicator.routing.selector import TopicSelector, compile_patterns
+
+__all__ = ["KIND", "GroupPolicy", "GroupSelector", "plan_groups", "settings_of"]
+
+KIND: Final = "groups"
+
+#: `MixAll`'s names, and what brokers and tools make for themselves.
+_SYSTEM: Final = frozenset(
+    {
+        "TOOLS_CONSUMER",
+        "FILTERSRV_CONSUMER",
+        "SELF_TEST_C_GROUP",
+        "CID_ONS-HTTP-PROXY",
+        "CID_ONSAPI_PERMISSION",
+        "CID_ONSAPI_OWNER",
+        "CID_ONSAPI_PULL",
+        "CID_SYS_RMQ_TRANS",
+        "DEFAULT_CONSUMER",
+        "SCHEDULE_CONSUMER",
+        "CLIENT_INNER_PRODUCER",
+        "SELF_TEST_P_GROUP",
+        "__MONITOR_CONSUMER",
+        "please_rename_unique_group_name",
+        "please_rename_unique_group_name_4",
+        "please_rename_unique_group_name_5",
+        "_tools_consumer",
+    }
+)
+_SYSTEM_PREFIXES: Final = ("CID_RMQ_SYS_", "CID_DefaultHeartBeatSyncerTopic", "replicator_sys_", "%")
+
+#: The broker that a group's settings are of; what the target's are is its own.
+_NAME: Final = "groupName"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSelector:
+    """Groups that are included, not excluded, and no broker's or tool's own."""
+
+    patterns: TopicSelector
+
+    @classmethod
+    def of(cls, include: Sequence[str], exclude: Sequence[str]) -> GroupSelector:
+        """From names or regular expressions."""
+        return cls(
+            TopicSelector(compile_patterns("sync_groups", include), compile_patterns("exclude_groups", exclude))
+        )
+
+    def selects(self, group: str) -> bool:
+        own = group in _SYSTEM or group.startswith(_SYSTEM_PREFIXES)
+        return not own and self.patterns.selects(group)
+
+
+class GroupPolicy(NamedTuple):
+    """`repair` and `deletes` as in `TopicPolicy`."""
+
+    repair: bool = False
+    deletes: bool = False
+
+
+def plan_groups(
+    source: Mapping[str, GroupTable],
+    target: Mapping[str, GroupTable],
+    ledger: Ledger,
+    *,
+    selector: GroupSelector,
+    topics: Mapping[str, str],
+    policy: GroupPolicy,
+) -> Planned:
+    """What is to be done at the target's brokers: every one has every group.
+
+    Args:
+        source, target: per broker what it has.
+        topics: names at the target by those at the source, of what is copied.
+    """
+    names = sorted({name for table in source.values() for name in table.groups if selector.selects(name)})
+    planned = Planned([], {})
+    for broker, table in sorted(target.items()):
+        for name in names:
+            model = _model(name, source, broker)
+            planned.wanted[broker, name] = (settings_of(model), name)
+            entry = ledger.get((broker, name))
+            planned.actions.extend(_plan_group(name, model, source, broker, table, entry, topics, policy))
+    planned.actions.extend(_deletions(names, source, target, ledger, selector, policy))
+    return planned
+
+
+def _model(name: str, source: Mapping[str, GroupTable], broker: str) -> Mapping[str, Any]:
+    """The settings on the source broker of that name, or on the first that has the group."""
+    having = [source[each].groups[name] for each in sorted(source) if name in source[each].groups]
+    same = source.get(broker)
+    return same.groups[name] if same is not None and name in same.groups else having[0]
+
+
+def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What is compared of a group: all that says something, attributes and policies too."""
+    return {name: value for name, value in config.items() if name != _NAME and value not in (None, {}, [])}
+
+
+def _plan_group(
+    name: str,
+    model: Mapping[str, Any],
+    source: Mapping[str, GroupTable],
+    broker: str,
+    table: GroupTable,
+    entry: Entry | None,
+    topics: Mapping[str, str],
+    policy: GroupPolicy,
+) -> list[Action]:
+    current = table.groups.get(name)
+    before = None if current is None else settings_of(current)
+    wanted = settings_of(model)
+    finding = compare(before, wanted, entry)
+    found = []
+    if finding is not Finding.SAME:
+        blocked = note = ""
+        if finding is Finding.UNTAKEN:
+            blocked = UNTAKEN
+        elif finding is Finding.DRIFTED:
+            blocked, note = ("", "put right") if policy.repair else (DRIFT, "")
+        old, new = differing(before, wanted)
+        found.append(
+            Action(
+                kind=KIND,
+                broker=broker,
+                key=name,
+                before=old,
+                after=new,
+                write=WriteGroup({**wanted, _NAME: name, "attributes": _signed(current, model)}),
+                blocked=blocked,
+                note=note or _differs(name, source),
+            )
+        )
+    return found + _forbidden(name, source, broker, table, topics)
+
+
+def _signed(current: Mapping[str, Any] | None, model: Mapping[str, Any]) -> dict[str, str]:
+    """Attributes as brokers take changes of them: + sets, - removes."""
+    old = dict((current or {}).get("attributes") or {})
+    new = dict(model.get("attributes") or {})
+    return {f"-{name}": "" for name in old.keys() - new.keys()} | {f"+{name}": v for name, v in new.items()}
+
+
+def _differs(name: str, source: Mapping[str, GroupTable]) -> str:
+    """Said where the source's own brokers do not agree."""
+    seen = [settings_of(table.groups[name]) for table in source.values() if name in table.groups]
+    return "" if all(each == seen[0] for each in seen) else "the source's brokers have different settings of it"
+
+
+def _forbidden(
+    name: str, source: Mapping[str, GroupTable], broker: str, table: GroupTable, topics: Mapping[str, str]
+) -> list[Action]:
+    wanted = {
+        topics[topic] for each in source.values() for topic in each.forbidden.get(name, ()) if topic in topics
+    }
+    current = table.forbidden.get(name, frozenset()) & set(topics.values())
+    return [
+        Action(
+            kind=KIND,
+            broker=broker,
+            key=f"{name} reads {topic}",
+            before={"allowed": topic not in current},
+            after={"allowed": topic in current},
+            write=Forbid(name, topic, readable=topic in current),
+        )
+        for topic in sorted(wanted ^ current)
+    ]
+
+
+def _deletions(
+    names: Sequence[str],
+    source: Mapping[str, GroupTable],
+    target: Mapping[str, GroupTable],
+    ledger: Ledger,
+    selector: GroupSelector,
+    policy: GroupPolicy,
+) -> list[Action]:
+    there = {name for table in source.values() for name in table.groups}
+    return [
+        Action(
+            kind=KIND,
+            broker=broker,
+            key=name,
+            before=settings_of(target[broker].groups[name]),
+            after=None,
+            write=DropGroup(name),
+            blocked="" if policy.deletes else DELETED,
+        )
+        for broker, name in sorted(ledger)
+        if name not in names
+        and name not in there
+        and selector.selects(name)
+        and name in getattr(target.get(broker), "groups", {})
+    ]

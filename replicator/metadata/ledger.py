@@ -1,0 +1,103 @@
+"""What was written to the target, so that a change at the source is told from a hand at the target. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from enum import Enum, auto
+from typing import Any, Final, NamedTuple
+
+from replicator.metadata.action import Action
+
+__all__ = [
+    "DELETED",
+    "DRIFT",
+    "UNTAKEN",
+    "Entry",
+    "Finding",
+    "Key",
+    "Ledger",
+    "Planned",
+    "compare",
+    "differing",
+    "remember",
+]
+
+#: Why actions are blocked.
+DRIFT: Final = (
+    "it was changed at the target by hand: put it right there or at the source, or let on_drift=repair do it"
+)
+UNTAKEN: Final = "the broker did not take it: it knows no such setting, or forbids the change"
+DELETED: Final = "the source has deleted it: delete it here, or set sync_deletes"
+
+Settings = Mapping[str, Any]
+
+
+class Entry(NamedTuple):
+    """What the source `wanted` when we last wrote, what the broker made of it (`got`), and of which
+    `source` name it is.
+    """
+
+    wanted: Settings
+    got: Settings
+    source: str
+
+
+#: Target broker, and name there.
+Key = tuple[str, str]
+Ledger = Mapping[Key, Entry]
+
+
+class Planned(NamedTuple):
+    """What is to be done, and what every item is to be in the end: its settings, and its name at the source."""
+
+    actions: list[Action]
+    wanted: dict[Key, tuple[Settings, str]]
+
+
+class Finding(Enum):
+    """SAME: nothing to do. UNTAKEN: the broker does not take all that was wanted, nothing has changed since.
+    CHANGED: the source has changed, or it was never written. DRIFTED: somebody has changed the target.
+    """
+
+    SAME = auto()
+    UNTAKEN = auto()
+    CHANGED = auto()
+    DRIFTED = auto()
+
+
+def compare(current: Settings | None, wanted: Settings, entry: Entry | None) -> Finding:
+    """What to make of `current`, which the target has, where `wanted` is to be."""
+    if current == wanted:
+        return Finding.SAME
+    if current is None or entry is None:
+        return Finding.CHANGED
+    if current != entry.got:
+        return Finding.DRIFTED
+    return Finding.UNTAKEN if wanted == entry.wanted else Finding.CHANGED
+
+
+def differing(one: Settings | None, other: Settings) -> tuple[Settings | None, Settings]:
+    """Of both what is not the same in them."""
+    if one is None:
+        return None, other
+    names = [name for name in {**one, **other} if one.get(name) != other.get(name)]
+    return {name: one.get(name) for name in names}, {name: other.get(name) for name in names}
+
+
+def remember(
+    planned: Planned, target: Mapping[Key, Settings], ledger: Ledger, *, written: Collection[Key]
+) -> dict[Key, Entry | None]:
+    """What to change in the ledger, once the target has been read again; None: to be forgotten.
+
+    Args:
+        written: what actions were applied to.
+    """
+    news: dict[Key, Entry | None] = {}
+    for key, (wanted, source) in planned.wanted.items():
+        current = target.get(key)
+        if current is not None and (key in written or current == wanted):
+            entry = Entry(wanted, current, source)
+            if entry != ledger.get(key):
+                news[key] = entry
+    gone = [key for key in ledger if key not in planned.wanted and key not in target]
+    return news | dict.fromkeys(gone)

@@ -1,0 +1,155 @@
+"""Consumer offsets, translated by the exact offset map. Pure.
+
+An offset X at the source says: all before X is consumed. At the target the same is said by the offset behind
+the last copy of a message before X. It never goes backwards, never past what is copied, and never over a
+message that the group has not read: not one that others wrote to the target queue either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from replicator.metadata.action import Action, Commit
+from replicator.routing.offset_map import OffsetMap
+from replicator.routing.queue_map import Queue
+
+__all__ = ["KIND", "CopiedQueue", "GroupQueue", "Standing", "plan_offsets", "standing"]
+
+KIND: Final = "offsets"
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedQueue:
+    """A source queue, its target, and how far its copy is.
+
+    `position` is the next source offset to settle, `start` the one where its copy began; `floor` is the oldest
+    target offset that there is.
+    """
+
+    source: Queue
+    target: Queue
+    target_topic: str
+    position: int
+    start: int
+    offsets: OffsetMap
+    floor: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupQueue:
+    """A group in one queue: the offsets next to consume at both sides, the target's None where it has none.
+
+    `found` is its place as it was looked up in the target queue, where the offset map does not reach back so
+    far. `returned` is the target offset behind the last message before its place at the source that was born
+    at the target, None where there is none.
+    """
+
+    group: str
+    topic: str
+    queue: CopiedQueue
+    source: int
+    target: int | None
+    found: int | None = None
+    returned: int | None = None
+
+
+class Standing(NamedTuple):
+    """Where a group would go on at the target.
+
+    `exact` is the place that says what the source says, `offset` how far it can be moved now: not over a message
+    of others, which then stands at `foreign`. From where it stands it would read `again` so many copies that it
+    has consumed, and miss `skipped` ones that it has not. It has consumed `ahead` messages that are not copied
+    yet, and would never see the `unread` ones before the copy's beginning.
+    """
+
+    exact: int
+    offset: int
+    foreign: int | None
+    again: int
+    skipped: int
+    ahead: int
+    unread: int
+
+
+def standing(place: GroupQueue) -> Standing:
+    """Where the group stands at the target, from what is known of both sides."""
+    queue, current = place.queue, place.target
+    exact = offset = _exact(place)
+    if current is not None and current < exact:
+        offset = queue.offsets.reach(max(current, place.returned or 0, queue.floor), exact)
+    here = queue.floor if current is None else current
+    return Standing(
+        exact=exact,
+        offset=offset,
+        foreign=offset if offset < exact else None,
+        again=queue.offsets.count(here, exact),
+        skipped=queue.offsets.count(exact, here),
+        ahead=max(0, place.source - queue.position),
+        unread=max(0, queue.start - place.source),
+    )
+
+
+def _exact(place: GroupQueue) -> int:
+    """The target offset behind the last message before the group's place."""
+    if place.found is not None:
+        return max(place.found, place.returned or 0)
+    offsets = place.queue.offsets
+    run = offsets.run_before(place.source)
+    behind = 0 if run is None else run.target + min(run.length, place.source - run.source)
+    if behind or place.returned is not None:
+        return max(behind, place.returned or 0)
+    return place.queue.floor if offsets.first is None else offsets.first.target
+
+
+def plan_offsets(
+    places: Iterable[GroupQueue],
+    *,
+    live: Collection[str],
+    forced: Collection[str] = (),
+) -> list[Action]:
+    """What is to be committed at the target.
+
+    Args:
+        live: groups that have consumers at the target.
+        forced: groups whose offsets are written all the same, backwards too.
+    """
+    actions = []
+    for place in places:
+        told = standing(place)
+        force = place.group in forced
+        wanted = told.exact if force else told.offset
+        if wanted == place.target:
+            continue
+        backwards = place.target is not None and wanted < place.target
+        if backwards and not force and not told.skipped:
+            continue  # what lies between are no copies: the group has read them at the target
+        target = place.queue.target
+        actions.append(
+            Action(
+                kind=KIND,
+                broker=target.broker,
+                key=f"{place.group} in {place.queue.target_topic} queue {target.queue_id}",
+                before=None if place.target is None else {"offset": place.target},
+                after={"offset": wanted},
+                write=Commit(place.group, place.queue.target_topic, target.queue_id, wanted),
+                blocked="" if force else _blocked(told, backwards=backwards, live=place.group in live),
+                note=_note(told),
+            )
+        )
+    return actions
+
+
+def _blocked(told: Standing, *, backwards: bool, live: bool) -> str:
+    if backwards:
+        return f"it is {told.skipped:,} copies ahead at the target, and never goes back unless forced"
+    return "it has consumers at the target, who keep its offsets unless forced" if live else ""
+
+
+def _note(told: Standing) -> str:
+    if told.foreign is not None:
+        return f"it has not read a message of others at offset {told.foreign}, and is not taken over it"
+    if told.unread:
+        return f"{told.unread:,} messages before the copy's beginning are not at the target"
+    return ""

@@ -1,0 +1,68 @@
+"""What the offset map has forgotten, read from the copies in a target queue themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from replicator.client.endpoint import Endpoint
+from replicator.protocol.message import StoredMessage
+from replicator.routing import provenance
+from replicator.routing.offset_map import Interval, OffsetMap
+from replicator.routing.provenance import Provenance
+from replicator.routing.recovery import read_range
+
+__all__ = ["behind", "older"]
+
+#: Messages read at most to make one map longer.
+_MOST: Final = 200_000
+
+Mine = Callable[[Provenance], bool]
+
+
+def _source(message: StoredMessage, mine: Mine) -> int | None:
+    told = provenance.read(message.properties)
+    return told.offset if told is not None and mine(told) else None
+
+
+async def older(broker: Endpoint, topic: str, queue_id: int, *, start: int, stop: int, mine: Mine) -> OffsetMap:
+    """The map of the copies in [start, stop) of a target queue; an empty one if they are too many.
+
+    Args:
+        mine: whether a copy with that provenance is one of this source queue.
+
+    Raises:
+        BrokerRefused, Unreachable, RequestTimeout: see there.
+    """
+    found: list[Interval] = []
+    if stop - start <= _MOST:
+        async for message in read_range(broker, topic, queue_id, start, stop):
+            source = _source(message, mine)
+            if source is None:
+                continue
+            if found and source <= found[-1].source:
+                found.clear()  # the source queue was deleted and made anew
+            found.append(Interval(source, message.queue_offset, 1))
+    return OffsetMap(found, most=_MOST)
+
+
+async def behind(
+    broker: Endpoint, topic: str, queue_id: int, source: int, *, start: int, stop: int, mine: Mine
+) -> int:
+    """The target offset behind the last copy in [start, stop) of a message before `source`; `start` if there is
+    none. Errors as `older`.
+    """
+    low, high = start, stop
+    while low < high:
+        middle = (low + high) // 2
+        found = None
+        async for message in read_range(broker, topic, queue_id, middle, high):
+            found = _source(message, mine)
+            if found is not None:
+                at = message.queue_offset
+                break
+        if found is not None and found < source:
+            low = at + 1
+        else:
+            high = middle
+    return low

@@ -1,0 +1,167 @@
+"""Where each group is in each copied queue, at both sides; what the offset map does not say is looked up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from replicator.client.brokers import max_offset, min_offset
+from replicator.client.cluster import Cluster
+from replicator.client.offsets import OffsetTable, read_offsets
+from replicator.client.pull import pull
+from replicator.errors import ClientError
+from replicator.metadata.clusters import Tables
+from replicator.metadata.groups import GroupSelector
+from replicator.metadata.offsets import CopiedQueue, GroupQueue
+from replicator.metadata.older import behind, older
+from replicator.routing import provenance
+from replicator.routing.offset_map import OffsetMap
+from replicator.routing.options import Identity
+from replicator.routing.provenance import Provenance
+from replicator.routing.queue_map import Queue
+
+__all__ = ["Copied", "Places"]
+
+#: Seconds for which the oldest offset of a target queue is believed; it only ever grows.
+_FLOOR_SECONDS: Final = 60.0
+
+#: By source topic and queue.
+Copied = Mapping[tuple[str, Queue], CopiedQueue]
+
+
+class Places:
+    """Looks at the consumer offsets of both clusters."""
+
+    def __init__(self, source: Cluster, target: Cluster, identity: Identity, selector: GroupSelector) -> None:
+        self._source = source
+        self._target = target
+        self._identity = identity
+        self._selector = selector
+        self.consumed = Tables(source, lambda broker, known: read_offsets(broker, known=known), masters_only=False)
+        self.there = Tables(target, lambda broker, known: read_offsets(broker, known=known), masters_only=True)
+        self._floors: dict[tuple[str, Queue], tuple[float, int]] = {}
+        self._older: dict[tuple[str, Queue], tuple[int, int, OffsetMap]] = {}
+        self._found: dict[tuple[str, str, Queue], tuple[int, int]] = {}
+        self._returned: dict[tuple[str, str, Queue], tuple[int, int | None]] = {}
+        self.failures: dict[str, str] = {}
+
+    async def look(self, copied: Copied) -> list[GroupQueue]:
+        """All places of selected groups in the queues that are copied.
+
+        Those about which a broker cannot be asked are left out; `failures` says which brokers those are.
+        """
+        consumed = await self.consumed.refresh()
+        there = await self.there.refresh()
+        self.failures = self.consumed.failures | self.there.failures
+        found = []
+        for place in self._raw(copied, consumed, there):
+            try:
+                found.append(await self._complete(place))
+            except ClientError as error:
+                self.failures[place.queue.target.broker] = str(error)
+        return found
+
+    def _raw(
+        self, copied: Copied, consumed: Mapping[str, OffsetTable], there: Mapping[str, OffsetTable]
+    ) -> Iterable[GroupQueue]:
+        for broker, table in consumed.items():
+            for (group, topic), offsets in table.offsets.items():
+                if not self._selector.selects(group):
+                    continue
+                for queue_id, offset in offsets.items():
+                    queue = copied.get((topic, Queue(broker, queue_id)))
+                    if queue is None or queue.target.broker not in there:
+                        continue
+                    known = there[queue.target.broker].offsets.get((group, queue.target_topic), {})
+                    yield GroupQueue(group, topic, queue, offset, known.get(queue.target.queue_id))
+
+    async def _complete(self, place: GroupQueue) -> GroupQueue:
+        queue = place.queue
+        queue = replace(queue, floor=max(queue.floor, await self._floor(queue)))
+        place = replace(place, queue=queue, returned=await self._back(place))
+        first = queue.offsets.first
+        begin = await self._end(queue) if first is None else first.target
+        if queue.floor >= begin:
+            return place  # nothing is older than the map
+        if place.target is not None and place.target < begin:
+            queue = replace(queue, offsets=await self._deeper(place, queue, begin))
+            place = replace(place, queue=queue)
+            first = queue.offsets.first
+        if place.source > queue.start and (first is None or place.source <= first.source):
+            place = replace(place, found=await self._find(place, begin if first is None else first.target))
+        return place
+
+    async def _floor(self, queue: CopiedQueue) -> int:
+        key = (queue.target_topic, queue.target)
+        at, floor = self._floors.get(key, (float("-inf"), 0))
+        if time.monotonic() - at > _FLOOR_SECONDS:
+            broker = self._target.master(queue.target.broker)
+            floor = await min_offset(broker, queue.target_topic, queue.target.queue_id)
+            self._floors[key] = (time.monotonic(), floor)
+        return floor
+
+    async def _end(self, queue: CopiedQueue) -> int:
+        broker = self._target.master(queue.target.broker)
+        return await max_offset(broker, queue.target_topic, queue.target.queue_id)
+
+    def _mine(self, queue: CopiedQueue, told: Provenance) -> bool:
+        return told.cluster == self._identity.source and Queue(told.broker, told.queue_id) == queue.source
+
+    async def _deeper(self, place: GroupQueue, queue: CopiedQueue, begin: int) -> OffsetMap:
+        """The offset map with what lies between the group's place at the target and its beginning."""
+        key = (place.topic, queue.source)
+        start = max(place.target or 0, queue.floor)
+        known = self._older.get(key)
+        if known is None or known[0] > start or known[1] != begin:
+            found = await older(
+                self._target.master(queue.target.broker),
+                queue.target_topic,
+                queue.target.queue_id,
+                start=start,
+                stop=begin,
+                mine=lambda told: self._mine(queue, told),
+            )
+            known = self._older[key] = (start, begin, found)
+        return known[2].followed_by(queue.offsets)
+
+    async def _find(self, place: GroupQueue, stop: int) -> int:
+        queue, key = place.queue, (place.group, place.topic, place.queue.source)
+        known = self._found.get(key)
+        if known is None or known[0] != place.source:
+            offset = await behind(
+                self._target.master(queue.target.broker),
+                queue.target_topic,
+                queue.target.queue_id,
+                place.source,
+                start=queue.floor,
+                stop=stop,
+                mine=lambda told: self._mine(queue, told),
+            )
+            known = self._found[key] = (place.source, offset)
+        return known[1]
+
+    async def _back(self, place: GroupQueue) -> int | None:
+        """The target offset behind the last message before the group's place that was born at the target."""
+        run = place.queue.offsets.run_before(place.source)
+        at = place.source - 1 if run is None or place.source > run.source + run.length else run.source - 1
+        if at < 0:
+            return None
+        key = (place.group, place.topic, place.queue.source)
+        known = self._returned.get(key)
+        if known is None or known[0] != at:
+            try:
+                known = self._returned[key] = (at, await self._born_there(place, at))
+            except ClientError:
+                return None  # the source is away: the group is taken no further than the map says
+        return known[1]
+
+    async def _born_there(self, place: GroupQueue, at: int) -> int | None:
+        broker, queue_id = place.queue.source
+        pulled = await pull(self._source.reader(broker), place.topic, queue_id, at, count=1)
+        for message in pulled.messages:
+            told = provenance.read(message.properties)
+            if message.queue_offset == at and told is not None and told.cluster == self._identity.target:
+                return told.offset + 1 if Queue(told.broker, told.queue_id) == place.queue.target else None
+        return None

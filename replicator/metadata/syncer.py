@@ -1,0 +1,198 @@
+"""Keeps the target's metadata what the source's is: looks at both, plans, applies."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+from replicator.client.brokers import max_offset
+from replicator.client.cluster import Cluster
+from replicator.client.groups import GroupTable, consumers, read_groups
+from replicator.client.topics import WRITABLE, TopicTable, read_topics
+from replicator.errors import ClientError, ProtocolError
+from replicator.metadata import groups, topics
+from replicator.metadata.action import Action, Commit, DropGroup, DropTopic
+from replicator.metadata.apply import apply
+from replicator.metadata.clusters import Tables
+from replicator.metadata.ledger import Entry, Key, Ledger, Planned, remember
+from replicator.metadata.offsets import GroupQueue, plan_offsets
+from replicator.metadata.options import SyncOptions
+from replicator.metadata.places import Copied, Places
+from replicator.routing.plan import TopicPlan
+from replicator.routing.queue_map import Queue
+
+__all__ = ["Applied", "Copy", "Syncer"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """What a route copies: the plan of each topic, and how far each queue is."""
+
+    plans: Sequence[TopicPlan]
+    queues: Copied
+
+
+class Applied(NamedTuple):
+    """An action that was tried; `error` says why it did not work, empty when it did."""
+
+    action: Action
+    error: str
+
+    def shown(self) -> dict[str, Any]:
+        """For people and scripts."""
+        return {**self.action.shown(), "error": self.error}
+
+
+class Syncer:
+    """Plans and applies for one route; `failures` are brokers that did not answer the last time."""
+
+    def __init__(self, source: Cluster, target: Cluster, options: SyncOptions) -> None:
+        self.options = options
+        self.failures: dict[str, str] = {}
+        self.places = Places(source, target, options.identity, options.selector)
+        self._source = source
+        self._target = target
+        self._topics = (_topics(source, masters_only=False), _topics(target, masters_only=True))
+        self._groups = (_groups(source, masters_only=False), _groups(target, masters_only=True))
+        self._ends: dict[str, dict[Queue, int]] = {}
+
+    # Topics.
+
+    async def plan_topics(self, copy: Copy, ledger: Ledger) -> Planned:
+        """What is to be done to the target's topics."""
+        source, target = await self._refreshed(self._topics)
+        missing = {plan.topic: await self._missing(plan.topic, copy, source) for plan in copy.plans}
+        planned = topics.plan_topics(
+            copy.plans,
+            {name: table.topics for name, table in source.items()},
+            {name: table.topics for name, table in target.items()},
+            ledger,
+            missing=lambda topic: missing[topic],
+            policy=self.options.topics,
+        )
+        return self._without_deletions(planned)
+
+    async def plan_switch(self, copy: Copy, *, open_all: bool) -> Planned:
+        """What makes the target's topics those that applications use."""
+        source, target = await self._refreshed(self._topics)
+        return topics.plan_switch(
+            copy.plans,
+            {name: table.topics for name, table in source.items()},
+            {name: table.topics for name, table in target.items()},
+            open_all=open_all,
+        )
+
+    async def _missing(self, topic: str, copy: Copy, source: Mapping[str, TopicTable]) -> int:
+        """Messages that have not arrived, of a topic that nobody can write to any more; else 0.
+
+        A broker's end of a queue lags behind what it has acknowledged, so it must be the same twice.
+        """
+        perms = [table.topics[topic].perm for table in source.values() if topic in table.topics]
+        if any(perm & WRITABLE for perm in perms):
+            self._ends.pop(topic, None)
+            return 0
+        ends: dict[Queue, int] = {}
+        missing = 0
+        for (name, queue), copied in copy.queues.items():
+            if name == topic:
+                end = await max_offset(self._source.reader(queue.broker), topic, queue.queue_id)
+                ends[queue] = end
+                missing += max(0, end - copied.position)
+        sure = self._ends.get(topic) == ends and bool(ends)
+        self._ends[topic] = ends
+        return missing if sure else max(missing, 1)
+
+    def _without_deletions(self, planned: Planned) -> Planned:
+        """Nothing counts as deleted at the source while any of its brokers is away."""
+        if not self.failures:
+            return planned
+        kept = [action for action in planned.actions if not isinstance(action.write, DropTopic | DropGroup)]
+        return Planned(kept, planned.wanted)
+
+    async def remember_topics(
+        self, planned: Planned, ledger: Ledger, applied: Iterable[Applied]
+    ) -> dict[Key, Entry | None]:
+        """What has become of it, for the ledger."""
+        target = await self._topics[1].refresh()
+        current = {
+            (broker, name): topics.settings_of(config)
+            for broker, table in target.items()
+            for name, config in table.topics.items()
+        }
+        return remember(planned, current, ledger, written=_written(applied))
+
+    # Groups.
+
+    async def plan_groups(self, copy: Copy, ledger: Ledger) -> Planned:
+        """What is to be done to the target's groups."""
+        source, target = await self._refreshed(self._groups)
+        planned = groups.plan_groups(
+            source,
+            target,
+            ledger,
+            selector=self.options.selector,
+            topics={plan.topic: plan.target_topic for plan in copy.plans},
+            policy=self.options.groups,
+        )
+        return self._without_deletions(planned)
+
+    async def remember_groups(
+        self, planned: Planned, ledger: Ledger, applied: Iterable[Applied]
+    ) -> dict[Key, Entry | None]:
+        """What has become of it, for the ledger."""
+        target = await self._groups[1].refresh()
+        current = {
+            (broker, name): groups.settings_of(config)
+            for broker, table in target.items()
+            for name, config in table.groups.items()
+        }
+        return remember(planned, current, ledger, written=_written(applied))
+
+    # Offsets.
+
+    async def plan_offsets(
+        self, copy: Copy, *, forced: Collection[str] = ()
+    ) -> tuple[list[Action], list[GroupQueue]]:
+        """What is to be committed at the target, and where all groups stand."""
+        places = await self.places.look(copy.queues)
+        self.failures = self.places.failures
+        planned = plan_offsets(places, live=(), forced=forced)
+        asked = {
+            (action.broker, action.write.group)
+            for action in planned
+            if not action.blocked and isinstance(action.write, Commit) and action.write.group not in forced
+        }
+        live = {group for broker, group in sorted(asked) if await consumers(self._target.master(broker), group)}
+        return plan_offsets(places, live=live, forced=forced), places
+
+    # Both.
+
+    async def _refreshed(self, both: tuple[Tables[T], Tables[T]]) -> tuple[Mapping[str, T], Mapping[str, T]]:
+        """What both clusters have now."""
+        source, target = await asyncio.gather(both[0].refresh(), both[1].refresh())
+        self.failures = both[0].failures | both[1].failures
+        return source, target
+
+    async def apply(self, action: Action) -> Applied:
+        """Carries out one action."""
+        try:
+            await apply(self._target, action)
+        except (ClientError, ProtocolError) as error:
+            return Applied(action, str(error))
+        return Applied(action, "")
+
+
+def _topics(cluster: Cluster, *, masters_only: bool) -> Tables[TopicTable]:
+    return Tables(cluster, lambda broker, known: read_topics(broker, known=known), masters_only=masters_only)
+
+
+def _groups(cluster: Cluster, *, masters_only: bool) -> Tables[GroupTable]:
+    return Tables(cluster, lambda broker, known: read_groups(broker, known=known), masters_only=masters_only)
+
+
+def _written(applied: Iterable[Applied]) -> set[Key]:
+    return {(done.action.broker, done.action.key) for done in applied if not done.error}

@@ -1,0 +1,226 @@
+"""Topics: queue numbers, perm, order, filter type and attributes, as the source has them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from replicator.client.topics import READABLE, WRITABLE, TopicConfig
+from replicator.metadata.action import Action, DropTopic, WriteTopic
+from replicator.metadata.ledger import DELETED, DRIFT, UNTAKEN, Entry, Finding, Ledger, Planned, compare, differing
+from replicator.routing.plan import TopicPlan, Topics
+from replicator.routing.queue_map import QueueMap, needed_queues, write_queues
+
+__all__ = ["KIND", "TopicPolicy", "plan_switch", "plan_topics", "settings_of"]
+
+KIND: Final = "topics"
+
+
+class TopicPolicy(NamedTuple):
+    """`protect`: topics stay read-only for applications; `repair`: what was changed at the target by hand is put
+    right; `deletes`: topics that the source has deleted are deleted.
+    """
+
+    protect: bool = False
+    repair: bool = False
+    deletes: bool = False
+
+
+def plan_topics(
+    plans: Iterable[TopicPlan],
+    source: Topics,
+    target: Topics,
+    ledger: Ledger,
+    *,
+    missing: Callable[[str], int],
+    policy: TopicPolicy,
+) -> Planned:
+    """What is to be done at the target's brokers.
+
+    Args:
+        source: all its brokers, those too that do not answer now with what they had last.
+        missing: messages of a source topic that have not arrived yet.
+    """
+    plans = list(plans)
+    planned = Planned([], {})
+    for plan in plans:
+        planned.actions.extend(_queues(plan, target))
+        for broker in needed_queues(plan.queue_map) if not plan.problem else ():
+            current = target.get(broker, {}).get(plan.target_topic)
+            if current is not None:
+                entry = ledger.get((broker, plan.target_topic))
+                _plan_topic(plan, source, broker, current, entry, missing(plan.topic), policy, planned)
+    names = {name for topics in source.values() for name in topics}
+    planned.actions.extend(_deletions(names, target, ledger, {plan.target_topic for plan in plans}, policy))
+    return planned
+
+
+def plan_switch(plans: Iterable[TopicPlan], source: Topics, target: Topics, *, open_all: bool) -> Planned:
+    """What applications need to use the target from now on: the perm that topics have at the source.
+
+    Args:
+        open_all: all can be read and written, those too that cannot at the source.
+    """
+    planned = Planned([], {})
+    for plan in plans:
+        for broker in needed_queues(plan.queue_map) if not plan.problem else ():
+            current = target.get(broker, {}).get(plan.target_topic)
+            configs = _configs(plan, source, broker)
+            if current is None or not configs:
+                continue
+            perm = READABLE | WRITABLE if open_all else _together(configs)
+            wanted = replace(current, perm=perm, attributes={})
+            planned.wanted[broker, current.name] = (settings_of(replace(current, perm=perm)), plan.topic)
+            if perm != current.perm:
+                planned.actions.append(
+                    Action(
+                        kind=KIND,
+                        broker=broker,
+                        key=current.name,
+                        before={"perm": current.perm},
+                        after={"perm": perm},
+                        write=WriteTopic(wanted),
+                    )
+                )
+    return planned
+
+
+def _queues(plan: TopicPlan, target: Topics) -> list[Action]:
+    """Topics to make, and queues to add, before messages can flow."""
+    found = []
+    for broker, config in plan.writes:
+        current = target.get(broker, {}).get(config.name)
+        numbers = {"read_queues": config.read_queues, "write_queues": config.write_queues}
+        after = numbers if current else {**numbers, **settings_of(config)}
+        before = {"read_queues": current.read_queues, "write_queues": current.write_queues} if current else None
+        write = WriteTopic(config)
+        found.append(Action(kind=KIND, broker=broker, key=config.name, before=before, after=after, write=write))
+    return found
+
+
+def _plan_topic(
+    plan: TopicPlan,
+    source: Topics,
+    broker: str,
+    current: TopicConfig,
+    entry: Entry | None,
+    missing: int,
+    policy: TopicPolicy,
+    planned: Planned,
+) -> None:
+    configs = _configs(plan, source, broker)
+    if not configs:
+        return  # its source brokers are away, and nothing is known of it
+    queue_map = {s: t for s, t in plan.queue_map.items() if t.broker == broker}
+    wanted = _wanted(configs, queue_map, broker, current)
+    waits, perm = _perm(configs, current, missing)
+    wanted = replace(wanted, perm=perm & ~WRITABLE if policy.protect else perm)
+    before, after = settings_of(current), settings_of(wanted)
+    planned.wanted[broker, current.name] = (after, plan.topic)
+    finding = compare(before, after, entry)
+
+    def act(changed: TopicConfig, *, blocked: str = "", note: str = "") -> None:
+        old, new = differing(before, settings_of(changed))
+        write = WriteTopic(replace(changed, attributes=_news(current, changed)), _removed(current, changed))
+        planned.actions.append(
+            Action(
+                kind=KIND,
+                broker=broker,
+                key=current.name,
+                before=old,
+                after=new,
+                write=write,
+                blocked=blocked,
+                note=note,
+            )
+        )
+
+    if finding is Finding.CHANGED:
+        act(wanted)
+    elif finding is Finding.DRIFTED:
+        act(wanted, blocked="" if policy.repair else DRIFT, note="put right" if policy.repair else "")
+    elif finding is Finding.UNTAKEN:
+        act(wanted, blocked=UNTAKEN)
+    if waits:
+        act(replace(current, perm=_together(configs)), blocked=waits)
+
+
+def _news(current: TopicConfig, changed: TopicConfig) -> dict[str, str]:
+    """Attributes to set; brokers refuse to set some of them twice."""
+    return {name: value for name, value in changed.attributes.items() if current.attributes.get(name) != value}
+
+
+def _removed(current: TopicConfig, changed: TopicConfig) -> tuple[str, ...]:
+    return tuple(sorted(set(current.attributes) - set(changed.attributes)))
+
+
+def _configs(plan: TopicPlan, source: Topics, broker: str) -> dict[str, TopicConfig]:
+    """The topic on the source brokers whose queues go to `broker`; the one of the same name first."""
+    brokers = sorted({s.broker for s, t in plan.queue_map.items() if t.broker == broker})
+    brokers.sort(key=lambda name: name != broker)
+    return {name: source[name][plan.topic] for name in brokers if plan.topic in source.get(name, {})}
+
+
+def _wanted(
+    configs: Mapping[str, TopicConfig], queue_map: QueueMap, broker: str, current: TopicConfig
+) -> TopicConfig:
+    model = next(iter(configs.values()))
+    needed = needed_queues(queue_map)[broker]
+    return replace(
+        model,
+        name=current.name,
+        read_queues=max(current.read_queues, needed),
+        write_queues=max(current.write_queues, write_queues(queue_map, configs, broker)),
+    )
+
+
+def _together(configs: Mapping[str, TopicConfig]) -> int:
+    perm = 0
+    for config in configs.values():
+        perm |= config.perm
+    return perm
+
+
+def _perm(configs: Mapping[str, TopicConfig], current: TopicConfig, missing: int) -> tuple[str, int]:
+    """Why the source's perm is not taken over now, and the perm that is to be."""
+    perm = _together(configs)
+    if not perm & READABLE:
+        kind = "write-only" if perm & WRITABLE else "without any permission"
+        return f"it is {kind} at the source, so its messages cannot be read; left as it is", current.perm
+    if not perm & WRITABLE and missing:
+        return f"it becomes read-only when the last {missing:,} messages have arrived", current.perm
+    return "", perm & (READABLE | WRITABLE)
+
+
+def _deletions(
+    names: Collection[str], target: Topics, ledger: Ledger, wanted: Collection[str], policy: TopicPolicy
+) -> list[Action]:
+    found = []
+    for (broker, name), entry in sorted(ledger.items()):
+        current = target.get(broker, {}).get(name)
+        if current is None or name in wanted or entry.source in names:
+            continue
+        found.append(
+            Action(
+                kind=KIND,
+                broker=broker,
+                key=name,
+                before=settings_of(current),
+                after=None,
+                write=DropTopic(name),
+                blocked="" if policy.deletes else DELETED,
+            )
+        )
+    return found
+
+
+def settings_of(config: TopicConfig) -> dict[str, Any]:
+    """What is compared of a topic, as JSON; its queues only ever grow, and do so with the route."""
+    return {
+        "perm": config.perm,
+        "order": config.order,
+        "filter_type": config.filter_type,
+        "sys_flag": config.sys_flag,
+        "attributes": dict(config.attributes),
+    }

@@ -1,0 +1,148 @@
+"""Commands about what is beside messages: plan, apply, readiness, failover."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Group
+from rich.text import Text
+
+from replicator.errors import ConfigError
+from replicator.operate.rest import Rest, path
+from replicator.operate.show import Output, show, table
+
+__all__ = ["apply", "failover", "plan", "readiness"]
+
+#: Exit code of `readiness` and `failover` when not all is well.
+NOT_READY: Final = 1
+
+Url = Annotated[str, typer.Option(envvar="REPLICATOR_URL", help="REST of any worker of the group.")]
+Shown = Annotated[Output, typer.Option("--output", "-o", help="For people, or for scripts.")]
+Of = Annotated[str, typer.Option("--connector", help="The connector's name.")]
+_HERE: Final = "http://127.0.0.1:8082"
+
+
+def plan(connector: Of = "route", url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+    """What is to be done to topics, groups and offsets at the target; does nothing."""
+    found = Rest(url).get(path("connectors", connector, "plan"))
+    show(found, output, _actions(found, "blocked", empty="the target is in step"))
+
+
+def apply(
+    force: Annotated[
+        list[str] | None,
+        typer.Option("--force-group", help="A group whose offsets are written though it consumes there."),
+    ] = None,
+    connector: Of = "route",
+    url: Url = _HERE,
+    output: Shown = Output.TABLE,
+) -> None:
+    """Do now what `plan` shows, except what is blocked."""
+    found = Rest(url, timeout=90).ask("POST", path("connectors", connector, "apply"), {"force": force or []})
+    show(found, output, _actions(found, "error", empty="there was nothing to do"))
+    if any(action["error"] for action in found):
+        raise typer.Exit(NOT_READY)
+
+
+def readiness(connector: Of = "route", url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+    """What would happen if you switched to the target now; exit code 1 when it is not ready."""
+    found = Rest(url, timeout=90).get(path("connectors", connector, "readiness"))
+    head = Text("ready to switch", style="bold green") if found["ready"] else Text("not ready", style="bold red")
+    show(
+        found,
+        output,
+        Group(
+            head,
+            *(Text(f"- {reason}") for reason in found["reasons"]),
+            Text(),
+            _topics(found),
+            Text(),
+            _groups(found),
+        ),
+    )
+    if not found["ready"]:
+        raise typer.Exit(NOT_READY)
+
+
+def failover(
+    to: Annotated[str, typer.Option("--to", help="Only `target` is possible: a route has one direction.")],
+    drain_seconds: Annotated[float, typer.Option(help="Wait so long for messages that are not copied yet.")] = 60.0,
+    source_dead: Annotated[
+        bool, typer.Option("--source-dead", help="The source is lost: do not wait for it.")
+    ] = False,
+    open_all: Annotated[
+        bool, typer.Option("--open-all", help="Make all topics writable, those too that are not at the source.")
+    ] = False,
+    connector: Of = "route",
+    url: Url = _HERE,
+    output: Shown = Output.TABLE,
+) -> None:
+    """Stop copying and make the target the one that applications use: drain, last offsets, writable topics."""
+    if to != "target":
+        raise ConfigError(
+            f"--to = {to!r}: a route goes from its source to its target",
+            hint="say --to target; for the way back run a replicator with the clusters exchanged",
+        )
+    wanted = {"drain_seconds": drain_seconds, "source_dead": source_dead, "open_all": open_all}
+    found = Rest(url, timeout=drain_seconds + 180).ask("POST", path("connectors", connector, "failover"), wanted)
+    show(found, output, _report(found))
+    if not found["drained"] or found["problems"] or not found["stopped"]:
+        raise typer.Exit(NOT_READY)
+
+
+def _report(found: dict[str, Any]) -> Group:
+    lines = [
+        Text("the route has stopped" if found["stopped"] else "some tasks have not stopped", style="bold"),
+        Text("all that the source had is at the target" if found["drained"] else "not all is at the target:"),
+        *(Text(f"- {left['topic']}: {left['problem'] or _messages(left)}", style="red") for left in found["left"]),
+        Text(f"{found['offsets']:,} offsets written, {len(found['opened']):,} topics changed"),
+        *(Text(f"- {problem}", style="red") for problem in found["problems"]),
+        Text(),
+        _groups(found),
+        Text(),
+        Text("Now let producers and consumers use the target."),
+    ]
+    return Group(*lines)
+
+
+def _messages(topic: dict[str, Any]) -> str:
+    return f"{topic['messages']:,} messages are only at the source"
+
+
+def _actions(found: list[dict[str, Any]], why: str, *, empty: str) -> Any:
+    rows = [
+        [
+            action["kind"],
+            action["verb"],
+            action["broker"],
+            action["name"],
+            _short(action["before"]),
+            _short(action["after"]),
+            action[why] or action["note"],
+        ]
+        for action in found
+    ]
+    return table(("kind", "what", "broker", "name", "before", "after", why), rows, empty=empty)
+
+
+def _short(settings: dict[str, Any] | None) -> str:
+    if settings is None:
+        return ""
+    return ", ".join(
+        f"{name}={json.dumps(value) if isinstance(value, dict) else value}" for name, value in settings.items()
+    )
+
+
+def _topics(found: dict[str, Any]) -> Any:
+    rows = [[t["topic"], t["target"], t["messages"], float(t["seconds"]), t["problem"]] for t in found["topics"]]
+    return table(("topic", "at the target", "missing", "seconds", "problem"), rows, empty="no topic")
+
+
+def _groups(found: dict[str, Any]) -> Any:
+    names = ("group", "topic", "again", "skipped", "ahead", "unread")
+    heads = ("group", "topic", "read again", "skipped", "not copied yet", "before the copy")
+    return table(
+        heads, [[group[name] for name in names] for group in found["groups"]], empty="no group has an offset"
+    )

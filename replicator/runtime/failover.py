@@ -1,0 +1,111 @@
+"""The switch to the target: drain, stop, take over the last offsets, open the target's topics, tell."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from replicator.errors import ClientError, ReplicatorError
+from replicator.observe.logging import get_logger
+from replicator.runtime.connectors import Connector, State
+from replicator.runtime.readiness import group_standings, topic_lags
+from replicator.runtime.route import Route
+from replicator.runtime.worker import Worker
+
+__all__ = ["NotNow", "failover"]
+
+#: Seconds between two looks at what is still to come, and for which tasks may take to stop.
+_LOOK: Final = 0.5
+_STOP_SECONDS: Final = 60.0
+
+log = get_logger(__name__)
+
+
+class NotNow(ReplicatorError):
+    """The switch was not begun; nothing has changed."""
+
+
+async def failover(
+    worker: Worker,
+    connector: Connector,
+    route: Route,
+    *,
+    drain_seconds: float,
+    source_dead: bool = False,
+    open_all: bool = False,
+) -> dict[str, Any]:
+    """Makes the target the one that applications use.
+
+    Args:
+        drain_seconds: for which messages that are not copied yet are waited for.
+        source_dead: the source is given up; what cannot be reached of it is told, not waited for.
+        open_all: all topics become writable at the target, those too that are not at the source.
+
+    Raises:
+        NotNow: this worker cannot speak for its group.
+        BrokerRefused, Unreachable, RequestTimeout: the target cannot be asked.
+    """
+    if not worker.may_send() and not source_dead:
+        raise NotNow(
+            "this worker does not reach its group, so others might go on copying",
+            hint="ask another worker; or, if the source is lost for good, say --source-dead",
+        )
+    left = await _drain(worker, route, 0.0 if source_dead else drain_seconds)
+    worker.connectors.set_state(connector.name, State.STOPPED)
+    try:
+        await worker.changed()
+    except ClientError as error:
+        if not source_dead:
+            raise
+        log.warning("the group is told of the stop when the source is back", reason=str(error))
+    stopped = await _stopped(worker, connector.name, alone=source_dead)
+    if not source_dead:
+        left = await _missing(worker, route)
+    done, failed = await route.sync.hand_over(open_all=open_all)
+    groups = group_standings(await route.sync.places())
+    report = {
+        "connector": connector.name,
+        "stopped": stopped,
+        "drained": not left,
+        "left": left,
+        "offsets": sum(not each.error for each in done if each.action.kind == "offsets"),
+        "opened": sorted({each.action.key for each in done if each.action.kind == "topics" and not each.error}),
+        "groups": groups,
+        "problems": failed
+        + [f"{each.action.key} at {each.action.broker}: {each.error}" for each in done if each.error],
+    }
+    log.warning(
+        "failed over to the target", **{name: report[name] for name in ("connector", "drained", "problems")}
+    )
+    return report
+
+
+async def _missing(worker: Worker, route: Route) -> list[dict[str, Any]]:
+    """Topics of which something is not at the target, or not known."""
+    route.keep(ended=True)
+    return [topic for topic in await topic_lags(route, worker.world) if topic["messages"] or topic["problem"]]
+
+
+async def _drain(worker: Worker, route: Route, seconds: float) -> list[dict[str, Any]]:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    empty = 0  # a broker's end of a queue lags behind what it has acknowledged: look twice
+    while True:
+        left = await _missing(worker, route)
+        empty = 0 if left else empty + 1
+        if empty == 2 or loop.time() > deadline:
+            return left
+        await asyncio.sleep(_LOOK)
+
+
+async def _stopped(worker: Worker, name: str, *, alone: bool) -> bool:
+    """Waits until no task of the connector runs; here only, if the group cannot be heard."""
+    deadline = asyncio.get_running_loop().time() + _STOP_SECONDS
+    while asyncio.get_running_loop().time() < deadline:
+        coordinator = worker.coordinator
+        told = [] if alone else [beat.info.get("tasks", {}) for beat in coordinator.membership.others.values()]
+        running = {*coordinator.running, *(task for tasks in told for task in tasks)}
+        if not any(task.startswith(f"{name}/") for task in running):
+            return True
+        await asyncio.sleep(_LOOK)
+    return False

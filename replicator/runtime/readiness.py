@@ -1,0 +1,152 @@
+"""If one switched to the target now: what is missing there, and what each group would read again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from replicator.client.brokers import max_offset, min_offset
+from replicator.client.pull import pull
+from replicator.errors import ClientError
+from replicator.metadata.offsets import GroupQueue, standing
+from replicator.metadata.syncer import Copy
+from replicator.routing.plan import TopicPlan
+from replicator.routing.queue_map import Queue
+from replicator.runtime.route import Route
+from replicator.runtime.world import World
+
+__all__ = ["group_standings", "readiness", "topic_lags"]
+
+#: Requests under way at once.
+_TOGETHER: Final = 64
+_COUNTED: Final = ("again", "skipped", "ahead", "unread")
+
+T = TypeVar("T")
+
+
+async def readiness(route: Route, world: World) -> dict[str, Any]:
+    """What stands in the way of a switch, and how far the copy is.
+
+    Raises:
+        BrokerRefused, Unreachable, RequestTimeout: the target cannot be asked.
+    """
+    route.keep(ended=False)
+    topics = await topic_lags(route, world)
+    actions = await route.sync.plan()
+    groups = group_standings(await route.sync.places()) if "offsets" in route.settings.sync else []
+    differences = [action.shown() for action in actions if action.kind != "offsets"]
+    reasons = [*_of_topics(topics), *_of_groups(groups), *_of_differences(differences)]
+    return {
+        "ready": not reasons,
+        "reasons": reasons,
+        "messages": sum(topic["messages"] for topic in topics),
+        "seconds": max((topic["seconds"] for topic in topics), default=0.0),
+        "topics": topics,
+        "groups": groups,
+        "differences": differences,
+    }
+
+
+# Messages.
+
+
+async def topic_lags(route: Route, world: World) -> list[dict[str, Any]]:
+    """Per topic how many messages of the source are not at the target, and since when."""
+    copy = route.sync.copy()
+    problems = route.problems
+    found = []
+    for plan in route.topics.plans:
+        queues = await _together(_lag(plan, queue, copy, world) for queue in plan.queue_map)
+        found.append(
+            {
+                "topic": plan.topic,
+                "target": plan.target_topic,
+                "messages": sum(each.messages for each in queues),
+                "seconds": max((each.seconds for each in queues), default=0.0),
+                "problem": problems.get(plan.topic) or next((each.problem for each in queues if each.problem), ""),
+            }
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Lag:
+    messages: int = 0
+    seconds: float = 0.0
+    problem: str = ""
+
+
+async def _lag(plan: TopicPlan, queue: Queue, copy: Copy, world: World) -> _Lag:
+    copied = copy.queues.get((plan.topic, queue))
+    try:
+        reader = world.source.cluster.reader(queue.broker)
+        end = await max_offset(reader, plan.topic, queue.queue_id)
+        begin = await min_offset(reader, plan.topic, queue.queue_id) if copied is None else copied.position
+        if end <= begin:
+            return _Lag()
+        oldest = await pull(reader, plan.topic, queue.queue_id, begin, count=1)
+    except ClientError as error:
+        return _Lag(problem=f"what the source has cannot be known now: {error}")
+    stored = [message.store_timestamp for message in oldest.messages]
+    return _Lag(end - begin, max(0.0, time.time() - stored[0] / 1000) if stored else 0.0)
+
+
+async def _together(work: Iterable[Awaitable[T]]) -> Sequence[T]:
+    limit = asyncio.Semaphore(_TOGETHER)
+
+    async def one(each: Awaitable[T]) -> T:
+        async with limit:
+            return await each
+
+    return await asyncio.gather(*(one(each) for each in work))
+
+
+def _of_topics(topics: Iterable[dict[str, Any]]) -> Iterable[str]:
+    for topic in topics:
+        if topic["problem"]:
+            yield f"topic {topic['topic']}: {topic['problem']}"
+        elif topic["messages"]:
+            yield f"topic {topic['topic']}: {topic['messages']:,} messages are not at the target yet"
+
+
+# Groups.
+
+
+def group_standings(places: Iterable[GroupQueue]) -> list[dict[str, Any]]:
+    """Per group and topic what it would read again and miss, added up over queues."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for place in places:
+        told = standing(place)
+        total = found.setdefault(
+            (place.group, place.topic),
+            {"group": place.group, "topic": place.topic, **dict.fromkeys(_COUNTED, 0), "stopped_by": []},
+        )
+        if told.foreign is not None:
+            target = place.queue.target
+            where = f"offset {told.foreign} of {target.broker}/{target.queue_id}"
+            total["stopped_by"].append(f"it has not read a message of others at {where}")
+        for name in _COUNTED:
+            total[name] += getattr(told, name)
+    return [found[key] for key in sorted(found)]
+
+
+def _of_groups(groups: Iterable[dict[str, Any]]) -> Iterable[str]:
+    for group in groups:
+        name = f"group {group['group']} in {group['topic']}"
+        if group["again"]:
+            why = f": {'; '.join(group['stopped_by'])}" if group["stopped_by"] else ""
+            yield f"{name} would read {group['again']:,} messages again{why}"
+        if group["skipped"]:
+            yield f"{name} would miss {group['skipped']:,} messages"
+
+
+def _of_differences(differences: Iterable[dict[str, Any]]) -> Iterable[str]:
+    for action in differences:
+        what = {"create": "is missing", "change": "is different", "delete": "is gone from the source"}[
+            action["verb"]
+        ]
+        reason = f": {action['blocked']}" if action["blocked"] else ""
+        yield f"{action['kind'].removesuffix('s')} {action['name']} at {action['broker']} {what}{reason}"

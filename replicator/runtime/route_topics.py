@@ -1,0 +1,171 @@
+"""What a route copies, and what the target needs for it: topics with enough queues, and a map of queues."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from replicator.client.topics import write_topic
+from replicator.errors import BrokerRefused, ClientError, ProtocolError, StartupError
+from replicator.observe.logging import get_logger
+from replicator.routing.plan import TopicPlan, make_plan
+from replicator.routing.queue_map import Queue
+from replicator.routing.recovery import last_copy
+from replicator.routing.selector import TopicSelector, compile_patterns
+from replicator.runtime.world import World
+from replicator.settings import RouteSettings
+
+__all__ = ["Key", "RouteTopics"]
+
+#: Messages looked at in a target queue whose queue map was lost, to find where its copies came from.
+_LOOK_BACK: Final = 1024
+
+log = get_logger(__name__)
+Key = tuple[str, Queue]
+
+
+class RouteTopics:
+    """The topics of route `name`: as planned, as made at the target, as tasks.
+
+    Raises:
+        ConfigError: a pattern of the settings is no regular expression.
+    """
+
+    def __init__(self, name: str, settings: RouteSettings, world: World) -> None:
+        self.name = name
+        self.settings = settings
+        self.plans: Sequence[TopicPlan] = ()
+        #: All tasks that copy messages, whoever runs them.
+        self.tasks: frozenset[str] = frozenset()
+        self.problems: dict[str, str] = {}
+        self._world = world
+        self._selector = TopicSelector(
+            compile_patterns("topics", settings.topics), compile_patterns("exclude_topics", settings.exclude_topics)
+        )
+        self._targets: dict[str, str] = {}
+
+    def plan(self) -> None:
+        """Looks at what both clusters have now.
+
+        Raises:
+            ConfigError: two topics would get one name, or one an impossible name.
+        """
+        self.plans = make_plan(
+            self._world.source.topics,
+            self._world.target.topics,
+            self._world.store.queue_maps(self.name),
+            selector=self._selector,
+            template=self.settings.rename,
+            identity=self._world.identity,
+            system=[*self._world.system_names()],
+        )
+        for plan in self.plans:
+            if plan.problem:
+                self.problems[plan.topic] = plan.problem
+        self.tasks = self._name_tasks()
+        self._targets = {plan.topic: plan.target_topic for plan in self.plans}
+        there = {plan.topic for plan in self.plans}
+        self.problems = {topic: problem for topic, problem in self.problems.items() if topic in there}
+
+    def refuse_problems(self) -> None:
+        """Before the first start nothing is left out in silence.
+
+        Raises:
+            StartupError: topics are selected that cannot be copied.
+        """
+        refused = [f"topic {plan.topic} cannot be copied: {plan.problem}" for plan in self.plans if plan.problem]
+        if refused:
+            raise StartupError("\n".join(refused), hint="leave them out with --exclude-topics")
+        if not self.plans:
+            log.warning("no topic of the source is selected yet", topics=self.settings.topics)
+
+    def _name_tasks(self) -> frozenset[str]:
+        topics = [plan for plan in self.plans if not plan.problem]
+        if self.settings.task_granularity == "topic":
+            return frozenset(f"{self.name}/{plan.topic}" for plan in topics)
+        return frozenset(
+            f"{self.name}/{plan.topic}/{queue.broker}/{queue.queue_id}"
+            for plan in topics
+            for queue in plan.queue_map
+        )
+
+    async def make_ready(self) -> None:
+        """Gives the target's topics the queues that they need, and keeps the queue maps; the leader does it.
+
+        What cannot be made is a problem of that topic alone.
+        """
+        maps = self._world.store.queue_maps(self.name)
+        new_route = not maps
+        await self._find_lost_maps(maps)
+        self.plan()
+        before = self._world.target.topics
+        for plan in self.plans:
+            if plan.problem:
+                continue
+            try:
+                for broker, topic in plan.writes:
+                    await write_topic(self._world.target.cluster.writer(broker), topic)
+                    log.info("topic made ready", topic=topic.name, broker=broker, queues=topic.queues)
+            except (ClientError, ProtocolError) as error:
+                if self.problems.get(plan.topic) != str(error):
+                    log.warning("topic cannot be made ready", topic=plan.topic, reason=str(error))
+                hint = ": let the target's account create topics" if isinstance(error, BrokerRefused) else ""
+                self.problems[plan.topic] = f"{error}{hint}"
+                continue
+            self.problems.pop(plan.topic, None)
+            known = maps.get(plan.topic, {})
+            renamed = self.is_renamed(plan.topic)
+            if renamed:
+                self._world.store.forget_offsets(self.name, plan.topic)
+            if renamed or known != plan.queue_map or plan.topic not in self._world.store.queue_maps(self.name):
+                new = set(plan.queue_map) - set(known)
+                made = {broker for broker, _ in plan.writes if plan.target_topic not in before.get(broker, {})}
+                self._world.store.save_queue_map(
+                    self.name,
+                    plan.topic,
+                    plan.target_topic,
+                    plan.queue_map,
+                    late=() if new_route else new,
+                    fresh=[queue for queue in new if plan.queue_map[queue].broker in made],
+                )
+
+    async def _find_lost_maps(self, maps: dict[str, dict[Queue, Queue]]) -> None:
+        """Queue maps that the group does not have, read from the copies in the target's queues."""
+        world = self._world
+        for plan in self.plans:
+            if plan.topic in maps or plan.problem:
+                continue
+            found: dict[Queue, Queue] = {}
+            for broker, topics in world.target.topics.items():
+                config = topics.get(plan.target_topic)
+                for queue_id in range(config.queues if config else 0):
+                    master = world.target.cluster.master(broker)
+                    copy = await last_copy(master, plan.target_topic, queue_id, look_back=_LOOK_BACK)
+                    if copy is not None and copy.cluster == world.identity.source:
+                        found[Queue(copy.broker, copy.queue_id)] = Queue(broker, queue_id)
+            if found:
+                maps[plan.topic] = found
+                world.store.save_queue_map(self.name, plan.topic, plan.target_topic, found)
+                log.info("queue map found in the target", topic=plan.topic, queues=len(found))
+
+    def queues(self, task: str) -> dict[Key, Queue]:
+        """The queues of a task that have a queue map, with their targets."""
+        _, topic, *rest = task.split("/", 2)
+        found = self._world.store.queue_map(self.name, topic)
+        if rest:
+            broker, _, queue_id = rest[0].rpartition("/")
+            queue = Queue(broker, int(queue_id))
+            return {(topic, queue): found[queue]} if queue in found else {}
+        return {(topic, source): target for source, target in found.items()}
+
+    def knows(self, task: str) -> bool:
+        """Whether the queues of a task have a queue map."""
+        _, topic, *rest = task.split("/", 2)
+        found = self._world.store.queue_map(self.name, topic)
+        return bool(self.queues(task) if rest else found) and not self.is_renamed(topic)
+
+    def is_renamed(self, topic: str) -> bool:
+        """Whether what is kept of a topic is about a target topic of another name."""
+        wanted = self._targets.get(topic)
+        known = bool(self._world.store.queue_map(self.name, topic))
+        return known and wanted is not None and wanted != self._world.store.target_topic(self.name, topic)

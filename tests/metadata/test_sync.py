@@ -1,0 +1,340 @@
+"""Topics' settings, groups and offsets on real brokers: the target is as the source, to the message."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replicator.client.groups import forbid, read_groups
+from replicator.client.topics import TopicConfig, write_topic
+from replicator.routing import provenance
+from replicator.sandbox import Cluster, ClusterSpec
+from tests.support.clusters import ClusterPool
+from tests.support.javatool import java_consume
+from tests.support.offsets import commit, make_group, offsets_of
+from tests.support.traffic import (
+    connected,
+    create_topic,
+    produce,
+    raw_topic,
+    remove_topic,
+    send,
+    topics_of,
+)
+from tests.support.worker import Worker, until
+
+pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
+
+EAST, WEST = ClusterSpec(name="east", version="5.3.3"), ClusterSpec(name="west", version="5.3.3")
+QUICK = (
+    *("--sync", "topics,groups,offsets", "--sync-offsets-interval", "0.5"),
+    *("--sync-topics-interval", "0.5", "--sync-groups-interval", "0.5"),
+)
+
+
+def two_queues(topic: str, **more: Any) -> TopicConfig:
+    return TopicConfig(name=topic, read_queues=2, write_queues=2, **more)
+
+
+async def asked(worker: Worker, method: str, what: str, body: Any = None) -> Any:
+    """What a worker's REST says of its route."""
+    status, found = await asyncio.to_thread(worker.ask, method, f"/connectors/route/{what}", body)
+    assert status == 200, found
+    return found
+
+
+async def ready(worker: Worker) -> dict[str, Any]:
+    """Waits until nothing stands in the way of a switch."""
+    told: dict[str, Any] = {}
+
+    async def look() -> bool:
+        told.update(await asked(worker, "GET", "readiness"))
+        return bool(told["ready"])
+
+    try:
+        await until(look, what="ready to switch")
+    except TimeoutError:
+        raise AssertionError(f"{told['reasons']}\n{worker.log[-3000:]}") from None
+    return told
+
+
+async def exact(source: Cluster, target: Cluster, group: str, topic: str, target_topic: str = "") -> None:
+    """At the target the group has before it the copies of what it has before it at the source, and no other."""
+    there = await offsets_of(target, group, target_topic or topic)
+    here = await offsets_of(source, group, topic)
+    assert there
+    for lane, messages in (await raw_topic(target, target_topic or topic)).items():
+        for message in messages:
+            copy = provenance.read(message.properties)
+            if copy is None or lane not in there or (copy.broker, copy.queue_id) not in here:
+                continue
+            consumed = copy.offset < here[copy.broker, copy.queue_id]
+            assert (message.queue_offset < there[lane]) == consumed, (lane, message.queue_offset, there, here)
+
+
+@asynccontextmanager
+async def replicating(
+    clusters: ClusterPool, directory: Path, topic: str, *flags: str, messages: int = 200
+) -> AsyncIterator[tuple[Cluster, Cluster, Worker]]:
+    """A topic of two queues with messages, and a worker that copies it with its metadata."""
+    source, target = await clusters.pair(EAST, WEST)
+    await create_topic(source, topic, queues=2)
+    await produce(source, topic, messages)
+    async with Worker(source, target, directory, "--topics", topic, *QUICK, *flags) as worker:
+        yield source, target, worker
+
+
+async def test_offsets_follow(clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]) -> None:
+    """Of several groups, forwards while they consume; what is ahead of the copy waits; nothing goes back."""
+    topic, group, other = topic_name("t"), topic_name("g"), topic_name("other")
+    async with replicating(clusters, tmp_path, topic, "--sync-groups", f"{group},{other}") as (
+        source,
+        target,
+        worker,
+    ):
+        for name in (group, other, topic_name("unselected")):
+            await make_group(source, name)
+            await commit(source, name, topic, {("east-a", 0): 37, ("east-a", 1): 100})
+        await ready(worker)
+        for name in (group, other):
+            await exact(source, target, name, topic)
+        assert await offsets_of(target, topic_name("unselected"), topic) == {}
+        await commit(source, group, topic, {("east-a", 0): 64})
+        await until(lambda: _is_at(target, group, topic, {("west-a", 0): 64, ("west-a", 1): 100}))
+        await commit(source, group, topic, {("east-a", 0): 12})
+        await until(lambda: _blocked(worker, "52 copies ahead"))
+        assert (await offsets_of(target, group, topic))["west-a", 0] == 64
+        done = await asked(worker, "POST", "apply", {"force": [group]})
+        assert [(action["after"], action["error"]) for action in done] == [({"offset": 12}, "")]
+        assert (await offsets_of(target, group, topic))["west-a", 0] == 12
+
+
+async def _is_at(cluster: Cluster, group: str, topic: str, wanted: Mapping[tuple[str, int], int]) -> bool:
+    return await offsets_of(cluster, group, topic) == wanted
+
+
+async def _blocked(worker: Worker, why: str) -> bool:
+    return any(why in action["blocked"] for action in await asked(worker, "GET", "plan"))
+
+
+async def test_offsets_with_filters_renames_and_a_late_start(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """Gaps in the copy, another name, a copy that began in the middle, more messages afterwards."""
+    topic, group = topic_name("t"), topic_name("g")
+    source, target = await clusters.pair(EAST, WEST)
+    flags = ("--tags", "tag1", "--rename", "c-{topic}", "--start-from", "latest", "--sync-groups", group)
+    await create_topic(source, topic, queues=2)
+    await produce(source, topic, 100)
+    await make_group(source, group)
+    await commit(source, group, topic, {("east-a", 0): 20, ("east-a", 1): 50})
+    async with Worker(source, target, tmp_path, "--topics", topic, *QUICK, *flags) as worker:
+        await until(lambda: len(worker.queues(topic)) == 2 and worker.running == [topic])
+        await produce(source, topic, 200, start=100)
+        await worker.caught_up(topic, 60)
+        told = await ready_but_for(worker, group)
+        assert told["unread"] == 30
+        assert await offsets_of(target, group, f"c-{topic}") == {("west-a", 0): 0, ("west-a", 1): 0}
+        for at in (71, 72, 73, 74, 150):
+            await commit(source, group, topic, {("east-a", 0): at, ("east-a", 1): at})
+            await until(lambda: _no_again(worker))
+            await exact(source, target, group, topic, f"c-{topic}")
+
+
+async def ready_but_for(worker: Worker, group: str) -> dict[str, Any]:
+    """What is told of the group once there is nothing to do for it."""
+    await until(lambda: _no_again(worker))
+    (told,) = (await asked(worker, "GET", "readiness"))["groups"]
+    assert told["group"] == group
+    return dict(told)
+
+
+async def _no_again(worker: Worker) -> bool:
+    told = await asked(worker, "GET", "readiness")
+    return bool(told["groups"]) and not any(group["again"] + group["skipped"] for group in told["groups"])
+
+
+async def test_offsets_after_all_state_is_lost(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """The offset map is read from the target again, as far as groups need it."""
+    topic, group = topic_name("t"), topic_name("g")
+    source, target = await clusters.pair(EAST, WEST)
+    flags = ("--topics", topic, "--standalone", "--sync-groups", f"{group}.*")
+    await create_topic(source, topic, queues=2)
+    await produce(source, topic, 300)
+    for name in (group, f"{group}-new"):
+        await make_group(source, name)
+    await commit(source, group, topic, {("east-a", 0): 30, ("east-a", 1): 10})
+    async with Worker(source, target, tmp_path / "one", *flags, *QUICK) as worker:
+        await ready(worker)
+        assert await worker.drain() == 0
+    await commit(source, group, topic, {("east-a", 0): 77, ("east-a", 1): 99})
+    await commit(source, f"{group}-new", topic, {("east-a", 0): 5, ("east-a", 1): 149})
+    async with Worker(source, target, tmp_path / "two", *flags, *QUICK) as worker:
+        await ready(worker)
+        for name in (group, f"{group}-new"):
+            await exact(source, target, name, topic)
+
+
+async def test_a_message_of_others_is_not_skipped(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """A producer on the standby site: the group stays before its message, and readiness says so."""
+    topic, group = topic_name("t"), topic_name("g")
+    async with replicating(clusters, tmp_path, topic, "--sync-groups", group) as (source, target, worker):
+        await make_group(source, group)
+        await commit(source, group, topic, {("east-a", 0): 100})
+        await ready(worker)
+        async with connected(target) as client:
+            await send(client, "west-a", topic, 0, [(b"mine", {})])
+        await produce(source, topic, 20, start=200)
+        await worker.caught_up(topic, 220)
+        await commit(source, group, topic, {("east-a", 0): 110})
+        await until(lambda: _told(worker, "message of others at offset 100"))
+        assert await offsets_of(target, group, topic) == {("west-a", 0): 100}
+        told = await asked(worker, "GET", "readiness")
+        assert [group["again"] for group in told["groups"]] == [10]
+
+
+async def _told(worker: Worker, what: str) -> bool:
+    return any(what in reason for reason in (await asked(worker, "GET", "readiness"))["reasons"])
+
+
+async def test_topics_and_groups_follow(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """Settings at first, changes later, what is forbidden; drift is told; deletions only when asked for."""
+    topic, group = topic_name("t"), topic_name("g")
+    async with replicating(clusters, tmp_path, topic, "--sync-groups", group) as (source, target, worker):
+        await make_group(source, group, retryMaxTimes=3, consumeTimeoutMinute=7)
+        await ready(worker)
+        assert (await _group(target, group))["retryMaxTimes"] == 3
+        config = TopicConfig(
+            name=topic, read_queues=2, write_queues=2, attributes={"message.type": "FIFO"}, order=True
+        )
+        async with connected(source) as client:
+            await write_topic(client.writer("east-a"), config)
+            await forbid(client.writer("east-a"), group, topic, readable=False)
+        await make_group(source, group, retryMaxTimes=4, consumeEnable=False)
+        await until(lambda: _same(source, target, topic, group), what="the target has all changes")
+        audit = (await asked(worker, "GET", "sync"))["audit"]
+        assert {(entry["kind"], entry["verb"]) for entry in audit} == {
+            ("groups", "create"),
+            ("groups", "change"),
+            ("topics", "change"),
+        }
+        assert all(entry["error"] == "" for entry in audit)
+        assert str(group) in (worker.store / "audit.jsonl").read_text()
+
+        async with connected(target) as client:  # a hand at the target
+            await write_topic(client.writer("west-a"), two_queues(topic, perm=4))
+        await until(lambda: _blocked(worker, "by hand"))
+        await asyncio.sleep(1.2)
+        assert (await topics_of(target))["west-a"][topic].perm == 4
+
+
+async def _group(cluster: Cluster, group: str) -> Mapping[str, Any]:
+    async with connected(cluster) as client:
+        (broker,) = client.brokers()
+        return (await read_groups(client.master(broker))).groups.get(group, {})
+
+
+async def _same(source: Cluster, target: Cluster, topic: str, group: str) -> bool:
+    async with connected(source) as east, connected(target) as west:
+        one = await read_groups(east.master("east-a"))
+        other = await read_groups(west.master("west-a"))
+    configs = [(await topics_of(source))["east-a"][topic], (await topics_of(target))["west-a"][topic]]
+    return (
+        configs[0] == configs[1]
+        and one.groups[group] == other.groups[group]
+        and one.forbidden[group] == other.forbidden.get(group)
+    )
+
+
+async def test_read_only_comes_behind_the_last_message(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """Slowed down, the copy is told to be incomplete; then it is complete, and only then read-only."""
+    topic = topic_name("t")
+    slow = ("--rate-messages", "100")
+    async with replicating(clusters, tmp_path, topic, *slow, messages=400) as (source, target, worker):
+        await until(lambda: worker.has_copied(topic, 1))
+        async with connected(source) as client:
+            await write_topic(client.writer("east-a"), two_queues(topic, perm=4))
+        await until(lambda: _blocked(worker, "messages have arrived"))
+        assert (await topics_of(target))["west-a"][topic].perm == 6
+        await worker.set_rates()
+        await until(lambda: _perm_is(target, topic, 4), what="read-only at the target")
+        assert sum(map(len, (await raw_topic(target, topic)).values())) == 400
+
+
+async def _perm_is(cluster: Cluster, topic: str, perm: int) -> bool:
+    return all(topics[topic].perm == perm for topics in (await topics_of(cluster)).values())
+
+
+async def test_deletions_are_told_or_done(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """Told by default; done when opted in; groups too."""
+    topic, group = topic_name("t"), topic_name("g")
+    source, target = await clusters.pair(EAST, WEST)
+    await create_topic(source, topic)
+    await make_group(source, group)
+    flags = ("--topics", f"{topic}.*", "--sync-groups", f"{group}.*", *QUICK)
+    async with Worker(source, target, tmp_path, *flags) as worker:
+        await ready(worker)
+        await remove_topic(source, topic)
+        await until(lambda: _blocked(worker, "the source has deleted it"))
+        assert topic in (await topics_of(target))["west-a"]
+        status, changed = await asyncio.to_thread(worker.ask, "GET", "/connectors/route/config")
+        assert status == 200
+        await asyncio.to_thread(worker.ask, "PUT", "/connectors/route", {**changed, "sync_deletes": True})
+        await until(lambda: _gone(target, topic), what="deleted at the target")
+
+
+async def _gone(cluster: Cluster, topic: str) -> bool:
+    return topic not in (await topics_of(cluster))["west-a"]
+
+
+@pytest.mark.parametrize(
+    ("source_version", "target_version"), [("4.9.7", "5.5.0"), ("5.5.0", "5.5.0"), ("5.3.3", "5.3.3")]
+)
+async def test_java_consumers_go_on_at_the_target(
+    clusters: ClusterPool,
+    tmp_path: Path,
+    topic_name: Callable[[str], str],
+    source_version: str,
+    target_version: str,
+) -> None:
+    """Two brokers each: groups that stop anywhere read the rest at the target: nothing skipped, nothing again."""
+    topic, groups = topic_name("t"), [topic_name(f"g{i}") for i in range(2)]
+    source, target = await clusters.pair(
+        ClusterSpec(name="wide", version=source_version, brokers=2),
+        ClusterSpec(name="broad", version=target_version, brokers=2),
+    )
+    await create_topic(source, topic, queues=2)
+    await produce(source, topic, 400)
+    seen: dict[str, list[str]] = {}
+    for group in groups:
+        count = random.randint(1, 390)
+        read = await java_consume(source.namesrv, topic, group=group, count=count)
+        seen[group] = [message.properties["KEYS"] for message in read]
+        assert len(seen[group]) == count
+    selected = ("--sync-groups", ",".join(groups))
+    async with Worker(source, target, tmp_path, "--topics", topic, *QUICK, *selected) as worker:
+        told = await ready(worker)
+        assert {group["group"] for group in told["groups"]} == set(groups)
+        report = await asked(worker, "POST", "failover", {"drain_seconds": 20})
+        assert report["drained"]
+        assert report["problems"] == []
+    for group in groups:
+        rest = await java_consume(target.namesrv, topic, group=group, idle=4)
+        seen[group] += [message.properties["KEYS"] for message in rest]
+        assert sorted(seen[group]) == sorted(f"k{i}" for i in range(400))

@@ -1,0 +1,159 @@
+"""Consumer groups at the target: all their settings, and what they may not read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replicator.client.groups import GroupTable
+from replicator.metadata.action import DropGroup, Forbid, WriteGroup
+from replicator.metadata.groups import GroupPolicy, GroupSelector, plan_groups, settings_of
+from replicator.metadata.ledger import Entry, Key, Planned, remember
+
+Groups = Mapping[str, Mapping[str, Any]]
+
+
+def table(groups: Groups, forbidden: Mapping[str, frozenset[str]] | None = None) -> GroupTable:
+    return GroupTable({name: {"groupName": name, **config} for name, config in groups.items()}, forbidden or {}, ())
+
+
+def plan(
+    source: Mapping[str, GroupTable],
+    target: Mapping[str, GroupTable],
+    ledger: dict[Key, Entry] | None = None,
+    *,
+    include: str = ".*",
+    **policy: bool,
+) -> Planned:
+    return plan_groups(
+        source,
+        target,
+        ledger or {},
+        selector=GroupSelector.of([include], []),
+        topics={"T": "c_T"},
+        policy=GroupPolicy(**policy),
+    )
+
+
+def applied(planned: Planned, target: Mapping[str, GroupTable], ledger: dict[Key, Entry]) -> dict[str, GroupTable]:
+    """The target after it; the ledger learns of it."""
+    groups = {broker: dict(each.groups) for broker, each in target.items()}
+    forbidden = {broker: dict(each.forbidden) for broker, each in target.items()}
+    written = set()
+    for action in planned.actions:
+        if action.blocked:
+            continue
+        written.add((action.broker, action.key))
+        match action.write:
+            case WriteGroup(config):
+                before = groups[action.broker].get(action.key, {}).get("attributes") or {}
+                attributes = dict(before)
+                for name, value in config["attributes"].items():
+                    if name.startswith("+"):
+                        attributes[name[1:]] = value
+                    else:
+                        del attributes[name[1:]]
+                groups[action.broker][action.key] = {**config, "attributes": attributes}
+            case DropGroup(name):
+                del groups[action.broker][name]
+            case Forbid(group, topic, readable):
+                known = forbidden[action.broker].get(group, frozenset())
+                forbidden[action.broker][group] = known - {topic} if readable else known | {topic}
+    after = {broker: GroupTable(groups[broker], forbidden[broker], ()) for broker in target}
+    current = {(b, n): settings_of(c) for b, each in after.items() for n, c in each.groups.items()}
+    for key, entry in remember(planned, current, ledger, written=written).items():
+        ledger.pop(key, None)
+        if entry is not None:
+            ledger[key] = entry
+    return after
+
+
+def test_every_target_broker_gets_every_group() -> None:
+    """With all its settings, those too that this program does not know."""
+    ledger: dict[Key, Entry] = {}
+    config = {"retryMaxTimes": 3, "consumeEnable": False, "attributes": {"a": "b"}, "unheardOf": {"x": [1]}}
+    source = {"a": table({"G": config}), "b": table({})}
+    target = {"x": table({}), "y": table({"G": {"retryMaxTimes": 16, "attributes": {"c": "d"}}})}
+    after = applied(plan(source, target, ledger), target, ledger)
+    assert [settings_of(each.groups["G"]) for each in after.values()] == [config, config]
+    assert plan(source, after, ledger).actions == []
+
+
+def test_system_groups_and_unselected_ones_are_left_alone() -> None:
+    """Brokers and tools make them for themselves."""
+    names = ["TOOLS_CONSUMER", "CID_RMQ_SYS_X", "CID_ONSAPI_PULL", "other", "orders-1"]
+    planned = plan({"a": table({name: {} for name in names})}, {"x": table({})}, include="orders.*")
+    assert [action.key for action in planned.actions] == ["orders-1"]
+
+
+def test_source_brokers_that_differ() -> None:
+    """The broker of the same name decides, else the first; it is told."""
+    source = {"a": table({"G": {"retryMaxTimes": 1}}), "b": table({"G": {"retryMaxTimes": 2}})}
+    actions = plan(source, {"b": table({}), "x": table({})}).actions
+    assert [action.after and action.after["retryMaxTimes"] for action in actions] == [2, 1]
+    assert all("different settings" in action.note for action in actions)
+
+
+def test_drift_is_told_or_put_right() -> None:
+    """As with topics."""
+    ledger: dict[Key, Entry] = {}
+    source, target = {"a": table({"G": {"retryMaxTimes": 1}})}, {"x": table({})}
+    applied(plan(source, target, ledger), target, ledger)
+    drifted = {"x": table({"G": {"retryMaxTimes": 9}})}
+    assert "by hand" in plan(source, drifted, ledger).actions[0].blocked
+    repaired = applied(plan(source, drifted, ledger, repair=True), drifted, ledger)
+    assert repaired["x"].groups["G"]["retryMaxTimes"] == 1
+
+
+def test_forbidden_topics_follow_under_their_name_at_the_target() -> None:
+    """And are allowed again; other topics of the target are not looked at."""
+    ledger: dict[Key, Entry] = {}
+    source = {"a": table({"G": {}}, {"G": frozenset({"T", "not copied"})})}
+    target = {"x": table({"G": {}}, {"G": frozenset({"own"})})}
+    after = applied(plan(source, target, ledger), target, ledger)
+    assert after["x"].forbidden["G"] == {"own", "c_T"}
+    assert plan(source, after, ledger).actions == []
+    allowed = applied(plan({"a": table({"G": {}})}, after, ledger), after, ledger)
+    assert allowed["x"].forbidden["G"] == {"own"}
+
+
+def test_deleted_groups() -> None:
+    """Only those that were synced, and only when that is allowed."""
+    ledger: dict[Key, Entry] = {}
+    target = {"x": table({"own": {}})}
+    target = applied(plan({"a": table({"G": {}})}, target, ledger), target, ledger)
+    none = {"a": table({})}
+    assert "deleted" in plan(none, target, ledger).actions[0].blocked
+    assert plan(none, target, ledger, include="other").actions == []
+    assert set(applied(plan(none, target, ledger, deletes=True), target, ledger)["x"].groups) == {"own"}
+
+
+CONFIGS = st.fixed_dictionaries(
+    {},
+    optional={
+        "retryMaxTimes": st.integers(0, 3),
+        "consumeEnable": st.booleans(),
+        "attributes": st.dictionaries(st.sampled_from("ab"), st.sampled_from("cd"), max_size=2),
+        "groupRetryPolicy": st.none() | st.just({"type": "CUSTOMIZED"}),
+    },
+)
+TABLES = st.dictionaries(st.sampled_from(["a", "x"]), st.dictionaries(st.sampled_from("GH"), CONFIGS), min_size=1)
+
+
+@given(TABLES, TABLES, st.booleans(), st.booleans())
+def test_plans_come_to_rest(
+    sources: dict[str, Groups], targets: dict[str, Groups], repair: bool, deletes: bool
+) -> None:
+    """Whatever is found: after one round nothing is left to do."""
+    ledger: dict[Key, Entry] = {}
+    source = {broker: table(groups) for broker, groups in sources.items()}
+    target = {broker: table(groups) for broker, groups in targets.items()}
+    target = applied(plan(source, target, ledger, repair=repair, deletes=deletes), target, ledger)
+    planned = plan(source, target, ledger, repair=repair, deletes=deletes)
+    assert planned.actions == []
+    before = dict(ledger)
+    applied(planned, target, ledger)
+    assert ledger == before

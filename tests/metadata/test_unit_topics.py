@@ -1,0 +1,216 @@
+"""Topics at the target: what is written, what is only told, and that it comes to rest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replicator.client.topics import TopicConfig
+from replicator.metadata.action import DropTopic, WriteTopic
+from replicator.metadata.ledger import Entry, Key, Planned, remember
+from replicator.metadata.topics import TopicPolicy, plan_switch, plan_topics, settings_of
+from replicator.routing.options import Identity
+from replicator.routing.plan import TopicPlan, Topics, make_plan
+from replicator.routing.selector import TopicSelector, compile_patterns
+
+
+def topic(name: str = "T", queues: int = 4, **more: object) -> TopicConfig:
+    return TopicConfig(name=name, **{"read_queues": queues, "write_queues": queues, **more})  # type: ignore[arg-type]
+
+
+def plan(
+    source: Topics,
+    target: Topics,
+    ledger: dict[Key, Entry] | None = None,
+    *,
+    missing: int = 0,
+    template: str = "{topic}",
+    **policy: bool,
+) -> Planned:
+    plans = _plans(source, target, template)
+    return plan_topics(plans, source, target, ledger or {}, missing=lambda _: missing, policy=TopicPolicy(**policy))
+
+
+def _plans(source: Topics, target: Topics, template: str = "{topic}") -> list[TopicPlan]:
+    return make_plan(
+        source,
+        target,
+        {},
+        selector=TopicSelector(compile_patterns("topics", [".*"])),
+        template=template,
+        identity=Identity("east", "west"),
+        system=[],
+    )
+
+
+def applied(planned: Planned, target: Topics, ledger: dict[Key, Entry], *, takes_order: bool = True) -> Topics:
+    """The target after it; the ledger learns of it."""
+    after = {broker: dict(topics) for broker, topics in target.items()}
+    written = set()
+    for action in planned.actions:
+        if action.blocked:
+            continue
+        written.add((action.broker, action.key))
+        if isinstance(action.write, DropTopic):
+            del after[action.broker][action.key]
+            continue
+        assert isinstance(action.write, WriteTopic)
+        config = action.write.config
+        before = after[action.broker].get(action.key)
+        attributes = {**(before.attributes if before else {}), **config.attributes}
+        for name in action.write.removed:
+            del attributes[name]
+        made = replace(config, attributes=attributes)
+        after[action.broker][action.key] = made if takes_order else replace(made, order=False)
+    current = {(b, n): settings_of(c) for b, topics in after.items() for n, c in topics.items()}
+    for key, entry in remember(planned, current, ledger, written=written).items():
+        ledger.pop(key, None)
+        if entry is not None:
+            ledger[key] = entry
+    return after
+
+
+def blocked(planned: Planned) -> list[str]:
+    return [action.blocked for action in planned.actions if action.blocked]
+
+
+def test_a_topic_is_made_and_then_kept_in_step() -> None:
+    """Perm, order, filter type and attributes follow the source, under the target's name."""
+    ledger: dict[Key, Entry] = {}
+    source = {"a": {"T": topic(perm=6, order=True, attributes={"message.type": "FIFO"})}}
+    target: Topics = {"x": {}}
+    target = applied(plan(source, target, template="c_{topic}"), target, ledger)
+    assert target["x"]["c_T"] == topic("c_T", order=True, attributes={"message.type": "FIFO"})
+    source = {"a": {"T": topic(perm=6, attributes={"a": "b"}, filter_type="MULTI_TAG")}}
+    planned = plan(source, target, ledger, template="c_{topic}")
+    (action,) = planned.actions
+    assert action.before is not None
+    assert action.before["attributes"] == {"message.type": "FIFO"}
+    assert applied(planned, target, ledger)["x"]["c_T"] == topic(
+        "c_T", attributes={"a": "b"}, filter_type="MULTI_TAG"
+    )
+
+
+def test_queues_are_never_taken_away() -> None:
+    """The target has more than the source: they stay."""
+    ledger: dict[Key, Entry] = {}
+    target: Topics = {"x": {"T": topic(queues=9)}}
+    planned = plan({"a": {"T": topic(order=True)}}, target, ledger)
+    assert applied(planned, target, ledger)["x"]["T"] == topic(queues=9, order=True)
+
+
+def test_read_only_waits_for_the_last_message() -> None:
+    """Until then it is told how many are missing."""
+    ledger: dict[Key, Entry] = {}
+    source, target = {"a": {"T": topic(perm=4)}}, {"x": {"T": topic()}}
+    planned = plan(source, target, ledger, missing=1234)
+    assert "1,234 messages" in blocked(planned)[0]
+    assert applied(planned, target, ledger) == target
+    assert applied(plan(source, target, ledger), target, ledger)["x"]["T"].perm == 4
+
+
+def test_what_cannot_be_read_is_left_as_it_is() -> None:
+    """Write-only, and without any permission: nobody can know its end."""
+    target = {"x": {"T": topic()}}
+    assert "write-only" in blocked(plan({"a": {"T": topic(perm=2)}}, target))[0]
+    assert "without any permission" in blocked(plan({"a": {"T": topic(perm=0)}}, target))[0]
+
+
+def test_protection_and_the_end_of_it() -> None:
+    """Applications can only read until a failover, whatever the source has."""
+    ledger: dict[Key, Entry] = {}
+    source, target = {"a": {"T": topic()}}, {"x": {"T": topic()}}
+    protected = applied(plan(source, target, ledger, protect=True), target, ledger)
+    assert protected["x"]["T"].perm == 4
+    assert plan(source, protected, ledger, protect=True).actions == []
+    assert applied(plan(source, protected, ledger), protected, ledger)["x"]["T"].perm == 6
+
+
+def test_a_switch_opens_what_the_source_has_open() -> None:
+    """Whatever was protected or changed by hand; all of it, where that is asked for."""
+    source = {"a": {"T": topic(), "frozen": topic("frozen", perm=4)}}
+    target = {"x": {"T": topic(perm=4, order=True), "frozen": topic("frozen", perm=4)}}
+
+    def switched(*, open_all: bool) -> Topics:
+        switch = plan_switch(_plans(source, target), source, target, open_all=open_all)
+        return applied(switch, target, {})
+
+    assert switched(open_all=False)["x"] == {"T": topic(order=True), "frozen": topic("frozen", perm=4)}
+    assert switched(open_all=True)["x"] == {"T": topic(order=True), "frozen": topic("frozen")}
+
+
+def test_a_hand_at_the_target_is_told_or_put_right() -> None:
+    """Only once it was in step; a change at the source is no drift."""
+    ledger: dict[Key, Entry] = {}
+    source, target = {"a": {"T": topic()}}, {"x": {"T": topic()}}
+    applied(plan(source, target, ledger), target, ledger)
+    drifted = {"x": {"T": topic(perm=4)}}
+    assert "by hand" in blocked(plan(source, drifted, ledger))[0]
+    assert applied(plan(source, drifted, ledger, repair=True), drifted, ledger)["x"]["T"].perm == 6
+
+
+def test_what_a_broker_does_not_take_is_tried_once() -> None:
+    """4.9 knows no order flag in this request."""
+    ledger: dict[Key, Entry] = {}
+    source, target = {"a": {"T": topic(order=True)}}, {"x": {"T": topic()}}
+    planned = plan(source, target, ledger)
+    assert [action.verb for action in planned.actions] == ["change"]
+    target = applied(planned, target, ledger, takes_order=False)  # type: ignore[assignment]
+    assert "did not take it" in blocked(plan(source, target, ledger))[0]
+
+
+def test_deleted_at_the_source() -> None:
+    """Only what was copied, only when that is allowed; what is not selected any more is no deletion."""
+    ledger: dict[Key, Entry] = {}
+    both = {"a": {"T": topic(), "U": topic("U")}}
+    target: Topics = {"x": {"own": topic("own")}}
+    target = applied(plan(both, target, ledger), target, ledger)
+    target = applied(plan(both, target, ledger), target, ledger)
+    one = {"a": {"T": topic()}}
+    assert ["deleted" in why for why in blocked(plan(one, target, ledger))] == [True]
+    after = applied(plan(one, target, ledger, deletes=True), target, ledger)
+    assert set(after["x"]) == {"T", "own"}
+    assert ("x", "U") not in ledger
+
+
+def test_source_brokers_that_share_a_target_broker() -> None:
+    """Permissions are put together; the settings are those of the broker of the same name."""
+    ledger: dict[Key, Entry] = {}
+    source = {"a": {"T": topic(perm=4, order=True)}, "x": {"T": topic(perm=6)}}
+    target = {"x": {"T": topic(queues=8)}}
+    assert plan(source, target, ledger).actions == []
+
+
+SETTINGS = st.builds(
+    topic,
+    perm=st.sampled_from([2, 4, 6]),
+    order=st.booleans(),
+    attributes=st.dictionaries(st.sampled_from("ab"), st.sampled_from("cd"), max_size=2),
+)
+
+
+@given(
+    st.lists(SETTINGS, min_size=1, max_size=3),
+    st.lists(SETTINGS | st.none(), min_size=1, max_size=2),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+)
+def test_plans_come_to_rest(
+    sources: list[TopicConfig], targets: list[TopicConfig | None], protect: bool, repair: bool, takes_order: bool
+) -> None:
+    """Whatever is found: after one round nothing is left to do but what is blocked, and the ledger is at rest."""
+    ledger: dict[Key, Entry] = {}
+    source = {f"b{i}": {"T": config} for i, config in enumerate(sources)}
+    target: Topics = {f"b{i}": {"T": config} if config else {} for i, config in enumerate(targets)}
+    for _ in range(2):  # the first round makes topics, the second their settings
+        target = applied(
+            plan(source, target, ledger, protect=protect, repair=repair), target, ledger, takes_order=takes_order
+        )
+    planned = plan(source, target, ledger, protect=protect, repair=repair)
+    assert [action for action in planned.actions if not action.blocked] == []
+    before = dict(ledger)
+    assert applied(planned, target, ledger, takes_order=takes_order) == target
+    assert ledger == before
