@@ -85,13 +85,12 @@ class Worker:
         self._leading: asyncio.Task[None] | None = None
         self._lead_again = False
         self._lapses = 0
-        delay = min(0.5, settings.heartbeat_interval / 2)
         self.coordinator = Coordinator(
             self.id,
             strategy=load_strategy(settings.assignment),
             timeout=settings.session_timeout,
             lease=settings.session_timeout * _LEASE,
-            delay=delay,
+            delay=min(0.5, settings.heartbeat_interval / 2),
         )
         self.world: World
         self.routes: Routes

@@ -1,0 +1,159 @@
+"""The switch to the target and back, the source alive or dead: nothing is skipped, and what is told is true."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replicator.sandbox import Cluster, ClusterSpec
+from tests.metadata.test_sync import QUICK, asked, exact, ready
+from tests.support.clusters import ClusterPool
+from tests.support.offsets import commit, make_group, offsets_of
+from tests.support.traffic import create_topic, produce, raw_topic, topics_of
+from tests.support.worker import Worker, until
+
+pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
+
+EAST, WEST = ClusterSpec(name="east", version="5.3.3"), ClusterSpec(name="west", version="5.3.3")
+
+
+async def perms(cluster: Cluster, topic: str) -> set[int]:
+    return {topics[topic].perm for topics in (await topics_of(cluster)).values()}
+
+
+async def command(worker: Worker, *arguments: str) -> tuple[int, str]:
+    """Exit code and output of a command that asks the worker."""
+
+    def run() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "replicator", *arguments],
+            env={**os.environ, "REPLICATOR_URL": f"http://127.0.0.1:{worker.port}", "COLUMNS": "200"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+    ended = await asyncio.to_thread(run)
+    return ended.returncode, ended.stdout + ended.stderr
+
+
+async def keys_before(cluster: Cluster, group: str, topic: str) -> tuple[set[str], set[str]]:
+    """The messages that `group` has behind it on a cluster, and those before it."""
+    at = await offsets_of(cluster, group, topic)
+    behind: set[str] = set()
+    before: set[str] = set()
+    for lane, messages in (await raw_topic(cluster, topic)).items():
+        for message in messages:
+            name = message.properties.split(b"UNIQ_KEY\x01")[1].split(b"\x02")[0].decode()
+            (behind if message.queue_offset < at.get(lane, 0) else before).add(name)
+    return behind, before
+
+
+async def test_there_and_back_again(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """A protected target is opened by the switch; the way back copies nothing twice, and offsets stay exact."""
+    topic, group = topic_name("t"), topic_name("g")
+    source, target = await clusters.pair(EAST, WEST)
+    await create_topic(source, topic, queues=2)
+    await produce(source, topic, 100)
+    await make_group(source, group)
+    await commit(source, group, topic, {("east-a", 0): 20, ("east-a", 1): 50})
+    flags = ("--topics", topic, "--sync-groups", group, *QUICK)
+    async with Worker(source, target, tmp_path / "there", *flags, "--protect-target") as worker:
+        code, printed = await command(worker, "failover", "--to", "source")
+        assert code == 78
+        assert "--to = 'source'" in printed
+        await until(lambda: _has_perm(target, topic, 4), what="the target is protected")
+        await ready(worker)
+        code, printed = await command(worker, "readiness")
+        assert (code, printed.splitlines()[0]) == (0, "ready to switch")
+        await produce(source, topic, 60, start=100)
+        code, printed = await command(worker, "failover", "--to", "target", "--output", "json")
+        report = json.loads(printed)
+        assert code == 0, report
+        assert report["drained"]
+        assert report["stopped"]
+        assert report["opened"] == [topic]
+        assert await perms(target, topic) == {6}
+        await exact(source, target, group, topic)
+        states = (await asyncio.to_thread(worker.ask, "GET", "/connectors/route/status"))[1]
+        assert states["connector"]["state"] == "STOPPED"
+        await produce(source, topic, 10, start=160)  # by a producer that nobody has told
+        await asyncio.sleep(1.5)
+        assert await perms(target, topic) == {6}
+    assert sum(map(len, (await raw_topic(target, topic)).values())) == 160
+
+    await produce(target, topic, 40, start=1000)
+    await commit(target, group, topic, {("west-a", 0): 60, ("west-a", 1): 95})
+    async with Worker(target, source, tmp_path / "back", *flags, group="back") as worker:
+        await until(lambda: _copies(source, topic, 210), what="what was born at the target is at the source")
+        await until(lambda: _told_of(worker, group))
+        report = await asked(worker, "POST", "failover", {"drain_seconds": 20})
+        assert report["drained"], report
+        assert [standing["skipped"] for standing in report["groups"]] == [0]
+    assert sum(map(len, (await raw_topic(source, topic)).values())) == 210
+    read, _ = await keys_before(target, group, topic)
+    passed, unread = await keys_before(source, group, topic)
+    assert passed <= read
+    stray = {f"U{number:030d}" for number in range(160, 170)}  # they stand before what was born at the target
+    assert unread >= stray
+    # Queue 0 has read none of what was born at the target: exact. Queue 1 has, and waits before the strays.
+    assert (await offsets_of(source, group, topic))["east-a", 0] == 60
+    assert (await offsets_of(source, group, topic))["east-a", 1] == 80
+
+
+async def _has_perm(cluster: Cluster, topic: str, perm: int) -> bool:
+    return await perms(cluster, topic) == {perm}
+
+
+async def _copies(cluster: Cluster, topic: str, count: int) -> bool:
+    return sum(map(len, (await raw_topic(cluster, topic)).values())) == count
+
+
+async def _told_of(worker: Worker, group: str) -> dict[str, Any] | None:
+    groups = (await asked(worker, "GET", "readiness"))["groups"]
+    return next((told for told in groups if told["group"] == group), None)
+
+
+async def test_the_source_is_dead(clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]) -> None:
+    """What can be done is done, what is lost is told; when the source is back nothing goes on by itself."""
+    topic, group = topic_name("t"), topic_name("g")
+    target = await clusters.get(WEST)
+    async with clusters.lent(EAST) as source:
+        await create_topic(source, topic, queues=2)
+        await produce(source, topic, 200)
+        await make_group(source, group)
+        await commit(source, group, topic, {("east-a", 0): 20, ("east-a", 1): 50})
+        flags = ("--topics", topic, "--sync-groups", group, *QUICK, "--protect-target", "--session-timeout", "3")
+        async with Worker(source, target, tmp_path, *flags) as worker:
+            await until(lambda: _has_perm(target, topic, 4))
+            await ready(worker)
+            await source.brokers[0].kill()
+            status, refused = await asyncio.to_thread(
+                worker.ask, "POST", "/connectors/route/failover", {"drain_seconds": 0}
+            )
+            if status == 409:  # its lease was over already
+                assert "--source-dead" in refused["hint"]
+            code, printed = await command(worker, "failover", "--to", "target", "--source-dead", "--output", "json")
+            report = json.loads(printed)
+            assert code == 1
+            assert not report["drained"]
+            assert "cannot be known" in report["left"][0]["problem"]
+            assert await perms(target, topic) == {6}
+            assert await offsets_of(target, group, topic) == {("west-a", 0): 20, ("west-a", 1): 50}
+            await source.brokers[0].start()
+            await until(lambda: worker.get("/health/ready")["ready"], what="its group is there again")
+            await asyncio.sleep(2)
+            states = (await asyncio.to_thread(worker.ask, "GET", "/connectors/route/status"))[1]
+            assert states["connector"]["state"] == "STOPPED"
+            assert await perms(target, topic) == {6}
