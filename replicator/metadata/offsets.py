@@ -60,7 +60,8 @@ class Standing(NamedTuple):
 
     `exact` is the place that says what the source says, `offset` how far it can be moved now: not over a message
     of others, which then stands at `foreign`. From where it stands it would read `again` so many copies that it
-    has consumed, and miss `skipped` ones that it has not. It has consumed `ahead` messages that are not copied
+    has consumed, and miss `skipped` ones that it has not; without an offset there it would start `anywhere` that
+    its clients choose. It has consumed `ahead` messages that are not copied
     yet, and would never see the `unread` ones before the copy's beginning.
     """
 
@@ -69,6 +70,7 @@ class Standing(NamedTuple):
     foreign: int | None
     again: int
     skipped: int
+    anywhere: bool
     ahead: int
     unread: int
 
@@ -86,6 +88,7 @@ def standing(place: GroupQueue) -> Standing:
         foreign=offset if offset < exact else None,
         again=queue.offsets.count(here, exact),
         skipped=queue.offsets.count(exact, here),
+        anywhere=current is None,
         ahead=max(0, place.source - queue.position),
         unread=max(0, queue.start - place.source),
     )

@@ -89,7 +89,7 @@ class Places:
             queue = replace(queue, offsets=await self._deeper(place, queue, begin))
             place = replace(place, queue=queue)
             first = queue.offsets.first
-        if place.source > queue.start and (first is None or place.source <= first.source):
+        if first is None or place.source <= first.source:
             place = replace(place, found=await self._find(place, begin if first is None else first.target))
         return place
 

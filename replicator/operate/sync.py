@@ -141,8 +141,8 @@ def _topics(found: dict[str, Any]) -> Any:
 
 
 def _groups(found: dict[str, Any]) -> Any:
-    names = ("group", "topic", "again", "skipped", "ahead", "unread")
-    heads = ("group", "topic", "read again", "skipped", "not copied yet", "before the copy")
+    names = ("group", "topic", "again", "skipped", "anywhere", "ahead", "unread")
+    heads = ("group", "topic", "read again", "skipped", "no offset", "not copied yet", "before the copy")
     return table(
         heads, [[group[name] for name in names] for group in found["groups"]], empty="no group has an offset"
     )

@@ -36,7 +36,7 @@ from replicator.routing.limiter import RateLimiter
 from replicator.routing.options import RouteOptions
 from replicator.routing.provenance import Provenance, Stamp
 from replicator.routing.provenance import read as read_provenance
-from replicator.routing.recovery import Copy, Tail, read_on, read_range, read_tail
+from replicator.routing.recovery import Copy, Tail, first_copy, read_on, read_range, read_tail
 from replicator.routing.sink_task import SinkTask
 from replicator.routing.source_task import SourceTask
 from replicator.routing.state import Phase, QueueState
@@ -262,8 +262,14 @@ class QueuePair:
         elif not self._compared:
             await self._compare(tail.last)
         if state.start is None:
-            state.start = state.position
+            state.start = state.position if tail.last is None else await self._begun_at()
         self._compared = True
+
+    async def _begun_at(self) -> int | None:
+        """Where the copy began, whose state is lost, as far as the target still has it."""
+        state = self.state
+        place = (self._shared.target.master(state.target.broker), self._topic, state.target.queue_id)
+        return await first_copy(*place, mine=self._mine, floor=state.target_floor)
 
     async def _compare(self, last: Copy | None) -> None:
         """Looks whether the source is still the one that was copied.

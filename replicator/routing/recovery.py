@@ -18,7 +18,7 @@ from replicator.protocol.message import StoredMessage
 from replicator.routing import provenance
 from replicator.routing.provenance import Provenance
 
-__all__ = ["Copy", "Tail", "last_copy", "read_on", "read_range", "read_tail"]
+__all__ = ["Copy", "Tail", "first_copy", "last_copy", "read_on", "read_range", "read_tail"]
 
 #: Offsets of the first step back; each further step is twice as long.
 _STEP: Final = 32
@@ -149,6 +149,15 @@ async def _from_known(broker: Endpoint, topic: str, queue_id: int, mine: Mine, k
         end = await max_offset(broker, topic, queue_id)
         return tail if end == known.target + 1 else None
     return tail
+
+
+async def first_copy(broker: Endpoint, topic: str, queue_id: int, *, mine: Mine, floor: int) -> int | None:
+    """The source offset of the oldest copy at or behind target offset `floor`."""
+    async for message in read_range(broker, topic, queue_id, floor):
+        found = provenance.read(message.properties)
+        if found is not None and mine(found):
+            return found.offset
+    return None
 
 
 async def last_copy(broker: Endpoint, topic: str, queue_id: int, *, look_back: int) -> Provenance | None:

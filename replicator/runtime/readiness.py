@@ -22,7 +22,7 @@ __all__ = ["group_standings", "readiness", "topic_lags"]
 
 #: Requests under way at once.
 _TOGETHER: Final = 64
-_COUNTED: Final = ("again", "skipped", "ahead", "unread")
+_COUNTED: Final = ("again", "skipped", "anywhere", "ahead", "unread")
 
 T = TypeVar("T")
 
@@ -141,6 +141,8 @@ def _of_groups(groups: Iterable[dict[str, Any]]) -> Iterable[str]:
             yield f"{name} would read {group['again']:,} messages again{why}"
         if group["skipped"]:
             yield f"{name} would miss {group['skipped']:,} messages"
+        if group["anywhere"]:
+            yield f"{name} has no offset at the target yet, in {group['anywhere']:,} queues"
 
 
 def _of_differences(differences: Iterable[dict[str, Any]]) -> Iterable[str]:

@@ -54,13 +54,14 @@ async def ready(worker: Worker) -> dict[str, Any]:
     told: dict[str, Any] = {}
 
     async def look() -> bool:
-        told.update(await asked(worker, "GET", "readiness"))
-        return bool(told["ready"])
+        if worker.get("/status")["topics"]:  # it has begun
+            told.update(await asked(worker, "GET", "readiness"))
+        return bool(told.get("ready"))
 
     try:
         await until(look, what="ready to switch")
     except TimeoutError:
-        raise AssertionError(f"{told['reasons']}\n{worker.log[-3000:]}") from None
+        raise AssertionError(f"{told.get('reasons')}\n{worker.log[-3000:]}") from None
     return told
 
 
@@ -157,7 +158,9 @@ async def ready_but_for(worker: Worker, group: str) -> dict[str, Any]:
 
 async def _no_again(worker: Worker) -> bool:
     told = await asked(worker, "GET", "readiness")
-    return bool(told["groups"]) and not any(group["again"] + group["skipped"] for group in told["groups"])
+    return bool(told["groups"]) and not any(
+        group["again"] + group["skipped"] + group["anywhere"] for group in told["groups"]
+    )
 
 
 async def test_offsets_after_all_state_is_lost(
