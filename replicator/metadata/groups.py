@@ -103,8 +103,8 @@ def _model(name: str, source: Mapping[str, GroupTable], broker: str) -> Mapping[
 
 
 def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What is compared of a group: all that says something, attributes and policies too."""
-    return {name: value for name, value in config.items() if name != _NAME and value not in (None, {}, [])}
+    """What is compared of a group: all of it but its name."""
+    return {"attributes": {}, **{name: value for name, value in config.items() if name != _NAME}}
 
 
 def _plan_group(

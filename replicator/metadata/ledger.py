@@ -66,21 +66,29 @@ class Finding(Enum):
 
 
 def compare(current: Settings | None, wanted: Settings, entry: Entry | None) -> Finding:
-    """What to make of `current`, which the target has, where `wanted` is to be."""
-    if current == wanted:
+    """What to make of `current`, which the target has, where `wanted` is to be.
+
+    Only what is wanted counts: brokers of another version have settings that the source does not know.
+    """
+    if current is not None and _of(current, wanted) == wanted:
         return Finding.SAME
     if current is None or entry is None:
         return Finding.CHANGED
-    if current != entry.got:
+    known = _of(entry.got, wanted)
+    if any(current.get(name) != known[name] for name in entry.got.keys() & wanted.keys()):
         return Finding.DRIFTED
     return Finding.UNTAKEN if wanted == entry.wanted else Finding.CHANGED
 
 
+def _of(settings: Settings, wanted: Settings) -> dict[str, Any]:
+    return {name: settings.get(name) for name in wanted}
+
+
 def differing(one: Settings | None, other: Settings) -> tuple[Settings | None, Settings]:
-    """Of both what is not the same in them."""
+    """Of both what is to be another."""
     if one is None:
         return None, other
-    names = [name for name in {**one, **other} if one.get(name) != other.get(name)]
+    names = [name for name in other if one.get(name) != other[name]]
     return {name: one.get(name) for name in names}, {name: other.get(name) for name in names}
 
 
@@ -94,7 +102,7 @@ def remember(
     """
     news: dict[Key, Entry | None] = {}
     for key, (wanted, source) in planned.wanted.items():
-        current = target.get(key)
+        current = _of(target[key], wanted) if key in target else None
         if current is not None and (key in written or current == wanted):
             entry = Entry(wanted, current, source)
             if entry != ledger.get(key):

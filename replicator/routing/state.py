@@ -30,12 +30,12 @@ class Phase(StrEnum):
 class QueueState:
     """Progress and counters of one queue.
 
-    `start` is the source offset where its copy began. `position` is the next source offset that is not
-    settled: all before it are acknowledged by the target, or left out for a reason that was counted.
-    `target_end` is the offset that the next message gets in the target queue if nobody else writes
-    there; None before it has been looked up. Copies below `target_floor` are of a source queue that no
-    longer exists. `stalled` says that it makes no progress though there is something to copy, and that a
-    restart did not help. Counters count since the process began.
+    `key` names it among all queues of all routes. `start` is the source offset where its copy began.
+    `position` is the next source offset that is not settled: all before it are acknowledged by the target, or
+    left out for a reason that was counted. `target_end` is the offset that the next message gets in the
+    target queue if nobody else writes there; None before it has been looked up. Copies below `target_floor`
+    are of a source queue that no longer exists. `stalled` says that it makes no progress though there is
+    something to copy, and that a restart did not help. Counters count since the process began.
     """
 
     __slots__ = (
@@ -45,6 +45,7 @@ class QueueState:
         "copied_bytes",
         "foreign",
         "gaps",
+        "key",
         "latency",
         "latency_sum",
         "max_offset",
@@ -71,6 +72,7 @@ class QueueState:
         self.route = route
         self.topic = topic
         self.source = source
+        self.key = f"{route}/{topic}/{source.broker}/{source.queue_id}"
         self.target = target
         self.phase = Phase.STARTING
         self.reason = ""

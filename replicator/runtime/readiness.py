@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 from replicator.client.brokers import max_offset, min_offset
 from replicator.client.pull import pull
 from replicator.errors import ClientError
+from replicator.metadata.ledger import UNTAKEN
 from replicator.metadata.offsets import GroupQueue, standing
 from replicator.metadata.syncer import Copy
 from replicator.routing.plan import TopicPlan
@@ -146,9 +147,10 @@ def _of_groups(groups: Iterable[dict[str, Any]]) -> Iterable[str]:
 
 
 def _of_differences(differences: Iterable[dict[str, Any]]) -> Iterable[str]:
+    words = {"create": "is missing", "change": "is different", "delete": "is gone from the source"}
     for action in differences:
-        what = {"create": "is missing", "change": "is different", "delete": "is gone from the source"}[
-            action["verb"]
-        ]
+        if action["blocked"] == UNTAKEN:
+            continue  # there is nothing that anybody could do
         reason = f": {action['blocked']}" if action["blocked"] else ""
-        yield f"{action['kind'].removesuffix('s')} {action['name']} at {action['broker']} {what}{reason}"
+        what = f"{action['kind'].removesuffix('s')} {action['name']} at {action['broker']}"
+        yield f"{what} {words[action['verb']]}{reason}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final
 
 from replicator.client.topics import write_topic
 from replicator.errors import BrokerRefused, ClientError, ProtocolError, StartupError
 from replicator.observe.logging import get_logger
-from replicator.routing.plan import TopicPlan, make_plan
+from replicator.routing.plan import TopicPlan, Topics, make_plan
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import last_copy
 from replicator.routing.selector import TopicSelector, compile_patterns
@@ -17,6 +18,8 @@ from replicator.settings import RouteSettings
 
 __all__ = ["Key", "RouteTopics"]
 
+#: Topics made at the same time.
+_TOGETHER: Final = 16
 #: Messages looked at in a target queue whose queue map was lost, to find where its copies came from.
 _LOOK_BACK: Final = 1024
 
@@ -99,35 +102,46 @@ class RouteTopics:
         await self._find_lost_maps(maps)
         self.plan()
         before = self._world.target.topics
-        for plan in self.plans:
-            if plan.problem:
-                continue
-            try:
-                for broker, topic in plan.writes:
-                    await write_topic(self._world.target.cluster.writer(broker), topic)
-                    log.info("topic made ready", topic=topic.name, broker=broker, queues=topic.queues)
-            except (ClientError, ProtocolError) as error:
-                if self.problems.get(plan.topic) != str(error):
-                    log.warning("topic cannot be made ready", topic=plan.topic, reason=str(error))
-                hint = ": let the target's account create topics" if isinstance(error, BrokerRefused) else ""
-                self.problems[plan.topic] = f"{error}{hint}"
-                continue
-            self.problems.pop(plan.topic, None)
-            known = maps.get(plan.topic, {})
-            renamed = self.is_renamed(plan.topic)
-            if renamed:
-                self._world.store.forget_offsets(self.name, plan.topic)
-            if renamed or known != plan.queue_map or plan.topic not in self._world.store.queue_maps(self.name):
-                new = set(plan.queue_map) - set(known)
-                made = {broker for broker, _ in plan.writes if plan.target_topic not in before.get(broker, {})}
-                self._world.store.save_queue_map(
-                    self.name,
-                    plan.topic,
-                    plan.target_topic,
-                    plan.queue_map,
-                    late=() if new_route else new,
-                    fresh=[queue for queue in new if plan.queue_map[queue].broker in made],
-                )
+        limit = asyncio.Semaphore(_TOGETHER)
+
+        async def make(plan: TopicPlan) -> None:
+            async with limit:
+                made = await self._make(plan)
+            if made:
+                self._keep_map(plan, maps.get(plan.topic, {}), before, new_route=new_route)
+
+        await asyncio.gather(*(make(plan) for plan in self.plans if not plan.problem))
+
+    async def _make(self, plan: TopicPlan) -> bool:
+        """Makes the topic at the target's brokers; whether it is there now."""
+        try:
+            for broker, topic in plan.writes:
+                await write_topic(self._world.target.cluster.writer(broker), topic)
+                log.info("topic made ready", topic=topic.name, broker=broker, queues=topic.queues)
+        except (ClientError, ProtocolError) as error:
+            if self.problems.get(plan.topic) != str(error):
+                log.warning("topic cannot be made ready", topic=plan.topic, reason=str(error))
+            hint = ": let the target's account create topics" if isinstance(error, BrokerRefused) else ""
+            self.problems[plan.topic] = f"{error}{hint}"
+            return False
+        self.problems.pop(plan.topic, None)
+        return True
+
+    def _keep_map(self, plan: TopicPlan, known: dict[Queue, Queue], before: Topics, *, new_route: bool) -> None:
+        store, renamed = self._world.store, self.is_renamed(plan.topic)
+        if renamed:
+            store.forget_offsets(self.name, plan.topic)
+        if renamed or known != plan.queue_map or not store.is_mapped(self.name, plan.topic):
+            new = set(plan.queue_map) - set(known)
+            made = {broker for broker, _ in plan.writes if plan.target_topic not in before.get(broker, {})}
+            store.save_queue_map(
+                self.name,
+                plan.topic,
+                plan.target_topic,
+                plan.queue_map,
+                late=() if new_route else new,
+                fresh=[queue for queue in new if plan.queue_map[queue].broker in made],
+            )
 
     async def _find_lost_maps(self, maps: dict[str, dict[Queue, Queue]]) -> None:
         """Queue maps that the group does not have, read from the copies in the target's queues."""

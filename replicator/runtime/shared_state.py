@@ -51,6 +51,10 @@ class SharedState:
         """All keys of a kind that have a value."""
         return {key: value for key, (_, value) in self._tables[kind].items() if value is not None}
 
+    def table(self, kind: Kind) -> Mapping[str, tuple[Version, Any]]:
+        """All keys of a kind, those too that have no value any more."""
+        return self._tables[kind]
+
     def records(self, *kinds: Kind) -> Iterator[Record]:
         """All records of some kinds, those too that say that there is no value any more."""
         for kind in kinds or Kind:

@@ -58,6 +58,7 @@ class Store:
         self._unpublished: dict[tuple[Kind, str], None] = {}
         self._parsed: dict[str, tuple[Version, dict[Queue, Queue]]] = {}
         self._marks: dict[str, object] = {}
+        self._encoded: dict[tuple[Kind, str], tuple[Version, bytes]] = {}
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -101,10 +102,12 @@ class Store:
         """Only the first process after a clean end may believe in it, even if it dies at once."""
         ended = [r for r in self.state.records(Kind.OFFSET) if r.value and r.value["clean"]]
         if ended:
-            content = self._content("offset.json")
             for record in ended:
-                content[Kind.OFFSET][record.key]["value"] = {**record.value, "clean": False}
-            files.write(self.directory / "offset.json", content)
+                unclean = record._replace(value={**record.value, "clean": False})
+                self._encoded[Kind.OFFSET, record.key] = (record.version, _encoded(unclean))
+            files.write(self.directory / "offset.json", self._content("offset.json"))
+            for record in ended:
+                del self._encoded[Kind.OFFSET, record.key]
 
     def close(self) -> None:
         """Lets another process use the directory."""
@@ -163,6 +166,10 @@ class Store:
         topics = [key.partition("/") for key in self.state.items(Kind.TASK)]
         return {topic: self.queue_map(route, topic) for name, _, topic in topics if name == route}
 
+    def is_mapped(self, route: str, topic: str) -> bool:
+        """Whether there is a queue map of a topic, be it an empty one."""
+        return self.state.get(Kind.TASK, f"{route}/{topic}") is not None
+
     def queue_map(self, route: str, topic: str) -> dict[Queue, Queue]:
         """The queue map of one topic; empty while there is none. Not to be changed."""
         record = self.state.record(Kind.TASK, f"{route}/{topic}")
@@ -217,7 +224,7 @@ class Store:
 
     def restore(self, state: QueueState) -> bool:
         """Puts what is known of a queue into `state`; False when it was never seen."""
-        key = _key(state)
+        key = state.key
         position, offset = self.state.get(Kind.POSITION, key), self.state.get(Kind.OFFSET, key)
         if position is not None:
             state.position = position["position"]
@@ -237,7 +244,7 @@ class Store:
         for state in states:
             if state.position is None:
                 continue
-            key = _key(state)
+            key = state.key
             mark = (state.position, state.clean, state.target_floor)
             if self._marks.get(key) == mark:
                 continue
@@ -253,13 +260,11 @@ class Store:
         """Nobody may believe any more that whoever had these queues last has ended cleanly."""
         for state in states:
             if state.clean:
-                self.put(Kind.OFFSET, _key(state), {**_offset(state), "clean": False})
+                self.put(Kind.OFFSET, state.key, {**_offset(state), "clean": False})
 
     def snapshot(self) -> dict[str, msgspec.Raw]:
         """The files whose content has changed, as they are to be written."""
-        changed = {
-            name: msgspec.Raw(msgspec.json.encode(self._content(name))) for name in _FILES if name in self._dirty
-        }
+        changed = {name: self._content(name) for name in _FILES if name in self._dirty}
         self._dirty.clear()
         return changed
 
@@ -280,15 +285,25 @@ class Store:
         """Writes what has changed."""
         self.write(self.snapshot())
 
-    def _content(self, name: str) -> dict[Kind, dict[str, Any]]:
-        return {
-            kind: {r.key: {"version": r.version, "value": r.value} for r in self.state.records(kind)}
-            for kind in _FILES[name]
-        }
+    def _content(self, name: str) -> msgspec.Raw:
+        """A file's content; only what has changed is encoded anew."""
+        kinds = []
+        for kind in _FILES[name]:
+            members = []
+            for key, (version, value) in self.state.table(kind).items():
+                known = self._encoded.get((kind, key))
+                if known is None or known[0] != version:
+                    known = (version, _encoded(Record(kind, key, version, value)))
+                    self._encoded[kind, key] = known
+                members.append(known[1])
+            kinds.append(b'"%b":{%b}' % (kind.value.encode(), b",".join(members)))
+        return msgspec.Raw(b"{%b}" % b",".join(kinds))
 
 
-def _key(state: QueueState) -> str:
-    return f"{state.route}/{state.topic}/{_name(state.source)}"
+def _encoded(record: Record) -> bytes:
+    """As a member of a JSON object."""
+    value = msgspec.json.encode({"version": record.version, "value": record.value})
+    return b"%b:%b" % (msgspec.json.encode(record.key), value)
 
 
 def _offset(state: QueueState) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any, Final, Literal
 
 from replicator import __version__
@@ -31,10 +31,11 @@ from replicator.runtime.progress import Progress
 from replicator.runtime.reach import Reach
 from replicator.runtime.records import Kind
 from replicator.runtime.route import Route
-from replicator.runtime.routes import Routes, connector_of
+from replicator.runtime.routes import Routes
 from replicator.runtime.schedule import Schedule
 from replicator.runtime.status import task_states
 from replicator.runtime.store import Store
+from replicator.runtime.task_runner import TaskRunner
 from replicator.runtime.world import World, look
 from replicator.settings import Settings
 
@@ -78,13 +79,10 @@ class Worker:
         self._auditor = Auditor()
         self._schedule = Schedule()
         self._tasks: asyncio.TaskGroup | None = None
-        self._stopping: dict[str, asyncio.Task[None]] = {}
-        self._fencing: asyncio.Task[None] | None = None
         self._kicked = asyncio.Event()
         self._reach = Reach(target)
         self._leading: asyncio.Task[None] | None = None
         self._lead_again = False
-        self._lapses = 0
         self.coordinator = Coordinator(
             self.id,
             strategy=load_strategy(settings.assignment),
@@ -97,6 +95,7 @@ class Worker:
         self.group: Group
         self.progress: Progress
         self._log: ControlLog | LocalLog
+        self._runner: TaskRunner
 
     @property
     def identity(self) -> Identity:
@@ -174,6 +173,15 @@ class Worker:
         await self._log.open()
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
+            self._runner = TaskRunner(
+                self.coordinator,
+                self.routes,
+                self.group,
+                self.progress,
+                target=self._target.cluster,
+                work=tasks,
+                on_change=self._on_tasks,
+            )
             auditing = tasks.create_task(self._auditor.run(), name="auditor")
             self._begin_jobs()
             await self._join(stop)
@@ -217,7 +225,7 @@ class Worker:
         while self.coordinator.stage is not Stage.LEFT:
             self._kicked.clear()
             if self.group.conflict is not None:
-                await self._fence()
+                await self._runner.fence()
                 return
             if stop.is_set() and self.coordinator.stage is Stage.ONLINE:
                 self.coordinator.stage = Stage.LEAVING
@@ -236,35 +244,18 @@ class Worker:
     def _do(self, deeds: Deeds) -> None:
         for worker in deeds.lost:
             log.warning("worker is gone", worker=worker)
-        if deeds.fence:
-            log.warning("lease lost: all tasks are ended until the group can be reached again")
-            self.coordinator.running.clear()
-            self._lapses += 1
-            self._fencing = self._spawn(self._fence())
-            return
-        if deeds.publish is not None:
+        if deeds.publish is not None and not deeds.fence:
             self.group.assign(deeds.publish)
             log.info(
                 "tasks assigned", generation=deeds.publish.generation.number, workers=sorted(deeds.publish.members)
             )
             self._spawn(self._tell_assignment())
-        for task in deeds.stop:
-            if task not in self._stopping:
-                self._stopping[task] = self._spawn(self._stop(task))
-        starting = {task for task in deeds.start if task not in self._stopping}
-        if starting and (self._fencing is None or self._fencing.done()):
-            self.coordinator.running |= starting
-            self._spawn(self._start_or_give_back(starting))
+        self._runner.do(deeds)
 
     def _spawn(self, work: Any) -> asyncio.Task[None]:
         assert self._tasks is not None  # noqa: S101 - while running
         task: asyncio.Task[None] = self._tasks.create_task(work)
         return task
-
-    async def _fence(self) -> None:
-        self._target.cluster.drop()
-        await asyncio.gather(*(route.fence() for route in self.routes))
-        self._kicked.set()
 
     async def _tell_assignment(self) -> None:
         record = self.store.state.record(Kind.ASSIGNMENT, "")
@@ -272,41 +263,10 @@ class Worker:
             await self.group.publish([record])
         await self.group.publish_all()  # whoever comes new need not go back further than this
 
-    async def _start_or_give_back(self, tasks: Collection[str]) -> None:
-        if not await self._start(tasks):
-            self.coordinator.running -= set(tasks)
-
-    async def _start(self, tasks: Collection[str]) -> bool:
-        """Begins what does not run of `tasks`, once the group knows that it has an owner.
-
-        Returns:
-            whether the group could be told.
-        """
-        lapses = self._lapses
-        begun = [
-            (route, route.begin(task for task in tasks if connector_of(task) == route.name))
-            for route in self.routes
-        ]
-        if not await self.group.publish():
-            return False
-        await self.progress.save(force=True)
-        assert self._tasks is not None  # noqa: S101 - while running
-        if lapses == self._lapses:  # else the group has gone on without us meanwhile
-            for route, what in begun:
-                route.start(what, self.coordinator.running - self._stopping.keys(), self._tasks)
-            self.routes.share_rates()
-        return True
-
-    async def _stop(self, task: str) -> None:
-        """Drains a task, and tells how far it came, before anybody else may begin it."""
-        route = self.routes.get(connector_of(task))
-        if route is not None:
-            await route.stop([task])
-            log.info("task stopped", task=task)
-            await self.group.publish()
-        self.coordinator.running.discard(task)
-        del self._stopping[task]
-        self.reconcile()
+    def _on_tasks(self, stopped: bool) -> None:
+        if stopped:
+            self.reconcile()
+        self._kicked.set()
 
     def _on_records(self, kinds: set[Kind]) -> None:
         if kinds == set(Kind):  # the topic has lost everything
@@ -377,16 +337,10 @@ class Worker:
             self._lead_again = True
         for route in self.routes:
             route.follow_masters()
-        await self._start_new_queues()
+        if self.may_send():
+            await self._runner.start_new_queues()
         self.refreshed_at = time.time()
         self._kicked.set()
-
-    async def _start_new_queues(self) -> None:
-        """Queues that a topic has got since its task began."""
-        running = self.coordinator.running - set(self._stopping)
-        new = {task for route in self.routes for task in running if route.lacks(task)}
-        if new and self.may_send():
-            await self._start(new)
 
     async def sample(self) -> None:
         """The lag of queues that are not being pulled now."""

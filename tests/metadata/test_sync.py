@@ -324,12 +324,14 @@ async def test_java_consumers_go_on_at_the_target(
     )
     await create_topic(source, topic, queues=2)
     await produce(source, topic, 400)
-    seen: dict[str, list[str]] = {}
-    for group in groups:
-        count = random.randint(1, 390)
-        read = await java_consume(source.namesrv, topic, group=group, count=count)
-        seen[group] = [message.properties["KEYS"] for message in read]
-        assert len(seen[group]) == count
+
+    async def consumed(cluster: Cluster, group: str, count: int) -> list[str]:
+        read = await java_consume(cluster.namesrv, topic, group=group, count=count)
+        return [message.properties["KEYS"] for message in read]
+
+    counts = [random.randint(1, 390) for _ in groups]
+    first = await asyncio.gather(*(consumed(source, *each) for each in zip(groups, counts, strict=True)))
+    assert [len(keys) for keys in first] == counts
     selected = ("--sync-groups", ",".join(groups))
     async with Worker(source, target, tmp_path, "--topics", topic, *QUICK, *selected) as worker:
         told = await ready(worker)
@@ -337,7 +339,8 @@ async def test_java_consumers_go_on_at_the_target(
         report = await asked(worker, "POST", "failover", {"drain_seconds": 20})
         assert report["drained"]
         assert report["problems"] == []
-    for group in groups:
-        rest = await java_consume(target.namesrv, topic, group=group, idle=4)
-        seen[group] += [message.properties["KEYS"] for message in rest]
-        assert sorted(seen[group]) == sorted(f"k{i}" for i in range(400))
+    rest = await asyncio.gather(
+        *(consumed(target, g, 400 - count) for g, count in zip(groups, counts, strict=True))
+    )
+    for keys, others in zip(first, rest, strict=True):
+        assert sorted(keys + others) == sorted(f"k{i}" for i in range(400))

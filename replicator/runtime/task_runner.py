@@ -1,0 +1,120 @@
+"""The tasks that run here: begun once the group knows of it, ended before anybody else may begin them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+
+from replicator.client.cluster import Cluster
+from replicator.observe.logging import get_logger
+from replicator.runtime.coordinator import Coordinator, Deeds
+from replicator.runtime.group import Group
+from replicator.runtime.progress import Progress
+from replicator.runtime.routes import Routes, connector_of
+
+__all__ = ["TaskRunner"]
+
+log = get_logger(__name__)
+
+
+class TaskRunner:
+    """Carries out what `coordinator` decides about tasks.
+
+    Args:
+        target: all connections to it end when the lease is lost.
+        work: what runs belongs to it.
+        on_change: called when something has changed that may ask for more deeds; told whether a task has stopped.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        routes: Routes,
+        group: Group,
+        progress: Progress,
+        *,
+        target: Cluster,
+        work: asyncio.TaskGroup,
+        on_change: Callable[[bool], None],
+    ) -> None:
+        self._coordinator = coordinator
+        self._routes = routes
+        self._group = group
+        self._progress = progress
+        self._target = target
+        self._work = work
+        self._on_change = on_change
+        self._stopping: dict[str, asyncio.Task[None]] = {}
+        self._starting: asyncio.Task[None] | None = None
+        self._fencing: asyncio.Task[None] | None = None
+        self._lapses = 0
+
+    def do(self, deeds: Deeds) -> None:
+        """Begins to start, stop or fence tasks."""
+        if deeds.fence:
+            log.warning("lease lost: all tasks are ended until the group can be reached again")
+            self._coordinator.running.clear()
+            self._lapses += 1
+            self._fencing = self._work.create_task(self.fence())
+            return
+        for task in deeds.stop:
+            if task not in self._stopping:
+                self._stopping[task] = self._work.create_task(self._stop(task))
+        starting = {task for task in deeds.start if task not in self._stopping}
+        # One start at a time: each writes all state down, and what becomes known meanwhile goes together.
+        if starting and _is_over(self._fencing) and _is_over(self._starting):
+            self._coordinator.running |= starting
+            self._starting = self._work.create_task(self._start_or_give_back(starting))
+
+    async def fence(self) -> None:
+        """Ends all at once, with what was not yet delivered."""
+        self._target.drop()
+        await asyncio.gather(*(route.fence() for route in self._routes))
+        self._on_change(False)
+
+    async def _start_or_give_back(self, tasks: Collection[str]) -> None:
+        if not await self._start(tasks):
+            self._coordinator.running -= set(tasks)
+        self._on_change(False)
+
+    async def _start(self, tasks: Collection[str]) -> bool:
+        """Begins what does not run of `tasks`, once the group knows that it has an owner.
+
+        Returns:
+            whether the group could be told.
+        """
+        lapses = self._lapses
+        begun = [
+            (route, route.begin(task for task in tasks if connector_of(task) == route.name))
+            for route in self._routes
+        ]
+        if not await self._group.publish():
+            return False
+        await self._progress.save(force=True)
+        if lapses == self._lapses:  # else the group has gone on without us meanwhile
+            for route, what in begun:
+                route.start(what, self._coordinator.running - self._stopping.keys(), self._work)
+            self._routes.share_rates()
+        return True
+
+    async def start_new_queues(self) -> None:
+        """Queues that a topic has got since its task began."""
+        running = self._coordinator.running - self._stopping.keys()
+        new = {task for route in self._routes for task in running if route.lacks(task)}
+        if new:
+            await self._start(new)
+
+    async def _stop(self, task: str) -> None:
+        """Drains a task, and tells how far it came, before anybody else may begin it."""
+        route = self._routes.get(connector_of(task))
+        if route is not None:
+            await route.stop([task])
+            log.info("task stopped", task=task)
+            await self._group.publish()
+        self._coordinator.running.discard(task)
+        del self._stopping[task]
+        self._on_change(True)
+
+
+def _is_over(task: asyncio.Task[None] | None) -> bool:
+    return task is None or task.done()
