@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -27,8 +27,8 @@ __all__ = ["Copied", "Places"]
 #: Seconds for which the oldest offset of a target queue is believed; it only ever grows.
 _FLOOR_SECONDS: Final = 60.0
 
-#: By source topic and queue.
-Copied = Mapping[tuple[str, Queue], CopiedQueue]
+#: What is known of a source queue, given its topic; None when its copy has not begun.
+Copied = Callable[[str, Queue], CopiedQueue | None]
 
 
 class Places:
@@ -71,7 +71,7 @@ class Places:
                 if not self._selector.selects(group):
                     continue
                 for queue_id, offset in offsets.items():
-                    queue = copied.get((topic, Queue(broker, queue_id)))
+                    queue = copied(topic, Queue(broker, queue_id))
                     if queue is None or queue.target.broker not in there:
                         continue
                     known = there[queue.target.broker].offsets.get((group, queue.target_topic), {})

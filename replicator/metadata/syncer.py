@@ -33,7 +33,7 @@ class Copy:
     """What a route copies: the plan of each topic, and how far each queue is."""
 
     plans: Sequence[TopicPlan]
-    queues: Copied
+    queue: Copied
 
 
 class Applied(NamedTuple):
@@ -65,7 +65,7 @@ class Syncer:
     async def plan_topics(self, copy: Copy, ledger: Ledger) -> Planned:
         """What is to be done to the target's topics."""
         source, target = await self._refreshed(self._topics)
-        missing = {plan.topic: await self._missing(plan.topic, copy, source) for plan in copy.plans}
+        missing = {plan.topic: await self._missing(plan, copy, source) for plan in copy.plans}
         planned = topics.plan_topics(
             copy.plans,
             {name: table.topics for name, table in source.items()},
@@ -86,22 +86,23 @@ class Syncer:
             open_all=open_all,
         )
 
-    async def _missing(self, topic: str, copy: Copy, source: Mapping[str, TopicTable]) -> int:
+    async def _missing(self, plan: TopicPlan, copy: Copy, source: Mapping[str, TopicTable]) -> int:
         """Messages that have not arrived, of a topic that nobody can write to any more; else 0.
 
         A broker's end of a queue lags behind what it has acknowledged, so it must be the same twice.
         """
+        topic = plan.topic
         perms = [table.topics[topic].perm for table in source.values() if topic in table.topics]
         if any(perm & WRITABLE for perm in perms):
             self._ends.pop(topic, None)
             return 0
         ends: dict[Queue, int] = {}
         missing = 0
-        for (name, queue), copied in copy.queues.items():
-            if name == topic:
-                end = await max_offset(self._source.reader(queue.broker), topic, queue.queue_id)
-                ends[queue] = end
-                missing += max(0, end - copied.position)
+        for queue in plan.queue_map:
+            copied = copy.queue(topic, queue)
+            end = await max_offset(self._source.reader(queue.broker), topic, queue.queue_id)
+            ends[queue] = end
+            missing += max(0, end - (copied.position if copied else 0))
         sure = self._ends.get(topic) == ends and bool(ends)
         self._ends[topic] = ends
         return missing if sure else max(missing, 1)
@@ -158,7 +159,7 @@ class Syncer:
         self, copy: Copy, *, forced: Collection[str] = ()
     ) -> tuple[list[Action], list[GroupQueue]]:
         """What is to be committed at the target, and where all groups stand."""
-        places = await self.places.look(copy.queues)
+        places = await self.places.look(copy.queue)
         self.failures = self.places.failures
         planned = plan_offsets(places, live=(), forced=forced)
         asked = {

@@ -52,7 +52,11 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What all queues of a route have in common; `may_send` says whether this worker holds its lease."""
+    """What all queues of a route have in common.
+
+    `may_send` says whether this worker holds its lease. Only so many queues recover at once as `recovering` lets
+    in: a start of thousands must not keep the event loop from the group's heartbeats.
+    """
 
     source: Cluster
     target: Cluster
@@ -61,6 +65,7 @@ class Shared:
     limiter: RateLimiter
     dead_letters: DeadLetters
     auditor: Auditor
+    recovering: asyncio.Semaphore
     message_limit: Callable[[str], int]
     may_send: Callable[[], bool] = lambda: True
 
@@ -215,11 +220,13 @@ class QueuePair:
         broker = shared.target.master(state.target.broker)
         place = (broker, self._topic, state.target.queue_id)
         known = self._known()
-        tail = await read_tail(*place, mine=self._mine, known=known, floor=state.target_floor)
+        async with shared.recovering:
+            tail = await read_tail(*place, mine=self._mine, known=known, floor=state.target_floor)
         if not state.clean:
             # The last request of whoever sent before may still wait inside the broker.
             await asyncio.sleep(shared.options.settle_seconds)
-            await read_on(*place, tail, mine=self._mine)
+            async with shared.recovering:
+                await read_on(*place, tail, mine=self._mine)
         self._suspicious = not state.clean
         state.clean = False
         state.target_end = tail.end
@@ -228,7 +235,8 @@ class QueuePair:
         if tail.repeated:
             self._log.error("repeated at the target", count=tail.repeated)
         self._take(tail, known)
-        await self._resume(tail)
+        async with shared.recovering:
+            await self._resume(tail)
 
     def _known(self) -> Copy | None:
         """The last copy that the target acknowledged."""

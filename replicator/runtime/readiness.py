@@ -81,7 +81,7 @@ class _Lag:
 
 
 async def _lag(plan: TopicPlan, queue: Queue, copy: Copy, world: World) -> _Lag:
-    copied = copy.queues.get((plan.topic, queue))
+    copied = copy.queue(plan.topic, queue)
     try:
         reader = world.source.cluster.reader(queue.broker)
         end = await max_offset(reader, plan.topic, queue.queue_id)

@@ -57,6 +57,7 @@ class Route:
                 limit=world.message_limit,
             ),
             auditor=world.auditor,
+            recovering=world.recovering,
             message_limit=world.message_limit,
             may_send=world.may_send,
         )

@@ -59,18 +59,15 @@ class SyncTask:
 
     def copy(self) -> Copy:
         """What the route copies, as the group knows it now."""
-        store, found = self._world.store, {}
-        for topic, queue_map in store.queue_maps(self._topics.name).items():
-            target_topic = store.target_topic(self._topics.name, topic)
-            for source, target in queue_map.items():
-                copied = self._copied(topic, target_topic, source, target)
-                if copied is not None:
-                    found[topic, source] = copied
-        return Copy(self._topics.plans, found)
+        return Copy(self._topics.plans, self._copied)
 
-    def _copied(self, topic: str, target_topic: str, source: Queue, target: Queue) -> CopiedQueue | None:
+    def _copied(self, topic: str, source: Queue) -> CopiedQueue | None:
+        store = self._world.store
+        target = store.queue_map(self._topics.name, topic).get(source)
+        if target is None:
+            return None
         key = f"{self._topics.name}/{topic}/{source.broker}/{source.queue_id}"
-        state = self._world.store.state
+        state = store.state
         position, offset = state.get(Kind.POSITION, key), state.get(Kind.OFFSET, key)
         if position is None or position["position"] is None or offset is None:
             return None  # its copy has not begun
@@ -81,7 +78,7 @@ class SyncTask:
         return CopiedQueue(
             source,
             target,
-            target_topic,
+            store.target_topic(self._topics.name, topic),
             position=position["position"],
             start=position["start"] or 0,
             offsets=known[1],

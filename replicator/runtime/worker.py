@@ -43,6 +43,8 @@ __all__ = ["Worker"]
 
 #: Seconds between two looks at the group when nothing happens.
 _STEP: Final = 0.25
+#: Queues that recover at once.
+_RECOVERING: Final = 64
 #: Of the session timeout, how long a heartbeat that came back lets us send.
 _LEASE: Final = 0.7
 #: Seconds of the heartbeats' past, in session timeouts, that a new worker looks at.
@@ -127,6 +129,7 @@ class Worker:
             store=self.store,
             budget=self.budget,
             auditor=self._auditor,
+            recovering=asyncio.Semaphore(_RECOVERING),
             may_send=self.may_send,
             settle_seconds=settings.settle_seconds,
             drain_timeout=settings.drain_timeout,

@@ -30,7 +30,8 @@ class World:
 
     `may_send` says whether this worker holds its lease; `settle_seconds` how long a dead owner's last
     request may still wait inside a broker; `drain_timeout` how many seconds a task gets to settle what it
-    has pulled; `audit` takes down what is changed at the target beside messages.
+    has pulled; `recovering` lets in the queues that may recover at once; `audit` takes down what is changed
+    at the target beside messages.
     """
 
     source: Discovery
@@ -39,6 +40,7 @@ class World:
     store: Store
     budget: MemoryBudget
     auditor: Auditor
+    recovering: asyncio.Semaphore
     may_send: Callable[[], bool]
     settle_seconds: float
     drain_timeout: float
