@@ -91,12 +91,25 @@ def _queues(plan: TopicPlan, target: Topics) -> list[Action]:
     found = []
     for broker, config in plan.writes:
         current = target.get(broker, {}).get(config.name)
-        numbers = {"read_queues": config.read_queues, "write_queues": config.write_queues}
-        after = numbers if current else {**numbers, **settings_of(config)}
-        before = {"read_queues": current.read_queues, "write_queues": current.write_queues} if current else None
-        write = WriteTopic(config)
-        found.append(Action(kind=KIND, broker=broker, key=config.name, before=before, after=after, write=write))
+        if current is None:
+            before, after, wanted = None, {**_numbers(config), **settings_of(config)}, config
+        else:
+            # The plan may be older than what the broker has by now.
+            wanted = replace(
+                current,
+                read_queues=max(current.read_queues, config.read_queues),
+                write_queues=max(current.write_queues, config.write_queues),
+                attributes={},
+            )
+            before, after = _numbers(current), _numbers(wanted)
+        if before != after:
+            write = WriteTopic(wanted)
+            found.append(Action(kind=KIND, broker=broker, key=config.name, before=before, after=after, write=write))
     return found
+
+
+def _numbers(config: TopicConfig) -> dict[str, int]:
+    return {"read_queues": config.read_queues, "write_queues": config.write_queues}
 
 
 def _plan_topic(

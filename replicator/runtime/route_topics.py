@@ -100,6 +100,8 @@ class RouteTopics:
         maps = self._world.store.queue_maps(self.name)
         new_route = not maps
         await self._find_lost_maps(maps)
+        if any(plan.writes for plan in self.plans):
+            await self._world.target.refresh()  # or a topic might be made again over what was changed meanwhile
         self.plan()
         before = self._world.target.topics
         limit = asyncio.Semaphore(_TOGETHER)

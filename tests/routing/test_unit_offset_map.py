@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replicator.routing import offset_map
 from replicator.routing.offset_map import Interval, OffsetMap
 
 #: (gap before in the source, gap before in the target, length)
@@ -63,10 +62,9 @@ def test_going_back_is_refused_and_changes_nothing(run: tuple[int, int, int]) ->
     assert list(made) == [Interval(10, 103, 3)]
 
 
-def test_the_oldest_intervals_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_intervals_are_dropped() -> None:
     """What is left is still exact."""
-    monkeypatch.setattr(offset_map, "MAX_INTERVALS", 3)
-    made = OffsetMap(Interval(2 * i, 10 * i, 1) for i in range(5))
+    made = OffsetMap((Interval(2 * i, 10 * i, 1) for i in range(5)), most=3)
     assert [interval.source for interval in made] == [4, 6, 8]
     assert made.target_of(2) is None
     assert made.target_of(4) == 20
