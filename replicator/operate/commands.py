@@ -196,7 +196,7 @@ def delete(name: Name, url: Url = _HERE, output: Shown = Output.TABLE) -> None:
 
 @plugins.command("list")
 def list_plugins(url: Url = _HERE, output: Shown = Output.TABLE) -> None:
-    """Connectors and assignment strategies that a worker has."""
+    """Connectors, transforms and assignment strategies that a worker has."""
     found = Rest(url).get("/plugin/list")
     rows = [[plugin["class"], plugin["type"], plugin["version"]] for plugin in found]
     show(found, output, table(("plugin", "type", "version"), rows, empty="none"))

@@ -40,6 +40,7 @@ from replicator.routing.recovery import Copy, Tail, read_on, read_range, read_ta
 from replicator.routing.sink_task import SinkTask
 from replicator.routing.source_task import SourceTask
 from replicator.routing.state import Phase, QueueState
+from replicator.routing.transforming import Transforming
 
 __all__ = ["QueuePair", "Shared"]
 
@@ -171,7 +172,11 @@ class QueuePair:
             limit=min(options.batch_bytes, shared.message_limit(state.target.broker)),
             max_messages=options.batch_messages,
             exact_born=options.born_timestamp == "exact",
+            transformed=options.transform is not None,
         )
+        transforming = None
+        if options.transform is not None:
+            transforming = Transforming(options.transform, state.topic, state.source, ahead=options.batch_messages)
         source_task = SourceTask(
             connection,
             channel,
@@ -194,6 +199,7 @@ class QueuePair:
             on_shift=lambda start, stop: shared.auditor.add(self._look, start, stop),
             suspicious=self._suspicious,
             may_send=shared.may_send,
+            transforming=transforming,
         )
         if not self._blocked:  # else only a message that the target takes proves that it is over
             state.set_phase(Phase.RUNNING)

@@ -57,7 +57,7 @@ class Worker:
     """One worker of a group.
 
     Raises:
-        StartupError: the assignment strategy cannot be had.
+        ConfigError: the assignment strategy cannot be had.
     """
 
     def __init__(self, settings: Settings, *, connect: Connect, store: Store) -> None:
