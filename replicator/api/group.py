@@ -9,6 +9,7 @@ from fastapi.responses import JSONResponse
 from pydantic.fields import FieldInfo
 
 from replicator import __version__
+from replicator.api.checking import refuse_wrong
 from replicator.api.envelope import answer
 from replicator.errors import ConfigError
 from replicator.plugins.installed import ASSIGNMENTS, CONNECTORS, TRANSFORMS, installed, version
@@ -62,7 +63,7 @@ def group_routes(worker: Worker) -> APIRouter:
     @routes.put("/plugin/config/validate")
     async def validate(config: dict[str, Any]) -> JSONResponse:
         try:
-            worker.connectors.parse("validated", config)
+            refuse_wrong(worker, "validated", config)
         except ConfigError as error:
             return answer({"valid": False, "errors": error.message.splitlines()})
         return answer({"valid": True, "errors": []})

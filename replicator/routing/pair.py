@@ -256,6 +256,8 @@ class QueuePair:
             state.target_floor = tail.copies[0].target
         for copy in tail.copies:
             state.offsets.add(copy.source, copy.target, 1)
+            if state.position is not None and copy.source >= state.position:
+                state.copied_before += 1  # nobody was told that it had arrived
         if tail.last is not None:
             state.position = max(state.position or 0, tail.last.source + 1)
             state.store_timestamp = tail.last.stored

@@ -28,6 +28,8 @@ class Discovery:
         self.cluster = cluster
         self.cluster_name = ""
         self.failures: dict[str, ReplicatorError] = {}
+        #: Brokers whose masters have told their topics at the last look.
+        self.masters: set[str] = set()
         self._masters_only = masters_only
         self._tables: dict[str, TopicTable] = {}
         self._configs: dict[str, BrokerConfig] = {}
@@ -50,6 +52,7 @@ class Discovery:
         Raises:
             Unreachable, StartupError: the name servers could not be asked.
         """
+        self.masters = set()
         topology = await self.cluster.refresh()
         self.cluster_name = topology.cluster
         names = [
@@ -69,7 +72,9 @@ class Discovery:
         except (ClientError, ProtocolError) as error:
             self.failures[name] = error
             return False
-        if known is not None and not self.cluster.is_master(name, broker.address):
+        if self.cluster.is_master(name, broker.address):
+            self.masters.add(name)
+        elif known is not None:
             # A slave learns of topics later than its master: what it does not know yet is not gone.
             table = TopicTable({**known.topics, **table.topics}, table.raw)
         self.failures.pop(name, None)

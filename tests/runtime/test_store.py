@@ -45,7 +45,7 @@ def state(
 def saved(directory: Path, *states: QueueState) -> None:
     store = Store(directory)
     store.update(states)
-    store.flush()
+    store.write(store.snapshot())
     store.close()
 
 
@@ -116,7 +116,7 @@ def test_queue_maps_survive(directory: Path) -> None:
     larger = {**first, Queue("b", 0): Queue("west-a", 2)}
     store.save_queue_map("r", "T", "copy-of-T", larger)
     assert store.queue_maps("r") == {"T": larger, "U": {}}
-    store.flush()
+    store.write(store.snapshot())
     store.close()
     store = Store(directory)
     assert store.queue_maps("r") == {"T": larger, "U": {}}
@@ -143,7 +143,7 @@ def test_records_survive_with_their_versions(directory: Path) -> None:
     store.put(Kind.CONNECTOR, "c", {"state": "RUNNING"})
     store.put(Kind.CONNECTOR, "gone", None)
     store.put_version(Kind.ASSIGNMENT, "", Version(7, "w1"), {"members": [], "owners": {}})
-    store.flush()
+    store.write(store.snapshot())
     store.close()
     store = Store(directory)
     assert store.state.get(Kind.CONNECTOR, "c") == {"state": "RUNNING"}
@@ -271,7 +271,7 @@ def test_offsets_are_written_before_positions(directory: Path, monkeypatch: pyte
     store = Store(directory)
     store.update([state()])
     monkeypatch.setattr(files, "write", lambda path, _content: written.append(path.name))
-    store.flush()
+    store.write(store.snapshot())
     assert written == ["offset.json", "position.json"]
     store.close()
 
@@ -281,7 +281,7 @@ def test_a_corrupt_file_is_set_aside_and_the_others_are_used(directory: Path, na
     """What it said is read from the target instead."""
     store = Store(directory)
     store.save_queue_map("r", "T", "T", {SOURCE: TARGET})
-    store.flush()
+    store.write(store.snapshot())
     store.close()
     saved(directory, state())
     path = directory / name
@@ -334,8 +334,8 @@ def test_a_failed_flush_keeps_everything_in_memory(directory: Path, monkeypatch:
     with monkeypatch.context() as context:
         context.setattr(os, "fsync", lambda _descriptor: (_ for _ in ()).throw(OSError(28, "No space left")))
         with pytest.raises(OSError, match="No space"):
-            store.flush()
-    store.flush()
+            store.write(store.snapshot())
+    store.write(store.snapshot())
     store.close()
     store = Store(directory)
     assert same(restored(store, state())[0], state())
