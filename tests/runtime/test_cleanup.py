@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,6 +19,11 @@ from replicator.runtime.coordinator import Coordinator
 from replicator.runtime.discovery import Discovery
 from replicator.runtime.records import Kind
 from replicator.runtime.store import Store
+from replicator.sandbox import Cluster
+from tests.support.clusters import ClusterPool
+from tests.support.group import EAST, WEST, said, share
+from tests.support.traffic import create_topic, produce, remove_topic
+from tests.support.worker import Worker, until
 
 
 class Setup:
@@ -135,3 +145,52 @@ def test_a_connector_keeps_a_map_so_that_it_is_no_new_one(setup: Setup) -> None:
     setup.coordinator.assignment.owners.clear()
     setup.pass_time(0, 1000)
     assert setup.keys(Kind.TASK) == ALL
+
+
+@pytest.mark.brokers
+async def test_on_real_brokers(clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]) -> None:
+    """A deleted topic and a killed worker are forgotten; the topic made again is copied from its first message."""
+    source, target = await clusters.pair(EAST, WEST)
+    kept, gone = topic_name("kept"), topic_name("gone")
+    for topic in (kept, gone):
+        await create_topic(source, topic, queues=1)
+    soon = "import replicator.runtime.cleanup as c; c.PATIENCE = 2.0; from replicator.cli import main; main()"
+    flags = ("--topics", f"{kept},{gone}", "--start-from", "latest", "--publish-interval", "0.5")
+    workers = [
+        Worker(source, target, tmp_path / name, "--worker-id", name, *flags, group=gone, program=("-c", soon))
+        for name in ("w0", "w1")
+    ]
+    async with AsyncExitStack() as stack:
+        for worker in workers:
+            await stack.enter_async_context(worker)
+        await until(lambda: share(workers, 2))
+        for topic in (kept, gone):
+            await produce(source, topic, 10)
+        await until(lambda: all(sum(w.has_copied(topic, 10) for w in workers) for topic in (kept, gone)))
+        await workers[1].kill()
+        await remove_topic(source, gone)
+        await until(partial(_forgotten, workers[0], gone), what="it is forgotten")
+        assert f"route/{kept}" in _task_records(workers[0])
+        await until(partial(_without_status, source, gone), what="the worker is forgotten")
+        await create_topic(source, gone, queues=1)
+        await produce(source, gone, 20)
+        await workers[0].caught_up(gone, 20)
+        assert workers[0].topic(kept)["gap_messages"] == 0
+
+
+def _task_records(worker: Worker) -> dict[str, Any]:
+    content = json.loads((worker.store / "taskConfig.json").read_text())["content"]["task"]
+    return {key: record["value"] for key, record in content.items() if record["value"] is not None}
+
+
+def _forgotten(worker: Worker, topic: str) -> bool:
+    files = [json.loads((worker.store / name).read_text())["content"] for name in ("position.json", "offset.json")]
+    records = {**files[0]["position"], **files[1]["offset"]}
+    left = [key for key, record in records.items() if f"/{topic}/" in key and record["value"] is not None]
+    return not left and f"route/{topic}" not in _task_records(worker)
+
+
+async def _without_status(source: Cluster, group: str) -> bool:
+    """Whether the group was told that there is no status of w1 any more."""
+    none = re.compile(r'\["status","w1",\[\d+,"w0"\],null\]')
+    return any(f'"group":"{group}"' in text and none.search(text) for text in await said(source))
