@@ -6,6 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from replicator import __version__
@@ -55,7 +56,7 @@ def group_routes(worker: Worker) -> APIRouter:
     @routes.get("/plugin/config")
     async def plugin_config(name: str = "routing") -> JSONResponse:
         try:
-            model = RouteSettings if name == "routing" else load(name).config
+            model = RouteSettings if name == "routing" else _model(name)
         except ConfigError as error:
             raise Unknown(error.message) from None
         return answer([_described(name, field) for name, field in setting_fields(model)])
@@ -74,6 +75,10 @@ def group_routes(worker: Worker) -> APIRouter:
         return answer([*_connectors(), *_transforms(), *_strategies()])
 
     return routes
+
+
+def _model(name: str) -> type[BaseModel]:
+    return load_transform(name).config if name in installed(TRANSFORMS) else load(name).config
 
 
 def _connectors() -> list[dict[str, str]]:

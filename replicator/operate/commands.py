@@ -208,7 +208,7 @@ def plugin_config(
     url: Url = _HERE,
     output: Shown = Output.TABLE,
 ) -> None:
-    """The settings that a connector of this kind takes."""
+    """The settings that a connector of this kind, or a transform, takes."""
     found = Rest(url).get("/plugin/config", name=name)
     rows = [[field["name"], json.dumps(field["default"]), field["documentation"]] for field in found]
     show(found, output, table(("setting", "default", "meaning"), rows, empty="none"))

@@ -54,6 +54,23 @@ def restored(store: Store, like: QueueState) -> tuple[QueueState, bool]:
     return made, store.restore(made)
 
 
+def test_what_others_have_copied_counts_on(directory: Path) -> None:
+    """Over owners and processes; a record of before, which does not say it, counts from zero."""
+    first = state()
+    first.copied = 15
+    saved(directory, first)
+    store = Store(directory)
+    second, _ = restored(store, first)
+    assert (second.copied, second.copied_in_all) == (0, 15)
+    second.position, second.copied = 25, 5
+    store.update([second])
+    third, _ = restored(store, first)
+    assert third.copied_in_all == 20
+    store.put(Kind.POSITION, "/T/east/a/3", {"position": 30, "start": 2})
+    assert restored(store, first)[0].copied_in_all == 0
+    store.close()
+
+
 def same(one: QueueState, other: QueueState) -> bool:
     names = ("position", "start", "store_timestamp", "target_floor", "clean")
     return all(getattr(one, name) == getattr(other, name) for name in names) and list(one.offsets) == list(
