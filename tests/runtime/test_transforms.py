@@ -75,8 +75,8 @@ async def test_they_change_and_leave_out(scene: SceneOf) -> None:
             assert worker.queues(topic)[0]["skipped"] == {"transform": 20}
             assert worker.ask("GET", "/connectors/route/config")[1]["transforms"] == list(flags[1].split(",", 1))
             place = f"topic={topic}&broker=east-a&queue=0"
-            there = worker.ask("GET", f"/connectors/route/where?{place}&offset=99")[1]
-            assert there == {"topic": topic, "broker": "west-a", "queue": 0, "offset": 79}
+            there = {"topic": topic, "broker": "west-a", "queue": 0, "offset": 79}
+            await until(lambda: worker.ask("GET", f"/connectors/route/where?{place}&offset=99") == (200, there))
             assert worker.ask("GET", f"/connectors/route/where?{place}&offset=95")[0] == 404
             await worker.kill()
             await _orders(route, 100, 200)
