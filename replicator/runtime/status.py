@@ -1,6 +1,7 @@
 """How a worker is doing, for people and scripts: per topic and per queue, from the queues' own state.
 
-`copied` counts since the process began, `copied_in_all` since the route began, whoever ran its tasks.
+`copied` counts since the process began, `copied_in_all` since the route began, whoever ran its tasks; what a worker
+copied that died before it first told of a queue is not in it.
 """
 
 from __future__ import annotations

@@ -164,6 +164,8 @@ async def test_owners_are_killed_in_the_middle(
         workers_of(source, target, tmp_path, 2, *flags, *quick) as workers,
     ):
         await until(lambda: share(workers, 1), what="one has it")
+        for worker in workers:  # what a worker copies before it was ever told is not known to anybody
+            await until(partial(_told, worker), what="it has been told of some")
         for _ in range(3):
             owner = await until(lambda: next((worker for worker in workers if worker.running), None))
             (other,) = (worker for worker in workers if worker is not owner)
@@ -182,6 +184,10 @@ async def test_owners_are_killed_in_the_middle(
     assert verdict.clean, verdict.report()
     assert all(copy.properties["seen"] == copy.properties["n"] for copy in copies)
     assert verdict.copies == len(originals) < producer.acknowledged
+
+
+def _told(worker: Worker) -> bool:
+    return any(topic["copied"] for topic in worker.ask("GET", "/connectors/route/status")[1]["topics"])
 
 
 def _group_counts(workers: list[Worker], topic: str, count: int) -> bool:
