@@ -69,7 +69,7 @@ class Discovery:
         return topology, any(changed)
 
     async def _look(self, name: str, masters: set[str]) -> bool:
-        """Whether the topics of a broker differ from the last look; puts it into `masters` if its master says so."""
+        """Whether a broker's topics differ from the last look; puts it into `masters` if its master says so."""
         broker: Endpoint = self.cluster.master(name) if self._masters_only else self.cluster.reader(name)
         known = self._tables.get(name)
         try:
