@@ -23,6 +23,7 @@ from replicator.errors import ConfigError, ReplicatorError
 from replicator.observe.logging import configure
 from replicator.operate import add_commands
 from replicator.operate.show import Output
+from replicator.plugins.transforms import chain_of
 from replicator.settings import leaves, load, origins, setting_fields
 
 __all__ = ["BAD_CONFIG", "START_FAILED", "app", "main"]
@@ -153,7 +154,9 @@ def check(
     output: Annotated[Output, typer.Option(help="How to show it.")] = Output.TABLE,
 ) -> None:
     """Says what is in force and where each value came from; touches no cluster."""
-    values = load(flags, file=config).model_dump(mode="json")
+    settings = load(flags, file=config)
+    chain_of(settings.transforms)
+    values = settings.model_dump(mode="json")
     found = origins(flags, file=config)
     rows = [(name, _shown(values, name), found.get(name, "default")) for name, _ in setting_fields()]
     if output is Output.JSON:

@@ -26,9 +26,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--simulations", type=int, default=25, help="seeds that worker groups are simulated with, per strategy"
     )
+    parser.addoption(
+        "--pause-seconds", type=float, default=15.0, help="how long workers are paused; more than a session timeout"
+    )
 
 
 @pytest.fixture
 def simulations(request: pytest.FixtureRequest) -> int:
     """How many worlds each simulation is run in."""
     return int(request.config.getoption("--simulations"))
+
+
+@pytest.fixture
+def pause_seconds(request: pytest.FixtureRequest) -> float:
+    """How long a worker is paused."""
+    return float(request.config.getoption("--pause-seconds"))

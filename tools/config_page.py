@@ -26,6 +26,11 @@ _TAIL = """
 `source` and `target` may also be given as the name servers alone: `source = "10.0.0.1:9876"`. A secret key has no flag, since
 flags can be seen in the list of processes; a `secret_key_file` must not be readable by others.
 
+Each of `transforms` is the name of an installed one, with its configuration behind a question mark where it takes one:
+`name?key=value&key=value`, the same on the command line, in the file, in the environment and over REST. `%2C` stands for a
+comma, `%26` for `&`, `%2B` for `+`, `%25` for `%`. No secrets belong there: all workers and REST show it.
+[How to write one](TRANSFORMS.md).
+
 ## Exit codes
 
 | code | meaning |

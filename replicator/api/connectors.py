@@ -10,6 +10,7 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from replicator.api.checking import refuse_wrong
 from replicator.api.envelope import Rebalancing, answer
 from replicator.routing.queue_map import Queue
 from replicator.runtime.connectors import Connector, State, Unknown
@@ -80,6 +81,7 @@ def connector_routes(worker: Worker) -> APIRouter:
 
     @routes.post("/connectors/{name}")
     async def create(name: str, config: Config) -> JSONResponse:
+        refuse_wrong(worker, name, config)
         known = name in connectors.all()
         made = await change(lambda: connectors.create(name, config))
         assert made is not None  # noqa: S101 - create gives it
@@ -87,6 +89,7 @@ def connector_routes(worker: Worker) -> APIRouter:
 
     @routes.put("/connectors/{name}")
     async def update(name: str, config: Config) -> JSONResponse:
+        refuse_wrong(worker, name, config)
         made = await change(lambda: connectors.update(name, config))
         assert made is not None  # noqa: S101 - update gives it
         return answer(view.info(made))

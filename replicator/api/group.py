@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from typing import Any
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from replicator import __version__
+from replicator.api.checking import refuse_wrong
 from replicator.api.envelope import answer
 from replicator.errors import ConfigError
-from replicator.plugins.registry import installed, kind, load
-from replicator.runtime.assignment import ENTRY_POINTS, STRATEGIES
+from replicator.plugins.installed import ASSIGNMENTS, CONNECTORS, TRANSFORMS, installed, version
+from replicator.plugins.registry import kind, load
+from replicator.plugins.transforms import load_transform
+from replicator.runtime.assignment import STRATEGIES
 from replicator.runtime.connectors import Unknown
 from replicator.runtime.view import GroupView
 from replicator.runtime.worker import Worker
@@ -44,7 +47,7 @@ def group_routes(worker: Worker) -> APIRouter:
 
     @routes.get("/plugin/list")
     async def plugins() -> JSONResponse:
-        return answer([*_connectors(), *_strategies()])
+        return answer([*_connectors(), *_transforms(), *_strategies()])
 
     @routes.get("/plugin/list/connectors")
     async def connector_plugins() -> JSONResponse:
@@ -53,7 +56,7 @@ def group_routes(worker: Worker) -> APIRouter:
     @routes.get("/plugin/config")
     async def plugin_config(name: str = "routing") -> JSONResponse:
         try:
-            model = RouteSettings if name == "routing" else load(name).config
+            model = RouteSettings if name == "routing" else _model(name)
         except ConfigError as error:
             raise Unknown(error.message) from None
         return answer([_described(name, field) for name, field in setting_fields(model)])
@@ -61,7 +64,7 @@ def group_routes(worker: Worker) -> APIRouter:
     @routes.put("/plugin/config/validate")
     async def validate(config: dict[str, Any]) -> JSONResponse:
         try:
-            worker.connectors.parse("validated", config)
+            refuse_wrong(worker, "validated", config)
         except ConfigError as error:
             return answer({"valid": False, "errors": error.message.splitlines()})
         return answer({"valid": True, "errors": []})
@@ -69,29 +72,44 @@ def group_routes(worker: Worker) -> APIRouter:
     @routes.post("/plugin/reload")
     async def reload() -> JSONResponse:
         """Plugins are looked for each time that they are named, so this only tells what is there now."""
-        return answer([*_connectors(), *_strategies()])
+        return answer([*_connectors(), *_transforms(), *_strategies()])
 
     return routes
 
 
+def _model(name: str) -> type[BaseModel]:
+    return load_transform(name).config if name in installed(TRANSFORMS) else load(name).config
+
+
 def _connectors() -> list[dict[str, str]]:
     found = [_ROUTING]
-    for name, entry in installed().items():
+    for name, entry in installed(CONNECTORS).items():
         try:
             type_ = kind(load(name))
         except ConfigError:
             type_ = "BROKEN"  # its configurations are refused with the reason
-        found.append({"class": name, "type": type_, "version": entry.dist.version if entry.dist else ""})
+        found.append({"class": name, "type": type_, "version": version(entry)})
+    return found
+
+
+def _transforms() -> list[dict[str, str]]:
+    found = []
+    for name, entry in installed(TRANSFORMS).items():
+        try:
+            load_transform(name)
+            type_ = "TRANSFORM"
+        except ConfigError:
+            type_ = "BROKEN"
+        found.append({"class": name, "type": type_, "version": version(entry)})
     return found
 
 
 def _strategies() -> list[dict[str, str]]:
     ours = [{"class": name, "type": "ASSIGNMENT", "version": __version__} for name in STRATEGIES]
-    installed = [
-        {"class": entry.name, "type": "ASSIGNMENT", "version": entry.dist.version if entry.dist else ""}
-        for entry in entry_points(group=ENTRY_POINTS)
+    return ours + [
+        {"class": name, "type": "ASSIGNMENT", "version": version(entry)}
+        for name, entry in installed(ASSIGNMENTS).items()
     ]
-    return ours + installed
 
 
 def _described(name: str, field: FieldInfo) -> dict[str, Any]:

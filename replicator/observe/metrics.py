@@ -18,6 +18,7 @@ _PREFIX = "rocketmq_replicator_"
 class QueueView(Protocol):
     """What is read of one queue."""
 
+    route: str
     topic: str
     batches: int
     copied: int
@@ -74,7 +75,7 @@ class WorkerView(Protocol):
 
 
 class _TopicSums:
-    """The queues of one topic added up."""
+    """The queues that one connector has of one topic, added up."""
 
     def __init__(self) -> None:
         self.numbers = dict.fromkeys(
@@ -120,11 +121,11 @@ class _Worker(Collector):
 
     def collect(self) -> Iterator[Metric]:
         now = time.time()
-        topics: dict[str, _TopicSums] = {}
+        topics: dict[tuple[str, str], _TopicSums] = {}
         histogram = [0] * len(self._buckets)
         latency_sum = 0.0
         for queue in self._worker.states:
-            topics.setdefault(queue.topic, _TopicSums()).add(queue, now)
+            topics.setdefault((queue.route, queue.topic), _TopicSums()).add(queue, now)
             histogram = [a + b for a, b in zip(histogram, queue.latency, strict=True)]
             latency_sum += queue.latency_sum
         yield from self._per_topic(topics)
@@ -156,14 +157,14 @@ class _Worker(Collector):
             ignored.add_metric([*self._values, kind], count)
         yield ignored
 
-    def _per_topic(self, topics: Mapping[str, _TopicSums]) -> Iterator[Metric]:
-        names = [*self._names, "topic"]
+    def _per_topic(self, topics: Mapping[tuple[str, str], _TopicSums]) -> Iterator[Metric]:
+        names = [*self._names, "connector", "topic"]
         for name, kind, text, attribute in _PER_TOPIC:
             family = (CounterMetricFamily if kind == "counter" else GaugeMetricFamily)(
                 _PREFIX + name, text, labels=names
             )
             for topic, sums in topics.items():
-                family.add_metric([*self._values, topic], sums.numbers[attribute])
+                family.add_metric([*self._values, *topic], sums.numbers[attribute])
             yield family
         seconds = GaugeMetricFamily(
             _PREFIX + "lag_seconds", "Age of the newest copied message where there is a lag, else 0.", labels=names
@@ -173,11 +174,11 @@ class _Worker(Collector):
         )
         queues = GaugeMetricFamily(_PREFIX + "queues", "Source queues by state.", labels=[*names, "state"])
         for topic, sums in topics.items():
-            seconds.add_metric([*self._values, topic], sums.lag_seconds)
+            seconds.add_metric([*self._values, *topic], sums.lag_seconds)
             for reason, count in sums.skipped.items():
-                skipped.add_metric([*self._values, topic, reason], count)
+                skipped.add_metric([*self._values, *topic, reason], count)
             for phase in self._phases:
-                queues.add_metric([*self._values, topic, phase], sums.phases.get(phase, 0))
+                queues.add_metric([*self._values, *topic, phase], sums.phases.get(phase, 0))
         yield seconds
         yield skipped
         yield queues

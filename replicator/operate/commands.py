@@ -197,7 +197,7 @@ def delete(name: Name, url: Url = _HERE, output: Shown = Output.TABLE) -> None:
 
 @plugins.command("list")
 def list_plugins(url: Url = _HERE, output: Shown = Output.TABLE) -> None:
-    """Connectors and assignment strategies that a worker has."""
+    """Connectors, transforms and assignment strategies that a worker has."""
     found = Rest(url).get("/plugin/list")
     rows = [[plugin["class"], plugin["type"], plugin["version"]] for plugin in found]
     show(found, output, table(("plugin", "type", "version"), rows, empty="none"))
@@ -209,7 +209,7 @@ def plugin_config(
     url: Url = _HERE,
     output: Shown = Output.TABLE,
 ) -> None:
-    """The settings that a connector of this kind takes."""
+    """The settings that a connector of this kind, or a transform, takes."""
     found = Rest(url).get("/plugin/config", name=name)
     rows = [[field["name"], json.dumps(field["default"]), field["documentation"]] for field in found]
     show(found, output, table(("setting", "default", "meaning"), rows, empty="none"))

@@ -1,9 +1,11 @@
-"""Connectors of other kinds than routing: what third parties write, and how it is found.
+"""Connectors of other kinds than routing, and transforms: what third parties write, and how it is found.
 
-A package brings one by an entry point of the group `rocketmq_replicator.connectors`.
+A package brings one by an entry point of the group `rocketmq_replicator.connectors` or `….transforms`.
 """
 
 from replicator.plugins.interface import (
+    Message,
+    NoConfig,
     Polled,
     Position,
     Record,
@@ -12,9 +14,12 @@ from replicator.plugins.interface import (
     SourceConnector,
     SourceTask,
     TaskFailed,
+    Transform,
 )
 
 __all__ = [
+    "Message",
+    "NoConfig",
     "Polled",
     "Position",
     "Record",
@@ -23,4 +28,5 @@ __all__ = [
     "SourceConnector",
     "SourceTask",
     "TaskFailed",
+    "Transform",
 ]

@@ -1,7 +1,8 @@
-"""What a connector plugin is made of: a source brings records to the target cluster, a sink takes the source's.
+"""What plugins are made of. A connector: a source brings records to the target cluster, a sink takes the source's.
+A transform: changes the messages of a route on their way.
 
-The promise is at least once: after a crash the records since the last saved position come again, in order.
-All methods of tasks run in the worker's event loop: what blocks belongs into `asyncio.to_thread`.
+The promise to connectors is at least once: after a crash the records since the last saved position come again, in
+order. All methods of tasks run in the worker's event loop: what blocks belongs into `asyncio.to_thread`.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from replicator.errors import ReplicatorError
 
 __all__ = [
+    "Message",
+    "NoConfig",
     "Polled",
     "Position",
     "Record",
@@ -24,6 +27,7 @@ __all__ = [
     "SourceConnector",
     "SourceTask",
     "TaskFailed",
+    "Transform",
 ]
 
 Config = TypeVar("Config", bound=BaseModel)
@@ -116,3 +120,50 @@ class SinkConnector(ABC, Generic[Config]):
     @abstractmethod
     def task(self, config: Config, name: str) -> SinkTask:
         """The task `name`, not started yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """A message of a route on its way; `dataclasses.replace` makes another one of it.
+
+    `topic`, `broker`, `queue_id` and `queue_offset` say where it is at the source; timestamps are in
+    milliseconds since the epoch. `body` is decompressed. `properties` are those that its producer gave it, TAGS
+    and KEYS (separated by spaces) among them; neither provenance nor what brokers add.
+    """
+
+    topic: str
+    broker: str
+    queue_id: int
+    queue_offset: int
+    born_timestamp: int
+    store_timestamp: int
+    flag: int
+    body: bytes
+    properties: Mapping[str, str]
+
+
+class NoConfig(BaseModel):
+    """The configuration of a transform that has none."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Transform(ABC, Generic[Config]):
+    """Changes messages. Made with its configuration, once for each route that names it on each worker.
+
+    `config` is the model of its configuration, best one that forbids extra keys; all values come as text.
+    """
+
+    config: ClassVar[type[BaseModel]] = NoConfig
+
+    def __init__(self, config: Config) -> None:
+        self.settings = config
+
+    @abstractmethod
+    def apply(self, message: Message) -> Message | None:
+        """`message` itself, another with changed flag, body or properties, or None to leave it out.
+
+        Called in the order of each queue, but a message may come more than once: it must become the same each
+        time. Nothing else runs meanwhile, so it takes well under a millisecond and waits for nothing. Whatever it
+        raises is as if the target had refused the message: the route's `on_error` decides.
+        """

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
 from replicator.errors import ConfigError
+from replicator.plugins import installed
 from replicator.plugins.interface import SinkConnector, SourceConnector
 from replicator.settings import explain
 
-__all__ = ["CLASS", "ENTRY_POINTS", "Plugin", "PluginConfig", "configure", "installed", "kind", "load"]
+__all__ = ["CLASS", "Plugin", "PluginConfig", "configure", "kind", "load"]
 
-ENTRY_POINTS: Final = "rocketmq_replicator.connectors"
 #: The key of a configuration that names the plugin.
 CLASS: Final = "connector.class"
 
@@ -45,27 +44,17 @@ def kind(plugin: Plugin) -> str:
     return "SOURCE" if isinstance(plugin, SourceConnector) else "SINK"
 
 
-def installed() -> dict[str, EntryPoint]:
-    """The plugins by name, not loaded yet."""
-    return {entry.name: entry for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name)}
-
-
 def load(name: str) -> Plugin:
     """The plugin called `name`.
 
     Raises:
         ConfigError: none is installed, or it cannot be loaded.
     """
-    found = installed()
-    if name not in found:
-        raise ConfigError(f"{CLASS} = {name!r} is not installed: there are {', '.join(['routing', *found])}")
+    made = installed.load(installed.CONNECTORS, name, field=CLASS, ours=("routing",))
     try:
-        plugin = found[name].load()()
+        plugin = made()
     except Exception as error:
-        raise ConfigError(
-            f"{CLASS} = {name!r} cannot be loaded ({type(error).__name__}: {error}): "
-            "mend or remove the package that brings it"
-        ) from error
+        raise ConfigError(f"{CLASS} = {name!r} cannot be made ({type(error).__name__}: {error})") from error
     if not isinstance(plugin, SourceConnector | SinkConnector):
         raise ConfigError(f"{CLASS} = {name!r} is no connector: it is neither SourceConnector nor SinkConnector")
     return plugin

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from replicator.protocol.batch import KEPT_SYS_FLAGS, pack_head, pack_length
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.properties import MAX_PROPERTIES
-from replicator.routing.channel import Channel, Chunk
+from replicator.routing.channel import Channel, Chunk, Transformed
 from replicator.routing.provenance import Stamp
 
 __all__ = ["STORED_MORE", "Batch", "Batcher"]
@@ -22,10 +23,11 @@ class Batch:
 
     `parts` is the request's body, four pieces a message; `position` is the source offset that is settled
     once the batch is; `held` bytes of the memory budget are free then. `size` is that of the body in bytes,
-    `stored` what a broker may count for it at most.
+    `stored` what a broker may count for it at most. `left_out` counts messages that transforms have left out
+    and that are settled with it; `refused` says why a transform refuses the one message of it.
     """
 
-    __slots__ = ("held", "messages", "parts", "position", "size", "stored")
+    __slots__ = ("held", "left_out", "messages", "parts", "position", "refused", "size", "stored")
 
     def __init__(self) -> None:
         self.messages: list[StoredMessage] = []
@@ -34,6 +36,8 @@ class Batch:
         self.held = 0
         self.size = 0
         self.stored = 0
+        self.left_out = 0
+        self.refused = ""
 
     def part(self, start: int, stop: int) -> Batch:
         """The messages [start, stop) as a batch that holds no memory of its own."""
@@ -57,36 +61,51 @@ class Batcher:
     Args:
         limit: bytes that one batch may be stored as; a larger message goes alone.
         exact_born: messages of different born timestamps do not share a batch.
+        transformed: only chunks that transforms have seen are taken.
     """
 
     def __init__(
-        self, channel: Channel, stamp: Stamp, *, topic: str, limit: int, max_messages: int, exact_born: bool
+        self,
+        channel: Channel,
+        stamp: Stamp,
+        *,
+        topic: str,
+        limit: int,
+        max_messages: int,
+        exact_born: bool,
+        transformed: bool = False,
     ) -> None:
         self._channel = channel
         self._stamp = stamp
         self._limit = limit
         self._max_messages = max_messages
         self._exact_born = exact_born
+        self._transformed = transformed
         self._more = STORED_MORE + len(topic)
         self._stamped: list[bytes] = []
 
     def take(self) -> Batch:
         """The next batch; without messages when all that the channel held had been filtered out.
 
-        A message that is over the limit, or whose properties are over theirs, comes alone.
+        A message that is over the limit, or whose properties are over theirs, or that a transform refuses,
+        comes alone.
         """
         batch = Batch()
         chunks = self._channel.chunks
         while chunks:
             chunk = chunks[0]
+            if self._transformed and chunk.transformed is None:
+                break
             messages = chunk.messages
             self._fill(batch, chunk)
-            if chunk.taken < len(messages):
-                batch.position = messages[chunk.taken].queue_offset
+            whole = chunk.taken == len(messages)
+            batch.position = chunk.next_offset if whole else messages[chunk.taken].queue_offset
+            if chunk.transformed is not None:
+                _settle_left_out(batch, chunk.transformed)
+            if not whole:
                 break
-            batch.position = chunk.next_offset
             batch.held += self._channel.pop()
-            if batch.properties_too_long:
+            if batch.properties_too_long or batch.refused:
                 break
         return batch
 
@@ -99,6 +118,10 @@ class Batcher:
         stop = min(len(messages), start + self._max_messages - taken)
         if start >= stop:
             return
+        if chunk.transformed is not None and chunk.transformed.refused:
+            stop = _before_refused(batch, messages, start, stop, chunk.transformed.refused)
+            if start == stop:
+                return
         if start == 0:
             self._stamped = (self._stamp.renew if chunk.copies else self._stamp.put)(messages)
         first = batch.messages[0] if taken else messages[start]
@@ -124,3 +147,24 @@ class Batcher:
         batch.stored, batch.size = stored, size
         batch.messages += messages[start:at]
         chunk.taken = at
+
+
+def _before_refused(
+    batch: Batch, messages: Sequence[StoredMessage], start: int, stop: int, refused: Mapping[int, str]
+) -> int:
+    """Where to stop so that a refused message comes alone; `start` when it has to wait for the next batch."""
+    reason = refused.get(messages[start].queue_offset)
+    if reason is None:
+        return next((i for i in range(start, stop) if messages[i].queue_offset in refused), stop)
+    if batch.messages:
+        return start
+    batch.refused = reason
+    return start + 1
+
+
+def _settle_left_out(batch: Batch, transformed: Transformed) -> None:
+    """Counts what transforms have left out before the batch's position."""
+    left_out = transformed.left_out
+    while left_out and left_out[0] < batch.position:
+        left_out.popleft()
+        batch.left_out += 1

@@ -12,7 +12,17 @@ from collections import deque
 from replicator.protocol.message import StoredMessage
 from replicator.routing.budget import MemoryBudget
 
-__all__ = ["Channel", "Chunk"]
+__all__ = ["Channel", "Chunk", "Transformed"]
+
+
+class Transformed:
+    """What transforms made of a chunk, besides its messages: offsets left out, and why some are refused."""
+
+    __slots__ = ("left_out", "refused")
+
+    def __init__(self, left_out: deque[int], refused: dict[int, str]) -> None:
+        self.left_out = left_out
+        self.refused = refused
 
 
 class Chunk:
@@ -20,9 +30,10 @@ class Chunk:
 
     `messages` may be fewer than the offsets that they cover: what was filtered out is not in it. `copies`
     says that some of them are copies themselves. `taken` counts those that are in batches already.
+    `transformed` is None until the route's transforms have seen the messages; always where there are none.
     """
 
-    __slots__ = ("copies", "messages", "next_offset", "size", "taken")
+    __slots__ = ("copies", "messages", "next_offset", "size", "taken", "transformed")
 
     def __init__(self, messages: list[StoredMessage], next_offset: int, size: int, *, copies: bool) -> None:
         self.messages = messages
@@ -30,6 +41,7 @@ class Chunk:
         self.next_offset = next_offset
         self.size = size
         self.taken = 0
+        self.transformed: Transformed | None = None
 
 
 class Channel:

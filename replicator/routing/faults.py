@@ -14,6 +14,7 @@ __all__ = [
     "SourceLost",
     "SourceReset",
     "TargetBlocked",
+    "TransformRefused",
     "judge",
 ]
 
@@ -68,6 +69,10 @@ class OutcomeUnknown(ReplicatorError):
 
 class MessageRejected(ReplicatorError):
     """The target will never take this message as it is."""
+
+
+class TransformRefused(ReplicatorError):
+    """A transform did not take this message, or what it made of it cannot be sent."""
 
 
 class QueueFailed(ReplicatorError):

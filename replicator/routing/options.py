@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from replicator.client.pull import EVERYTHING, Subscription
+from replicator.protocol.message import StoredMessage
+from replicator.routing.queue_map import Queue
 
-__all__ = ["Identity", "RouteOptions"]
+__all__ = ["Identity", "RouteOptions", "Transform"]
+
+#: (source topic, source queue, message) -> what is to be sent instead, or None to leave it out. It keeps offset
+#: and timestamps. Raises TransformRefused.
+Transform = Callable[[str, Queue, StoredMessage], StoredMessage | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +42,7 @@ class RouteOptions:
     pulls_in_flight: int = 64
     settle_seconds: float = 1.0
     dead_letter_topic: str = "replicator_sys_dead_letter"
+    transform: Transform | None = None
 
     @property
     def filtered(self) -> bool:

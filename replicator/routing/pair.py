@@ -40,6 +40,7 @@ from replicator.routing.recovery import Copy, Tail, first_copy, read_on, read_ra
 from replicator.routing.sink_task import SinkTask
 from replicator.routing.source_task import SourceTask
 from replicator.routing.state import Phase, QueueState
+from replicator.routing.transforming import Transforming
 
 __all__ = ["QueuePair", "Shared"]
 
@@ -176,7 +177,11 @@ class QueuePair:
             limit=min(options.batch_bytes, shared.message_limit(state.target.broker)),
             max_messages=options.batch_messages,
             exact_born=options.born_timestamp == "exact",
+            transformed=options.transform is not None,
         )
+        transforming = None
+        if options.transform is not None:
+            transforming = Transforming(options.transform, state.topic, state.source, ahead=options.batch_messages)
         source_task = SourceTask(
             connection,
             channel,
@@ -199,6 +204,7 @@ class QueuePair:
             on_shift=lambda start, stop: shared.auditor.add(self._look, start, stop),
             suspicious=self._suspicious,
             may_send=shared.may_send,
+            transforming=transforming,
         )
         if not self._blocked:  # else only a message that the target takes proves that it is over
             state.set_phase(Phase.RUNNING)
@@ -258,6 +264,8 @@ class QueuePair:
             state.target_floor = tail.copies[0].target
         for copy in tail.copies:
             state.offsets.add(copy.source, copy.target, 1)
+            if state.position is not None and copy.source >= state.position:
+                state.copied_before += 1  # nobody was told that it had arrived
         if tail.last is not None:
             state.position = max(state.position or 0, tail.last.source + 1)
             state.store_timestamp = tail.last.stored

@@ -27,11 +27,14 @@ from replicator.routing.faults import LeaseLost, MessageRejected, OutcomeUnknown
 from replicator.routing.limiter import RateLimiter
 from replicator.routing.options import RouteOptions
 from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState
+from replicator.routing.transforming import Transforming
 
 __all__ = ["SinkTask"]
 
 #: Seconds between attempts while the target is busy: 2 in all, before memory is given back to others.
 _PAUSES: Final = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 0.74)
+
+_WAYS_OUT: Final = {"the target": "raise the target's limit", "a transform": "mend the transform"}
 
 #: A single send of a message with one of these would be delayed or held back once more.
 _NOT_SINGLY = (b"DELAY", b"TIMER_DELIVER_MS", b"TIMER_DELAY_SEC", b"TIMER_DELAY_MS", b"TRAN_MSG")
@@ -46,6 +49,7 @@ class SinkTask:
         suspicious: somebody else's request may still be waiting inside the broker, so that the first
             answer decides whether the tail that was read is the whole one.
         may_send: whether this worker holds its lease; asked before every request that stores something.
+        transforming: sees all messages before they are put into batches; None where the route has no transform.
     """
 
     def __init__(
@@ -63,6 +67,7 @@ class SinkTask:
         on_shift: Callable[[int, int], None],
         suspicious: bool,
         may_send: Callable[[], bool],
+        transforming: Transforming | None = None,
     ) -> None:
         self._target = target
         self._channel = channel
@@ -75,6 +80,7 @@ class SinkTask:
         self._on_taken = on_taken
         self._on_shift = on_shift
         self._may_send = may_send
+        self._transforming = transforming
         self.suspicious = suspicious
 
     async def run(self) -> None:
@@ -86,6 +92,8 @@ class SinkTask:
     async def flush(self) -> None:
         """Sends what is in the channel now."""
         while self._channel.chunks:
+            if self._transforming is not None:
+                await self._transforming.see(self._channel.chunks)
             batch = self._batcher.take()
             self._on_taken()
             try:
@@ -93,10 +101,13 @@ class SinkTask:
                     await self._limiter.acquire(len(batch.messages), batch.size)
                     await self._deliver(batch)
                 self._state.position = batch.position
+                self._state.skip("transform", batch.left_out)
             finally:
                 self._channel.release(batch.held)
 
     async def _deliver(self, batch: Batch) -> None:
+        if batch.refused:
+            return await self._reject(batch, batch.refused, by="a transform")
         if batch.properties_too_long:
             size = len(batch.parts[3])
             return await self._reject(batch, f"its properties are {size} bytes with provenance, 32767 are possible")
@@ -214,16 +225,16 @@ class SinkTask:
                 state.latency[bisect_left(LATENCY_BUCKETS, seconds)] += 1
         state.latency_sum += count * (high + low) / 2
 
-    async def _reject(self, batch: Batch, reason: str) -> None:
+    async def _reject(self, batch: Batch, reason: str, *, by: str = "the target") -> None:
         message, state = batch.messages[0], self._state
         place = f"message {state.source.broker}/{state.source.queue_id}/{message.queue_offset} of {state.topic}"
         policy = self._options.on_error
         if policy == "wait":
-            raise TargetBlocked(f"{place} is refused by the target: {reason}", hint="on_error=wait tries it again")
+            raise TargetBlocked(f"{place} is refused by {by}: {reason}", hint="on_error=wait tries it again")
         if policy == "fail":
             raise QueueFailed(
-                f"{place} is refused by the target: {reason}",
-                hint="raise the target's limit, or choose on_error=skip or dead-letter, and restart",
+                f"{place} is refused by {by}: {reason}",
+                hint=f"{_WAYS_OUT[by]}, or choose on_error=skip or dead-letter; it is tried again now and then",
             )
         if policy == "dead-letter":
             await self._insist(lambda: self._dead_letters.put(state.topic, state.source, message, reason))

@@ -35,13 +35,15 @@ class QueueState:
     left out for a reason that was counted. `target_end` is the offset that the next message gets in the
     target queue if nobody else writes there; None before it has been looked up. Copies below `target_floor`
     are of a source queue that no longer exists. `stalled` says that it makes no progress though there is
-    something to copy, and that a restart did not help. Counters count since the process began.
+    something to copy, and that a restart did not help. Counters count since the process began; `copied_before`
+    messages were copied by those that had the queue before, as far as they could tell.
     """
 
     __slots__ = (
         "batches",
         "clean",
         "copied",
+        "copied_before",
         "copied_bytes",
         "foreign",
         "gaps",
@@ -87,6 +89,7 @@ class QueueState:
         self.store_timestamp = 0
         self.batches = 0
         self.copied = 0
+        self.copied_before = 0
         self.copied_bytes = 0
         self.skipped: dict[str, int] = {}
         self.gaps = 0
@@ -101,6 +104,11 @@ class QueueState:
     def lag(self) -> int:
         """Messages that the source has and the target has not."""
         return 0 if self.position is None else max(0, self.max_offset - self.position)
+
+    @property
+    def copied_in_all(self) -> int:
+        """Messages copied since the route began, whoever did it."""
+        return self.copied_before + self.copied
 
     def set_phase(self, phase: Phase, reason: str = "") -> None:
         self.phase = phase

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from hashlib import blake2b
-from importlib.metadata import entry_points
 from typing import Final
 
-from replicator.errors import StartupError
+from replicator.plugins import installed
 
-__all__ = ["ENTRY_POINTS", "STRATEGIES", "Strategy", "consistent_hash", "even", "load_strategy", "sticky"]
+__all__ = ["STRATEGIES", "Strategy", "consistent_hash", "even", "load_strategy", "sticky"]
 
 #: (workers, tasks, last) -> owner of every task. `last` may name workers and tasks that are gone.
 Strategy = Callable[[Collection[str], Collection[str], Mapping[str, str]], dict[str, str]]
-
-ENTRY_POINTS: Final = "rocketmq_replicator.assignments"
 
 
 def even(workers: Collection[str], tasks: Collection[str], last: Mapping[str, str]) -> dict[str, str]:
@@ -76,19 +73,9 @@ def load_strategy(name: str) -> Strategy:
     """The strategy called `name`: one of ours, or an installed one.
 
     Raises:
-        StartupError: there is none, or it cannot be loaded.
+        ConfigError: there is none, or it cannot be loaded.
     """
     if name in STRATEGIES:
         return STRATEGIES[name]
-    installed = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
-    if name not in installed:
-        known = ", ".join([*STRATEGIES, *sorted(installed)])
-        raise StartupError(f"assignment = {name!r} is no strategy", hint=f"there are: {known}")
-    try:
-        strategy: Strategy = installed[name].load()
-    except Exception as error:
-        raise StartupError(
-            f"assignment = {name!r} cannot be loaded ({type(error).__name__}: {error})",
-            hint="mend or remove the package that brings it",
-        ) from error
+    strategy: Strategy = installed.load(installed.ASSIGNMENTS, name, field="assignment", ours=tuple(STRATEGIES))
     return strategy

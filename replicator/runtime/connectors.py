@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.plugins.registry import CLASS, PluginConfig, configure
+from replicator.plugins.transforms import mistakes_of
 from replicator.runtime.records import Kind, Version
 from replicator.runtime.store import Store
 from replicator.settings import RouteSettings, explain, valid_id
@@ -76,10 +77,14 @@ def _parse(config: Mapping[str, Any]) -> RouteSettings | PluginConfig:
     name = values.pop(CLASS, _ROUTING)
     if name != _ROUTING:
         return configure(str(name), values)
+    mistakes = mistakes_of(values.get("transforms"))
     try:
-        return RouteSettings(**values)
+        settings = RouteSettings(**values)
     except ValidationError as error:
-        raise ConfigError("\n".join(explain(error, RouteSettings))) from None
+        mistakes = [*explain(error, RouteSettings), *mistakes]
+    if mistakes:
+        raise ConfigError("\n".join(mistakes))
+    return settings
 
 
 class Connectors:
@@ -145,6 +150,8 @@ class Connectors:
         known = self.all().get(name)
         if record is not None and record.value is None:
             log.warning("connector was deleted, and is not made again", connector=name)
+        elif record is not None and known is None:
+            log.error("connector is kept as the group has it, though it is not understood here", connector=name)
         elif known is None:
             self._put(Connector(name, settings, State.RUNNING, "command line", 0))
         elif known.settings != settings:

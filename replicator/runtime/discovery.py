@@ -28,6 +28,8 @@ class Discovery:
         self.cluster = cluster
         self.cluster_name = ""
         self.failures: dict[str, ReplicatorError] = {}
+        #: Brokers whose masters have told their topics at the last look.
+        self.masters: set[str] = set()
         self._masters_only = masters_only
         self._tables: dict[str, TopicTable] = {}
         self._configs: dict[str, BrokerConfig] = {}
@@ -50,17 +52,24 @@ class Discovery:
         Raises:
             Unreachable, StartupError: the name servers could not be asked.
         """
-        topology = await self.cluster.refresh()
+        try:
+            topology = await self.cluster.refresh()
+        except ReplicatorError:
+            self.masters = set()
+            raise
         self.cluster_name = topology.cluster
         names = [
             broker.name
             for broker in topology.brokers.values()
             if broker.master is not None or not self._masters_only
         ]
-        changed = await asyncio.gather(*(self._look(name) for name in names))
+        masters: set[str] = set()
+        changed = await asyncio.gather(*(self._look(name, masters) for name in names))
+        self.masters = masters
         return topology, any(changed)
 
-    async def _look(self, name: str) -> bool:
+    async def _look(self, name: str, masters: set[str]) -> bool:
+        """Whether a broker's topics differ from the last look; puts it into `masters` if its master says so."""
         broker: Endpoint = self.cluster.master(name) if self._masters_only else self.cluster.reader(name)
         known = self._tables.get(name)
         try:
@@ -69,7 +78,9 @@ class Discovery:
         except (ClientError, ProtocolError) as error:
             self.failures[name] = error
             return False
-        if known is not None and not self.cluster.is_master(name, broker.address):
+        if self.cluster.is_master(name, broker.address):
+            masters.add(name)
+        elif known is not None:
             # A slave learns of topics later than its master: what it does not know yet is not gone.
             table = TopicTable({**known.topics, **table.topics}, table.raw)
         self.failures.pop(name, None)

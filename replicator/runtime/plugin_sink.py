@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import zlib
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
@@ -13,7 +12,8 @@ from replicator.errors import ClientError, ProtocolError, Unreachable
 from replicator.observe.logging import get_logger
 from replicator.plugins.interface import Position, Record, SinkTask, TaskFailed
 from replicator.protocol.codes import Response
-from replicator.protocol.message import COMPRESSION, StoredMessage
+from replicator.protocol.compression import decompress
+from replicator.protocol.message import StoredMessage
 from replicator.protocol.properties import decode
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
@@ -26,11 +26,6 @@ __all__ = ["PluginSinkTask"]
 _AHEAD: Final = 4
 #: Seconds between looks for new queues, and until a broker that does not answer is asked again.
 _LOOK: Final = 1.0
-#: Bytes that a body may have once it is decompressed: more than any broker takes by default.
-_MOST: Final = 64 * 1024 * 1024
-#: Bits of sysFlag: that the body is compressed; and all of them where it is with zlib.
-_COMPRESSED: Final = 0x1
-_ZLIB: Final = (0x1, 0x301)
 
 log = get_logger(__name__)
 
@@ -179,16 +174,8 @@ def _record(state: QueueState, message: StoredMessage) -> Record:
     Raises:
         TaskFailed: its body is compressed in a way that cannot be undone here.
     """
-    body, compression = message.body[4:], message.sys_flag & COMPRESSION
-    if compression & _COMPRESSED:
-        place = f"message {_key(state)}/{message.queue_offset}"
-        if compression not in _ZLIB:
-            raise TaskFailed(f"{place} is compressed with LZ4 or ZSTD", hint="let its producers use zlib, or none")
-        unpack = zlib.decompressobj()
-        try:
-            body = unpack.decompress(body, _MOST)
-        except zlib.error as error:
-            raise TaskFailed(f"{place} cannot be decompressed ({error})") from None
-        if not unpack.eof:
-            raise TaskFailed(f"{place} is cut off, or has more than {_MOST} bytes decompressed")
+    try:
+        body = decompress(message.body[4:], message.sys_flag)
+    except ProtocolError as error:
+        raise TaskFailed(f"message {_key(state)}/{message.queue_offset} {error.message}", hint=error.hint) from None
     return Record(state.topic, body, decode(message.properties))

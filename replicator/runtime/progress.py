@@ -6,7 +6,8 @@ import asyncio
 import time
 
 from replicator.observe.logging import get_logger
-from replicator.runtime.group import Group
+from replicator.runtime.cleanup import Cleaner
+from replicator.runtime.group import Group, now
 from replicator.runtime.records import Kind
 from replicator.runtime.routes import Routes
 from replicator.runtime.status import topic_status
@@ -20,11 +21,12 @@ log = get_logger(__name__)
 class Progress:
     """Publishes and saves the progress of `routes`, and whatever else was changed in `store`."""
 
-    def __init__(self, store: Store, group: Group, routes: Routes) -> None:
+    def __init__(self, store: Store, group: Group, routes: Routes, cleaner: Cleaner) -> None:
         self.saved_at = 0.0
         self._store = store
         self._group = group
         self._routes = routes
+        self._cleaner = cleaner
         self._cost = 0.0
         self._saved = 0.0
 
@@ -35,6 +37,7 @@ class Progress:
         me = self._group.coordinator.me
         if status != self._store.state.get(Kind.STATUS, me):
             self._store.put(Kind.STATUS, me, status)
+        self._cleaner.clean(now())
         await self._group.publish()
 
     async def save(self, *, force: bool = False) -> None:

@@ -1,4 +1,8 @@
-"""How a worker is doing, for people and scripts: per topic and per queue, from the queues' own state."""
+"""How a worker is doing, for people and scripts: per topic and per queue, from the queues' own state.
+
+`copied` counts since the process began, `copied_in_all` since the route began, whoever ran its tasks; what a worker
+copied that died before it first told of a queue is not in it.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +33,7 @@ def queue_status(state: QueueState) -> dict[str, Any]:
         "max_offset": state.max_offset,
         "lag_messages": state.lag,
         "copied": state.copied,
+        "copied_in_all": state.copied_in_all,
         "skipped": dict(state.skipped),
         "gap_messages": state.gaps,
         "resets": state.resets,
@@ -69,6 +74,7 @@ def _topic(name: str, route: str, queues: list[QueueState]) -> dict[str, Any]:
         "state": worst.value,
         "reason": next((queue.reason for queue in queues if queue.phase is worst and queue.reason), ""),
         "copied": sum(queue.copied for queue in queues),
+        "copied_in_all": sum(queue.copied_in_all for queue in queues),
         "lag_messages": sum(queue.lag for queue in queues),
         "lag_seconds": max(behind, default=0.0),
         "skipped": sum(sum(queue.skipped.values()) for queue in queues),

@@ -116,7 +116,7 @@ class Store:
     # Records.
 
     def put(self, kind: Kind, key: str, value: Any) -> None:
-        """A change of our own, to be written by `flush` and published with `take_unpublished`."""
+        """A change of our own, to be written with `snapshot` and `write` and published with `take_unpublished`."""
         self._note(self.state.put(kind, key, value))
 
     def put_version(self, kind: Kind, key: str, version: Version, value: Any) -> None:
@@ -229,6 +229,7 @@ class Store:
         if position is not None:
             state.position = position["position"]
             state.start = position["start"]
+            state.copied_before = position.get("copied", 0)
         if offset is not None:
             state.offsets = OffsetMap(Interval(*interval) for interval in offset["intervals"])
             state.target_floor = offset["target_floor"]
@@ -240,7 +241,7 @@ class Store:
         return position is not None
 
     def update(self, states: Iterable[QueueState]) -> None:
-        """Takes the progress of `states`, to be written by the next `flush`."""
+        """Takes the progress of `states`, to be written with the next `snapshot`."""
         for state in states:
             if state.position is None:
                 continue
@@ -250,7 +251,7 @@ class Store:
                 continue
             self._marks[key] = mark
             offset = _offset(state)
-            position = {"position": state.position, "start": state.start}
+            position = {"position": state.position, "start": state.start, "copied": state.copied_in_all}
             if offset != self.state.get(Kind.OFFSET, key):
                 self.put(Kind.OFFSET, key, offset)
             if position != self.state.get(Kind.POSITION, key):
@@ -280,10 +281,6 @@ class Store:
         except OSError:
             self._dirty |= snapshot.keys()
             raise
-
-    def flush(self) -> None:
-        """Writes what has changed."""
-        self.write(self.snapshot())
 
     def _content(self, name: str) -> msgspec.Raw:
         """A file's content; only what has changed is encoded anew."""

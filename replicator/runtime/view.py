@@ -123,12 +123,17 @@ class GroupView:
         return found
 
     def topics(self, connector: Connector) -> list[dict[str, Any]]:
-        """What the workers that are there last said of a connector's topics, added up over workers."""
+        """What the workers that are there last said of a connector's topics, added up over workers.
+
+        `copied` counts since the route began, so that it goes on when a task moves to another worker.
+        """
         topics: dict[str, dict[str, Any]] = {}
         for status in self._statuses():
             for topic in status["topics"]:
                 if topic["connector"] != connector.name:
                     continue
+                topic = {**topic, "copied": topic.get("copied_in_all", topic["copied"])}
+                topic.pop("copied_in_all", None)
                 known = topics.setdefault(topic["topic"], topic)
                 if known is not topic:
                     topics[topic["topic"]] = _added(known, topic)

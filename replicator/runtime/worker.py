@@ -19,6 +19,7 @@ from replicator.routing.auditor import Auditor
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.options import Identity
 from replicator.runtime.assignment import load_strategy
+from replicator.runtime.cleanup import Cleaner
 from replicator.runtime.connectors import Connectors
 from replicator.runtime.control_log import ControlLog
 from replicator.runtime.coordinator import Coordinator, Deeds
@@ -52,7 +53,6 @@ _PAST: Final = 2.0
 
 log = get_logger(__name__)
 
-
 #: Makes the client of one side; what it is given is asked before the rest of a request is written.
 Connect = Callable[[Literal["source", "target"], Callable[[], bool] | None], Cluster]
 
@@ -61,7 +61,7 @@ class Worker:
     """One worker of a group.
 
     Raises:
-        StartupError: the assignment strategy cannot be had.
+        ConfigError: the assignment strategy cannot be had.
     """
 
     def __init__(self, settings: Settings, *, connect: Connect, store: Store) -> None:
@@ -165,7 +165,8 @@ class Worker:
                 on_reset=self.group.on_reset,
             )
         self.group.use(self._log)
-        self.progress = Progress(self.store, self.group, self.routes)
+        cleaner = Cleaner(self.store, self.coordinator, self._source)
+        self.progress = Progress(self.store, self.group, self.routes, cleaner)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Takes part in the group until `stop` is set, then drains and leaves.

@@ -11,6 +11,7 @@ from replicator.client.pull import Subscription
 from replicator.errors import ReplicatorError, StartupError
 from replicator.observe.audit import Audit
 from replicator.observe.logging import get_logger
+from replicator.plugins.transforms import chain_of
 from replicator.routing.auditor import Auditor
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.options import Identity, RouteOptions
@@ -87,8 +88,10 @@ def refuse_filter(route: RouteSettings, source: Discovery) -> None:
     Raises:
         StartupError: one does not filter so.
     """
+    if not route.sql:
+        return
     for broker, config in source.configs.items():
-        if route.sql and not config.property_filter:
+        if not config.property_filter:
             raise StartupError(
                 f"sql = {route.sql!r}: source broker {broker} does not filter by SQL92",
                 hint="set enablePropertyFilter=true there, or use tags",
@@ -108,7 +111,11 @@ async def _first_look(discovery: Discovery, side: str, settings: ClusterSettings
 
 
 def route_options(route: RouteSettings, identity: Identity, *, settle_seconds: float) -> RouteOptions:
-    """What a route's settings mean for the data path."""
+    """What a route's settings mean for the data path.
+
+    Raises:
+        ConfigError: a transform cannot be had.
+    """
     subscription, tags = Subscription(), None
     if route.sql:
         subscription = Subscription("SQL92", route.sql)
@@ -129,4 +136,5 @@ def route_options(route: RouteSettings, identity: Identity, *, settle_seconds: f
         pulls_in_flight=route.pulls_in_flight,
         settle_seconds=settle_seconds,
         dead_letter_topic=route.dead_letter_topic,
+        transform=chain_of(route.transforms),
     )

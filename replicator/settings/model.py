@@ -84,6 +84,9 @@ class RouteSettings(BaseModel):
     start_from: str = Field("earliest", description="where new queues begin: earliest, latest, or an ISO 8601 time")
     tags: Names = Field([], description="copy only messages with one of these tags")
     sql: str | None = Field(None, description="copy only messages that this SQL92 expression selects")
+    transforms: Names = Field(
+        [], description="installed transforms that each message goes through, in order; see below"
+    )
     forward: Literal["local", "all"] = Field(
         "all", description="`local` leaves out messages that were themselves copied to the source"
     )
@@ -91,7 +94,7 @@ class RouteSettings(BaseModel):
         "batch", description="`exact` keeps each born timestamp; `batch` gives a batch that of its first message"
     )
     on_error: Literal["fail", "skip", "wait", "dead-letter"] = Field(
-        "fail", description="what to do with a message that the target refuses"
+        "fail", description="what to do with a message that the target or a transform refuses"
     )
     on_gap: Literal["fail", "skip"] = Field(
         "skip", description="what to do when the source lost messages before they were read"

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from replicator.errors import ConfigError
-from replicator.plugins.registry import configure, installed, load
+from replicator.plugins.installed import CONNECTORS, installed
+from replicator.plugins.registry import configure, load
 
 _MODULE = """
 from pydantic import BaseModel
@@ -92,7 +93,7 @@ def test_a_bad_plugin_is_told(install: Callable[[str, str], None], entry: str, r
 def test_what_is_not_installed_is_told_with_what_is() -> None:
     with pytest.raises(ConfigError, match=r"'none' is not installed: there are routing, file-sink, file-source"):
         load("none")
-    assert {"file-source", "org.apache.rocketmq.connect.file.FileSinkConnector"} <= installed().keys()
+    assert {"file-source", "org.apache.rocketmq.connect.file.FileSinkConnector"} <= installed(CONNECTORS).keys()
 
 
 def test_all_mistakes_of_a_configuration_come_at_once() -> None:

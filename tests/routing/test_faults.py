@@ -305,8 +305,7 @@ async def test_retention_overtook_the_position(scene: SceneOf, spec: ClusterSpec
         async with route.worker() as worker:
             await worker.caught_up(topic, 8500 - oldest)
             assert worker.topic(topic)["gap_messages"] == oldest - 500
-            assert f'gap_messages_total{{source="narrow",target="west",topic="{topic}"}} {oldest - 500}.0' in (
-                worker.get("/metrics")
-            )
+            labels = f'connector="route",source="narrow",target="west",topic="{topic}"'
+            assert f"gap_messages_total{{{labels}}} {oldest - 500}.0" in worker.get("/metrics")
         copies = (await raw_topic(route.target, topic))["west-a", 0]
         assert len(copies) == 500 + 8500 - oldest

@@ -80,9 +80,8 @@ async def test_while_it_runs(scene: SceneOf, tmp_path: Path) -> None:
         await until(lambda: _reset(worker, route))
         await route.produce(100, start=1000)
         await worker.caught_up(route.topic, KEPT + LOST + 100)
-        assert f'source_resets_total{{source="truncated",target="west",topic="{route.topic}"}} 1.0' in (
-            worker.get("/metrics")
-        )
+        labels = f'connector="route",source="truncated",target="west",topic="{route.topic}"'
+        assert f"source_resets_total{{{labels}}} 1.0" in worker.get("/metrics")
         assert await _numbers(route) == [*range(KEPT + LOST), *range(1000, 1100)]
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replicator.errors import StartupError
-from replicator.runtime import assignment
-from replicator.runtime.assignment import STRATEGIES, consistent_hash, even, load_strategy, sticky
+from replicator.errors import ConfigError
+from replicator.plugins import installed
+from replicator.runtime.assignment import STRATEGIES, Strategy, consistent_hash, even, load_strategy, sticky
 
 WORKERS = st.sets(st.sampled_from([f"w{i}" for i in range(12)]), max_size=12)
 TASKS = st.sets(st.integers(0, 300).map(lambda i: f"t{i:03}"), max_size=120)
@@ -26,7 +26,7 @@ def _loads(owners: dict[str, str], workers: set[str]) -> list[int]:
 @pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
 @given(WORKERS, TASKS, st.dictionaries(st.integers(0, 300).map(lambda i: f"t{i:03}"), st.sampled_from("abw")))
 def test_every_task_has_one_live_owner(
-    strategy: assignment.Strategy, workers: set[str], tasks: set[str], last: dict[str, str]
+    strategy: Strategy, workers: set[str], tasks: set[str], last: dict[str, str]
 ) -> None:
     owners = strategy(workers, tasks, last)
     assert set(owners) == (tasks if workers else set())
@@ -37,7 +37,7 @@ def test_every_task_has_one_live_owner(
 @pytest.mark.parametrize("strategy", [even, sticky])
 @given(WORKERS.filter(bool), WORKERS.filter(bool), TASKS, TASKS)
 def test_loads_differ_by_one(
-    strategy: assignment.Strategy, before: set[str], after: set[str], old: set[str], new: set[str]
+    strategy: Strategy, before: set[str], after: set[str], old: set[str], new: set[str]
 ) -> None:
     loads = _loads(strategy(after, new, strategy(before, old, {})), after)
     assert max(loads) - min(loads) <= 1
@@ -81,16 +81,14 @@ def test_consistent_hash_spreads() -> None:
 
 def test_strategies_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [
-        EntryPoint("reversed", f"{__name__}:all_to_the_last", assignment.ENTRY_POINTS),
-        EntryPoint("broken", "no.such.module:strategy", assignment.ENTRY_POINTS),
+        EntryPoint("reversed", f"{__name__}:all_to_the_last", installed.ASSIGNMENTS),
+        EntryPoint("broken", "no.such.module:strategy", installed.ASSIGNMENTS),
     ]
-    monkeypatch.setattr(
-        assignment, "entry_points", lambda *, group: found if group == assignment.ENTRY_POINTS else []
-    )
+    monkeypatch.setattr(installed, "entry_points", lambda *, group: found if group == installed.ASSIGNMENTS else [])
     assert load_strategy("reversed") is all_to_the_last
-    with pytest.raises(StartupError, match=r"assignment = 'broken' cannot be loaded .*no"):
+    with pytest.raises(ConfigError, match=r"assignment = 'broken' cannot be loaded .*no"):
         load_strategy("broken")
-    with pytest.raises(StartupError, match=r"there are: even, sticky, consistent-hash, broken, reversed"):
+    with pytest.raises(ConfigError, match=r"there are even, sticky, consistent-hash, broken, reversed"):
         load_strategy("random")
 
 

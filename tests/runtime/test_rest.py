@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -17,7 +20,8 @@ import pytest
 
 from replicator.sandbox import Cluster, ClusterSpec, tls
 from tests.support.clusters import ClusterPool
-from tests.support.traffic import create_topic, produce, raw_topic
+from tests.support.group import workers_of
+from tests.support.traffic import configured, create_topic, produce, raw_topic
 from tests.support.worker import Worker, until
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
@@ -219,6 +223,65 @@ async def test_what_cannot_be_is_refused(
             assert (status, refused["hint"]) == (405, "use PUT")
         assert worker.ask("GET", "/connectors/route/stop/now")[0] == 404
         assert worker.running == [topic_name("t")]
+
+
+async def test_a_filter_that_a_source_broker_lacks_is_refused(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """SQL92 has to be switched on at the brokers, for connectors made over REST too."""
+    target = await clusters.get(WEST)
+    async with clusters.lent(EAST) as source:
+        await create_topic(source, topic_name("t"), queues=1)
+        wanted = {"topics": topic_name("t"), "sql": "a = 1"}
+        async with Worker(source, target, tmp_path, "--topics", topic_name("t"), "--standalone") as worker:
+            await until(lambda: worker.running)
+            async with configured(source, enablePropertyFilter="false"):
+                await until(lambda: not worker.ask("PUT", "/plugin/config/validate", wanted)[1]["valid"])
+                for method, path in (
+                    ("POST", "/connectors/x"),
+                    ("PUT", "/connectors/x"),
+                    ("PUT", "/connectors/route"),
+                ):
+                    status, refused = worker.ask(method, path, wanted)
+                    told = "sql = 'a = 1': source broker east-a does not filter by SQL92"
+                    assert (status, refused["errors"]) == (400, [told])
+            await until(lambda: worker.ask("PUT", "/plugin/config/validate", wanted)[1]["valid"])
+            assert worker.ask("POST", "/connectors/x", wanted)[0] == 201
+
+
+async def test_changes_wait_while_tasks_change_hands(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """A worker that stands still does not take over a new assignment: 409, and when to ask again."""
+    source, target = await clusters.pair(EAST, WEST)
+    await create_topic(source, topic_name("t"), queues=1)
+    flags = ("--topics", topic_name("t"), "--session-timeout", "60")
+    async with workers_of(source, target, tmp_path, 2, *flags) as (first, second):
+        await until(lambda: first.running + second.running, what="one has it")
+        await until(partial(_settled, first), what="nothing changes hands any more")
+        second.signal(signal.SIGSTOP)
+        before = _generation(first)
+        try:
+            async with Worker(source, target, tmp_path / "third", "--worker-id", "third", *flags):
+                await until(lambda: _generation(first) > before, what="the third one is to have tasks")
+                request = urllib.request.Request(
+                    f"http://127.0.0.1:{first.port}/connectors/route/pause", method="PUT"
+                )
+                with pytest.raises(urllib.error.HTTPError) as caught:
+                    await asyncio.to_thread(urllib.request.urlopen, request, timeout=20)
+                with caught.value as refused:
+                    assert (refused.code, refused.headers["Retry-After"]) == (409, "1")
+                    assert json.loads(refused.read())["body"]["errors"] == ["tasks are changing hands now"]
+                assert _state(first) == "RUNNING"
+                second.signal(signal.SIGCONT)
+                await until(partial(_settled, first), what="the second one has followed")
+                assert first.ask("PUT", "/connectors/route/pause")[0] == 200
+        finally:
+            second.signal(signal.SIGCONT)
+
+
+def _generation(worker: Worker) -> int:
+    return int(worker.ask("GET", "/getClusterInfo")[1]["generation"])
 
 
 async def test_a_token_guards_all_but_metrics_and_health(

@@ -45,13 +45,30 @@ def state(
 def saved(directory: Path, *states: QueueState) -> None:
     store = Store(directory)
     store.update(states)
-    store.flush()
+    store.write(store.snapshot())
     store.close()
 
 
 def restored(store: Store, like: QueueState) -> tuple[QueueState, bool]:
     made = QueueState(like.topic, like.source, like.target)
     return made, store.restore(made)
+
+
+def test_what_others_have_copied_counts_on(directory: Path) -> None:
+    """Over owners and processes; a record of before, which does not say it, counts from zero."""
+    first = state()
+    first.copied = 15
+    saved(directory, first)
+    store = Store(directory)
+    second, _ = restored(store, first)
+    assert (second.copied, second.copied_in_all) == (0, 15)
+    second.position, second.copied = 25, 5
+    store.update([second])
+    third, _ = restored(store, first)
+    assert third.copied_in_all == 20
+    store.put(Kind.POSITION, "/T/east/a/3", {"position": 30, "start": 2})
+    assert restored(store, first)[0].copied_in_all == 0
+    store.close()
 
 
 def same(one: QueueState, other: QueueState) -> bool:
@@ -116,7 +133,7 @@ def test_queue_maps_survive(directory: Path) -> None:
     larger = {**first, Queue("b", 0): Queue("west-a", 2)}
     store.save_queue_map("r", "T", "copy-of-T", larger)
     assert store.queue_maps("r") == {"T": larger, "U": {}}
-    store.flush()
+    store.write(store.snapshot())
     store.close()
     store = Store(directory)
     assert store.queue_maps("r") == {"T": larger, "U": {}}
@@ -143,7 +160,7 @@ def test_records_survive_with_their_versions(directory: Path) -> None:
     store.put(Kind.CONNECTOR, "c", {"state": "RUNNING"})
     store.put(Kind.CONNECTOR, "gone", None)
     store.put_version(Kind.ASSIGNMENT, "", Version(7, "w1"), {"members": [], "owners": {}})
-    store.flush()
+    store.write(store.snapshot())
     store.close()
     store = Store(directory)
     assert store.state.get(Kind.CONNECTOR, "c") == {"state": "RUNNING"}
@@ -271,7 +288,7 @@ def test_offsets_are_written_before_positions(directory: Path, monkeypatch: pyte
     store = Store(directory)
     store.update([state()])
     monkeypatch.setattr(files, "write", lambda path, _content: written.append(path.name))
-    store.flush()
+    store.write(store.snapshot())
     assert written == ["offset.json", "position.json"]
     store.close()
 
@@ -281,7 +298,7 @@ def test_a_corrupt_file_is_set_aside_and_the_others_are_used(directory: Path, na
     """What it said is read from the target instead."""
     store = Store(directory)
     store.save_queue_map("r", "T", "T", {SOURCE: TARGET})
-    store.flush()
+    store.write(store.snapshot())
     store.close()
     saved(directory, state())
     path = directory / name
@@ -334,8 +351,8 @@ def test_a_failed_flush_keeps_everything_in_memory(directory: Path, monkeypatch:
     with monkeypatch.context() as context:
         context.setattr(os, "fsync", lambda _descriptor: (_ for _ in ()).throw(OSError(28, "No space left")))
         with pytest.raises(OSError, match="No space"):
-            store.flush()
-    store.flush()
+            store.write(store.snapshot())
+    store.write(store.snapshot())
     store.close()
     store = Store(directory)
     assert same(restored(store, state())[0], state())

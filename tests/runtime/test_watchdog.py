@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
 from replicator.runtime.watchdog import Watchdog
+from tests.support.scene import TARGET, SceneOf
+from tests.support.traffic import configured, connected, send
+from tests.support.worker import until
 
 
 def _state(phase: Phase, *, position: int = 10, lag: int = 5) -> QueueState:
@@ -48,3 +55,25 @@ def test_one_queue_says_nothing_of_another() -> None:
         quick.position = now
         assert watchdog.wants_restart("slow", slow, now) == (now == 60)
         assert not watchdog.wants_restart("quick", quick, now)
+
+
+@pytest.mark.brokers
+async def test_a_queue_goes_on_by_itself_once_the_cause_is_away(scene: SceneOf) -> None:
+    """The target refuses a message over its limit until that is raised; no other queue is touched meanwhile."""
+    async with scene(mistreated=(TARGET,), queues=3) as route, route.worker() as worker:
+        topic = route.topic
+        async with configured(route.target, maxMessageSize=65536):
+            await route.produce(30)
+            async with connected(route.source) as client:
+                await send(client, "east-a", topic, 1, [(b"L" * 100_000, {"KEYS": "large"})])
+            await until(lambda: worker.topic(topic).get("state") == "failed")
+            await route.produce(30, start=100)
+            await until(lambda: [q["copied"] for q in worker.queues(topic)] == [20, 10, 20])
+        await worker.caught_up(topic, 61)
+        restarts = [json.loads(line) for line in worker.log.splitlines() if '"queue restarted"' in line]
+        assert {(event["topic"], event["queue"], event["state"]) for event in restarts} == {
+            (topic, str(Queue("east-a", 1)), "failed")
+        }
+        assert '"task stopped"' not in worker.log
+        assert worker.topic(topic)["repeated"] == 0
+        await route.assert_clean(61)

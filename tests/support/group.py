@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from replicator.sandbox import Cluster, ClusterSpec
-from tests.support.traffic import Producer
+from tests.support.traffic import Producer, raw_topic
 from tests.support.worker import Worker
 
-__all__ = ["EAST", "WEST", "caught_up", "producing", "share", "workers_of"]
+__all__ = ["EAST", "WEST", "caught_up", "producing", "said", "share", "workers_of"]
 
 EAST, WEST = ClusterSpec(name="east", version="5.3.3"), ClusterSpec(name="west", version="5.3.3")
 
@@ -27,6 +28,22 @@ async def workers_of(
     finally:
         for worker in workers:
             await worker.kill()
+
+
+async def said(source: Cluster) -> list[str]:
+    """All that groups have written to the system topics, decompressed, each with its properties."""
+    found = []
+    for system in ("replicator_sys_control", "replicator_sys_source_online", "replicator_sys_sink_online"):
+        for messages in (await raw_topic(source, system)).values():
+            found += [_plain(message.body[4:]) + repr(message.properties) for message in messages]
+    return found
+
+
+def _plain(body: bytes) -> str:
+    try:
+        return zlib.decompress(body).decode(errors="replace")
+    except zlib.error:
+        return body.decode(errors="replace")
 
 
 @asynccontextmanager

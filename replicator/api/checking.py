@@ -1,0 +1,27 @@
+"""What is looked at before a connector is made or changed over HTTP: its configuration, and whether it can be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from replicator.errors import ConfigError, StartupError
+from replicator.runtime.worker import Worker
+from replicator.runtime.world import refuse_filter
+from replicator.settings import RouteSettings
+
+__all__ = ["refuse_wrong"]
+
+
+def refuse_wrong(worker: Worker, name: str, config: Mapping[str, Any]) -> None:
+    """Whether `config` could be a connector's called `name`.
+
+    Raises:
+        ConfigError: all mistakes, one a line; or a source broker does not filter as it asks for.
+    """
+    settings = worker.connectors.parse(name, config)
+    if isinstance(settings, RouteSettings):
+        try:
+            refuse_filter(settings, worker.world.source)
+        except StartupError as error:
+            raise ConfigError(error.message, hint=error.hint) from None

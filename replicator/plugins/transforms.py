@@ -1,0 +1,201 @@
+"""The transforms of a route: found by their entry points, made of their settings, run on stored messages."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+from msgspec.structs import replace as with_parts
+from pydantic import ValidationError
+
+from replicator.errors import ConfigError, ProtocolError
+from replicator.plugins.installed import TRANSFORMS, load
+from replicator.plugins.interface import Message, Transform
+from replicator.protocol.compression import compress, decompress
+from replicator.protocol.message import StoredMessage
+from replicator.protocol.properties import BROKER_MADE
+from replicator.routing.faults import TransformRefused
+from replicator.routing.provenance import PREFIX
+from replicator.routing.queue_map import Queue
+from replicator.settings import explain
+
+__all__ = ["Chain", "chain_of", "load_transform", "mistakes_of"]
+
+_FIELD: Final = "transforms"
+#: How properties become text and bytes again: what is no UTF-8 comes back as it was.
+_ODD: Final = "surrogateescape"
+#: Characters of what a transform raises that are told.
+_MOST_TOLD: Final = 300
+_RESERVED: Final = (PREFIX.decode(), *(name.decode() for name in BROKER_MADE))
+
+
+class Chain:
+    """Transforms one after the other, as the data path calls them. `named` are those that were configured."""
+
+    def __init__(self, named: Sequence[tuple[str, Transform[Any]]]) -> None:
+        self._named = named
+
+    def __call__(self, topic: str, source: Queue, stored: StoredMessage) -> StoredMessage | None:
+        """What is to be sent instead of `stored`; None to leave it out.
+
+        Raises:
+            TransformRefused: one has raised, or has changed what it may not; or the body cannot be decompressed.
+        """
+        try:
+            body = decompress(stored.body[4:], stored.sys_flag)
+        except ProtocolError as error:
+            raise TransformRefused(f"its body {error.message}", hint=error.hint) from None
+        hidden, properties = _split(stored.properties)
+        message = before = Message(
+            topic=topic,
+            broker=source.broker,
+            queue_id=source.queue_id,
+            queue_offset=stored.queue_offset,
+            born_timestamp=stored.born_timestamp,
+            store_timestamp=stored.store_timestamp,
+            flag=stored.flag,
+            body=body,
+            properties=dict(properties),
+        )
+        for name, transform in self._named:
+            try:
+                changed = transform.apply(message)
+            except Exception as error:
+                told = f"{name!r} raised {type(error).__name__}: {error}"
+                raise TransformRefused(told[:_MOST_TOLD]) from error
+            if changed is None:
+                return None
+            if changed is not message:
+                _refuse_moved(name, before, changed)
+                message = changed
+        return _applied(stored, message, body, properties, hidden)
+
+
+def _split(raw: bytes) -> tuple[list[bytes], dict[str, str]]:
+    """Properties that are ours, as bytes, and those that a transform sees; what brokers made is in neither."""
+    hidden: list[bytes] = []
+    seen: dict[str, str] = {}
+    for part in raw.split(b"\x02"):
+        name, _, value = part.partition(b"\x01")
+        if part.startswith(PREFIX):
+            hidden.append(part)
+        elif name and name not in BROKER_MADE:
+            seen[name.decode(errors=_ODD)] = value.decode(errors=_ODD)
+    return hidden, seen
+
+
+def _refuse_moved(name: str, before: Message, changed: object) -> None:
+    if not isinstance(changed, Message):
+        raise TransformRefused(f"{name!r} gave a {type(changed).__name__}, which is no Message")
+    if replace(changed, flag=before.flag, body=before.body, properties=before.properties) != before:
+        raise TransformRefused(f"{name!r} changed more than flag, body and properties")
+
+
+def _applied(
+    stored: StoredMessage, message: Message, body: bytes, properties: Mapping[str, str], hidden: Sequence[bytes]
+) -> StoredMessage:
+    """`stored` with what was changed; bytes that were not stay as they are."""
+    parts: dict[str, Any] = {}
+    flag: Any = message.flag  # whatever a plugin has put there
+    new_body: Any = message.body
+    if flag != stored.flag:
+        if not isinstance(flag, int) or not -(2**31) <= flag < 2**32:
+            raise TransformRefused(f"flag {flag!r} is no number of 32 bits")
+        parts["flag"] = flag & 0xFFFFFFFF
+    if new_body != body:
+        if not isinstance(new_body, bytes):
+            raise TransformRefused(f"the body is a {type(new_body).__name__}, not bytes")
+        packed = compress(new_body, stored.sys_flag)
+        parts["body"] = len(packed).to_bytes(4) + packed
+        parts["body_crc"] = zlib.crc32(packed) & 0x7FFFFFFF
+    if message.properties != properties:
+        if not isinstance(message.properties, Mapping):
+            raise TransformRefused(f"the properties are a {type(message.properties).__name__}")
+        parts["properties"] = b"".join(part + b"\x02" for part in (*hidden, *_encoded(message.properties)))
+    return with_parts(stored, **parts) if parts else stored
+
+
+def _encoded(properties: Mapping[Any, Any]) -> Iterable[bytes]:
+    for name, value in properties.items():
+        if not isinstance(name, str) or not isinstance(value, str) or not name:
+            raise TransformRefused(f"property {name!r} = {value!r} is no text with a name")
+        if name.startswith(_RESERVED[0]) or name in _RESERVED:
+            raise TransformRefused(f"property {name} is reserved")
+        try:
+            part = f"{name}\x01{value}".encode(errors=_ODD)
+        except UnicodeEncodeError as error:
+            raise TransformRefused(f"property {name!r} = {value!r} is no text ({error.reason})") from None
+        if part.count(b"\x01") > 1 or b"\x02" in part:
+            raise TransformRefused(f"property {name!r} has one of the characters 1 and 2 in it")
+        yield part
+
+
+# Making them.
+
+
+def load_transform(name: str) -> type[Transform[Any]]:
+    """The transform called `name`.
+
+    Raises:
+        ConfigError: none is installed, or it cannot be loaded.
+    """
+    found = load(TRANSFORMS, name, field=_FIELD)
+    if not isinstance(found, type) or not issubclass(found, Transform):
+        raise ConfigError(f"{_FIELD} = {name!r} is no transform: it is no subclass of Transform")
+    return found
+
+
+def chain_of(wanted: Sequence[str]) -> Chain | None:
+    """The transforms that a route is configured with, in order; None when there are none.
+
+    Args:
+        wanted: each a name, or `name?key=value&key=value`, with %XX for characters that mean something there.
+
+    Raises:
+        ConfigError: all mistakes, one a line.
+    """
+    made: list[tuple[str, Transform[Any]]] = []
+    mistakes: list[str] = []
+    for each in wanted:
+        try:
+            made.append(_make(each))
+        except ConfigError as error:
+            mistakes.append(str(error))
+    if mistakes:
+        raise ConfigError("\n".join(mistakes))
+    return Chain(made) if made else None
+
+
+def _make(wanted: str) -> tuple[str, Transform[Any]]:
+    name, mark, query = wanted.partition("?")
+    kind = load_transform(name)
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(mark), errors="strict")
+    except ValueError:
+        raise ConfigError(f"{_FIELD} = {wanted!r}: write name?key=value&key=value") from None
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise ConfigError(f"{_FIELD} = {wanted!r}: a key is there twice")
+    try:
+        return name, kind(kind.config(**values))
+    except ValidationError as error:
+        lines = explain(error, kind.config)
+        raise ConfigError("\n".join(f"{_FIELD} = {name!r}: {line}" for line in lines)) from None
+    except Exception as error:
+        raise ConfigError(f"{_FIELD} = {wanted!r} cannot be made ({type(error).__name__}: {error})") from error
+
+
+def mistakes_of(wanted: object) -> list[str]:
+    """What is wrong with `transforms` as somebody has given it; nothing where it is no list of names at all."""
+    if isinstance(wanted, str):
+        wanted = [part.strip() for part in wanted.split(",") if part.strip()]
+    if not isinstance(wanted, list) or not all(isinstance(each, str) for each in wanted):
+        return []
+    try:
+        chain_of(wanted)
+    except ConfigError as error:
+        return error.message.splitlines()
+    return []

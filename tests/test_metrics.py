@@ -1,0 +1,34 @@
+"""Metrics of topics: each connector's own, also where two copy the same topic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+from prometheus_client import generate_latest
+
+from replicator.observe.metrics import make_registry
+from replicator.routing.queue_map import Queue
+from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState
+
+
+def _queue(route: str, copied: int, skipped: Mapping[str, int]) -> QueueState:
+    state = QueueState("T", Queue("a", 0), Queue("b", 0), route=route)
+    state.copied, state.skipped, state.phase = copied, dict(skipped), Phase.RUNNING
+    return state
+
+
+def test_two_connectors_with_one_topic_do_not_mix() -> None:
+    numbers = ("refreshed_at", "saved_at", "memory_used", "throttled_seconds", "members", "generation", "tasks")
+    worker: Any = SimpleNamespace(**dict.fromkeys(numbers, 0), holds_lease=True, ignored={})
+    worker.states = [_queue("one", 3, {}), _queue("one", 4, {}), _queue("two", 5, {"transform": 9})]
+    registry = make_registry(
+        worker, buckets=LATENCY_BUCKETS, phases=list(Phase), labels=lambda: {"source": "s"}, version="1"
+    )
+    page = generate_latest(registry).decode()
+    for connector, copied in (("one", 7), ("two", 5)):
+        line = f'messages_replicated_total{{connector="{connector}",source="s",topic="T"}} {copied}.0'
+        assert line in page
+    assert 'messages_skipped_total{connector="two",reason="transform",source="s",topic="T"} 9.0' in page
+    assert 'queues{connector="one",source="s",state="running",topic="T"} 2.0' in page
