@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from replicator.errors import ConfigError
+
 __all__ = ["AclOptions"]
 
 
@@ -30,6 +32,17 @@ class AclOptions:
     deletes: bool = False
     adopt: bool = False
     source_dir: Path | None = None
+
+    def __post_init__(self) -> None:
+        for name, patterns in (("include", self.include), ("exclude", self.exclude)):
+            for pattern in patterns:
+                try:
+                    re.compile(pattern)
+                except re.error as error:
+                    raise ConfigError(
+                        f"{name} = {pattern!r} is no regular expression ({error})",
+                        hint="name an account, or write one that matches its whole name",
+                    ) from None
 
     def wants(self, account: str) -> bool:
         """Whether `account` is to be synced at all."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from acl_sync.acl1 import MIN_LENGTH
@@ -22,12 +22,11 @@ from acl_sync.model import (
     Rule,
     ordered,
 )
-from acl_sync.semantics import surely_allows
+from acl_sync.semantics import OPERATIONS, Operation, surely_allows
 
 __all__ = ["translate"]
 
 _EVERYTHING: Final = frozenset({ALL})
-_CHECKED: Final = (PUB, SUB)
 _RETRY: Final = "%RETRY%"
 #: What separates lists and perms in 1.0.
 _SEPARATORS: Final = frozenset(",=")
@@ -195,25 +194,35 @@ def _can_be_said(name: str) -> bool:
 
 
 def _allowed(account: Account, kind: Kind, name: str) -> frozenset[str]:
-    return frozenset(a for a in _of(kind) if surely_allows(account, frozenset({a}), kind, name))
+    return frozenset(
+        right
+        for right, operations in _of(kind).items()
+        if all(surely_allows(account, each.actions, kind, name) for each in operations)
+    )
 
 
 def _default(account: Account, kind: Kind) -> frozenset[str]:
     """What holds for every name that no rule mentions, those with a prefix that is denied among them."""
     unnamed = dataclasses.replace(
-        account, rules=tuple(rule for rule in account.rules if rule.pattern is Pattern.ANY or rule.kind is Kind.ANY)
+        account, rules=tuple(rule for rule in account.rules if Kind.ANY is rule.kind or rule.pattern is Pattern.ANY)
     )
-    denied = {
-        action
+    denials = [
+        rule.actions
         for rule in account.rules
         if rule.kind is kind and rule.pattern is Pattern.PREFIXED and rule.decision is Decision.DENY
-        for action in (_of(kind) if ALL in rule.actions else rule.actions)
+    ]
+    denied = {
+        right
+        for right, operations in _of(kind).items()
+        if any(ALL in actions or actions & each.actions for each in operations for actions in denials)
     }
     return _allowed(unnamed, kind, "") - denied
 
 
-def _of(kind: Kind) -> tuple[str, ...]:
-    return _CHECKED if kind is Kind.TOPIC else (SUB,)
+def _of(kind: Kind) -> Mapping[str, list[Operation]]:
+    """The rights that 1.0 knows to a kind, with the operations that each of them opens."""
+    rights = (PUB, SUB) if kind is Kind.TOPIC else (SUB,)
+    return {right: [each for each in OPERATIONS if each.right == right and kind in each.kinds] for right in rights}
 
 
 def _literal(kind: Kind, name: str, allowed: frozenset[str]) -> Rule:

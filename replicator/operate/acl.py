@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -71,20 +72,20 @@ class _Wanted:
 
 def _wanted(
     *,
-    source: str | None,
-    target: str | None,
-    source_access_key: str | None,
-    source_secret_key_file: str | None,
-    target_access_key: str | None,
-    target_secret_key_file: str | None,
-    config: Path | None,
-    store_path: str | None,
-    include: list[str] | None,
-    exclude: list[str] | None,
-    admins: bool,
-    deletes: bool,
-    adopt: bool,
-    source_acl_dir: Path | None,
+    source: Address = None,
+    target: Target = None,
+    source_access_key: SourceKey = None,
+    source_secret_key_file: SourceSecret = None,
+    target_access_key: TargetKey = None,
+    target_secret_key_file: TargetSecret = None,
+    config: Config = None,
+    store_path: StorePath = None,
+    include: Include = None,
+    exclude: Exclude = None,
+    admins: Admins = False,
+    deletes: Deletes = False,
+    adopt: Adopt = False,
+    source_acl_dir: SourceDir = None,
 ) -> _Wanted:
     given = {
         "source": {
@@ -148,117 +149,83 @@ def _keep(file: Path, owned: dict[str, Any]) -> None:
         ) from None
 
 
-@app.command("plan")
-def plan_command(
-    source: Address = None,
-    target: Target = None,
-    source_access_key: SourceKey = None,
-    source_secret_key_file: SourceSecret = None,
-    target_access_key: TargetKey = None,
-    target_secret_key_file: TargetSecret = None,
-    config: Config = None,
-    store_path: StorePath = None,
-    include: Include = None,
-    exclude: Exclude = None,
-    admins: Admins = False,
-    deletes: Deletes = False,
-    adopt: Adopt = False,
-    source_acl_dir: SourceDir = None,
-    output: Shown = Output.TABLE,
-) -> None:
+def _command(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives `command` the options of `_wanted`, whose outcome comes as `wanted`."""
+    shared = inspect.signature(_wanted, eval_str=True).parameters
+    own = inspect.signature(command, eval_str=True).parameters
+
+    def run(**values: Any) -> None:
+        given = {name: values.pop(name) for name in shared}
+        command(_wanted(**given), **values)
+
+    parameters = [
+        *shared.values(),
+        *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, each in own.items() if name != "wanted"),
+    ]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__doc__ = command.__doc__
+    app.command(command.__name__)(run)
+    return command
+
+
+@_command
+def plan(wanted: _Wanted, output: Shown = Output.TABLE) -> None:
     """Shows what `apply` would do; changes nothing."""
-    given = dict(locals())
-    given.pop("output")
-    plan, _, _ = asyncio.run(_run(_wanted(**given), apply=False))
-    show(plan.as_json(), output, _drawn(plan))
+    made, _, _ = asyncio.run(_run(wanted, apply=False))
+    show(made.as_json(), output, _drawn(made))
 
 
-@app.command("apply")
-def apply_command(
-    source: Address = None,
-    target: Target = None,
-    source_access_key: SourceKey = None,
-    source_secret_key_file: SourceSecret = None,
-    target_access_key: TargetKey = None,
-    target_secret_key_file: TargetSecret = None,
-    config: Config = None,
-    store_path: StorePath = None,
-    include: Include = None,
-    exclude: Exclude = None,
-    admins: Admins = False,
-    deletes: Deletes = False,
-    adopt: Adopt = False,
-    source_acl_dir: SourceDir = None,
+@_command
+def apply(
+    wanted: _Wanted,
     yes: Annotated[bool, typer.Option("--yes", help="Do so on the first run too.")] = False,
     output: Shown = Output.TABLE,
 ) -> None:
     """Makes the target's accounts those of the source. The first run only shows the plan, without --yes."""
-    given = {name: value for name, value in locals().items() if name not in ("yes", "output")}
-    wanted = _wanted(**given)
     first = not yes and not wanted.file.exists()
-    plan, done, _ = asyncio.run(_run(wanted, apply=not first))
-    failed = {id(each.action): each.error for each in done if each.error}
-    shown = {**plan.as_json(), "applied": [each.as_json() for each in done]}
-    rows: list[RenderableType] = [_drawn(plan, failed, done=not first)]
+    made, done, _ = asyncio.run(_run(wanted, apply=not first))
+    rows = [_drawn(made, {id(each.action): each.error or "done" for each in done})]
     if first:
         rows.append(Text("Nothing was changed, since this is the first run: give --yes.", style="yellow"))
-    show(shown, output, Group(*rows))
-    if failed:
+    show({**made.as_json(), "applied": [each.as_json() for each in done]}, output, Group(*rows))
+    if any(each.error for each in done):
         raise typer.Exit(1)
 
 
-@app.command("status")
-def status_command(
-    source: Address = None,
-    target: Target = None,
-    source_access_key: SourceKey = None,
-    source_secret_key_file: SourceSecret = None,
-    target_access_key: TargetKey = None,
-    target_secret_key_file: TargetSecret = None,
-    config: Config = None,
-    store_path: StorePath = None,
-    include: Include = None,
-    exclude: Exclude = None,
-    admins: Admins = False,
-    deletes: Deletes = False,
-    adopt: Adopt = False,
-    source_acl_dir: SourceDir = None,
-    output: Shown = Output.TABLE,
-) -> None:
+@_command
+def status(wanted: _Wanted, output: Shown = Output.TABLE) -> None:
     """How far each broker of the target is from the source."""
-    given = dict(locals())
-    given.pop("output")
-    plan, _, owned = asyncio.run(_run(_wanted(**given), apply=False))
+    made, _, owned = asyncio.run(_run(wanted, apply=False))
     rows = [
         {
             "broker": broker,
             "acl": dialect.value,
             "ours": len(owned.get(broker, {}).get("accounts", {})),
-            "pending": sum(action.broker == broker for action in plan.pending),
-            "blocked": sum(action.broker == broker for action in plan.blocked),
+            "pending": sum(action.broker == broker for action in made.pending),
+            "blocked": sum(action.broker == broker for action in made.blocked),
         }
-        for broker, dialect in plan.targets.items()
+        for broker, dialect in made.targets.items()
     ]
     columns = ("broker", "acl", "ours", "pending", "blocked")
     drawn = table(columns, [[row[name] for name in columns] for row in rows], empty="no broker")
-    show({"source": plan.source.value, "brokers": rows}, output, Group(drawn, *_notes(plan)))
+    show({"source": made.source.value, "brokers": rows}, output, Group(drawn, *_notes(made)))
 
 
-def _drawn(plan: AclPlan, failed: dict[int, str] | None = None, *, done: bool = False) -> RenderableType:
-    failed = failed or {}
-    rows: Sequence[Sequence[Any]] = [
+def _drawn(made: AclPlan, outcomes: Mapping[int, str] | None = None) -> RenderableType:
+    rows = [
         [
             action.broker,
             action.verb.value,
             action.account,
             "\n".join(action.changes),
-            f"not done: {action.blocked}" if action.blocked else failed.get(id(action), "done" if done else ""),
+            f"not done: {action.blocked}" if action.blocked else (outcomes or {}).get(id(action), ""),
         ]
-        for action in plan.actions
+        for action in made.actions
     ]
-    columns = ("broker", "action", "account", "changes", "state")
-    return Group(table(columns, rows, empty="the target is as the source"), *_notes(plan))
+    columns = ("broker", "action", "account", "changes", "outcome")
+    return Group(table(columns, rows, empty="the target is as the source"), *_notes(made))
 
 
-def _notes(plan: AclPlan) -> list[Text]:
-    return [Text(f"note: {note}", style="dim") for note in plan.notes]
+def _notes(made: AclPlan) -> list[Text]:
+    return [Text(f"note: {note}", style="dim") for note in made.notes]
