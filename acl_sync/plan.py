@@ -25,6 +25,7 @@ class Verb(StrEnum):
     UPDATE = "update"
     CREATE = "create"
     ADOPT = "adopt"
+    FORGET = "forget"
     WHITE_LIST = "white list"
 
 
@@ -129,7 +130,7 @@ def _for_broker(
         action
         for name in names
         for action in _for_account(
-            broker, want.accounts.get(name), have.accounts.get(name), ours.get(name), have.dialect, options
+            broker, name, want.accounts.get(name), have.accounts.get(name), ours.get(name), have.dialect, options
         )
     ]
     order = list(Verb)
@@ -140,14 +141,16 @@ def _for_broker(
 
 def _for_account(
     broker: str,
+    name: str,
     want: Account | None,
     have: Account | None,
     origin: Origin | None,
     dialect: Dialect,
     options: AclOptions,
 ) -> Iterator[Action]:
-    there = want or have
-    if there is None:
+    if want is None and have is None:
+        # Whoever makes an account of that name again makes it theirs.
+        yield Action(broker=broker, dialect=dialect, verb=Verb.FORGET, account=name)
         return
     admin = any(each is not None and each.admin for each in (want, have))
     reason = "it is an admin: give --admins" if admin and not options.admins else ""
@@ -171,7 +174,7 @@ def _for_account(
         broker=broker,
         dialect=dialect,
         verb=verb,
-        account=there.name,
+        account=name,
         changes=tuple(differences(have, want)) if verb is not Verb.ADOPT else (),
         blocked=reason,
         before=have,
@@ -211,7 +214,7 @@ def _drift(actions: Sequence[Action], targets: Mapping[str, AclState]) -> Iterat
     speaking = [broker for broker, state in targets.items() if state.dialect is not Dialect.NONE]
     by_account: dict[str, dict[str, Action]] = {}
     for action in actions:
-        if action.account and action.verb is not Verb.ADOPT:
+        if action.account and action.verb not in (Verb.ADOPT, Verb.FORGET):
             by_account.setdefault(action.account, {})[action.broker] = action
     for account, found in sorted(by_account.items()):
         seen = {found[broker].before if broker in found else None for broker in speaking}

@@ -103,6 +103,8 @@ class AclSyncer:
         endpoint = self._target.writer(broker)
         if action.verb is Verb.ADOPT:
             self._owned.own(broker, account, Origin.ADOPTED)
+        elif action.verb is Verb.FORGET:
+            self._owned.disown(broker, account)
         elif action.verb is Verb.DELETE:
             await dialect.delete_account(endpoint, action.dialect, account)
             self._owned.disown(broker, account)
@@ -110,17 +112,10 @@ class AclSyncer:
             await acl1.write_white(endpoint, action.white)
             self._owned.own_white(broker, action.owned_white)
         elif action.after is not None:
-            if action.verb is Verb.CREATE:
-                # Before it is there: the answer may be lost, and then nobody would know whose it is.
-                self._owned.own(broker, account, Origin.CREATED)
-            try:
-                await dialect.write_account(endpoint, action.dialect, action.after, before=action.before)
-            except BrokerRefused:
-                if action.verb is Verb.CREATE:
-                    self._owned.disown(broker, account)
-                raise
-            if action.verb is Verb.UPDATE:
-                self._owned.own(broker, account, Origin.ADOPTED)
+            # Before it is done: the answer may be lost, and then nobody would know whose it is. What was not made
+            # after all is forgotten when the source loses it.
+            self._owned.own(broker, account, Origin.CREATED if action.before is None else Origin.ADOPTED)
+            await dialect.write_account(endpoint, action.dialect, action.after, before=action.before)
 
     async def _read_source(self) -> AclState:
         if self._options.source_dir is not None:

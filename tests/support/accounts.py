@@ -131,6 +131,8 @@ class Store:
             if action.verb is Verb.DELETE:
                 del accounts[action.account]
                 owned.disown(action.broker, action.account)
+            elif action.verb is Verb.FORGET:
+                owned.disown(action.broker, action.account)
             elif action.verb is Verb.WHITE_LIST:
                 owned.own_white(action.broker, action.owned_white)
                 state = dataclasses.replace(state, white=action.white)
