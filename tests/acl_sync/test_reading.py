@@ -69,7 +69,7 @@ def test_a_broken_file_is_told_without_what_stands_in_it(tmp_path: Path, text: s
     with pytest.raises(StartupError, match=r"plain_acl\.yml (is no YAML|holds no accounts)") as caught:
         files.read(tmp_path)
     assert CANARY not in str(caught.value)
-    assert caught.value.__suppress_context__
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
 def test_no_files(tmp_path: Path) -> None:
