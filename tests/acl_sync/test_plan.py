@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from acl_sync.model import PUB, Account, AclState, Dialect
@@ -13,6 +13,9 @@ from acl_sync.options import AclOptions
 from acl_sync.ownership import Origin, Ownership
 from acl_sync.plan import AclPlan, Verb, make_plan
 from tests.support.accounts import Store, account, states, topic
+
+#: Whole worlds take long to make, most of all on a busy machine.
+worlds_apart = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 EVERYTHING = AclOptions(admins=True, deletes=True, adopt=True)
 DIALECTS = st.sampled_from([Dialect.ACL1, Dialect.ACL2])
@@ -47,6 +50,7 @@ def verbs(made: AclPlan) -> list[tuple[Verb, str, bool]]:
     return [(action.verb, action.account, not action.blocked) for action in made.actions]
 
 
+@worlds_apart
 @given(worlds(), worlds(), OPTIONS)
 def test_convergent(
     world: tuple[AclState, dict[str, AclState]], later: tuple[AclState, dict[str, AclState]], options: AclOptions
@@ -60,6 +64,7 @@ def test_convergent(
         assert again == make_plan(source, store.states, owned, options)
 
 
+@worlds_apart
 @given(worlds())
 def test_all_of_it_arrives(world: tuple[AclState, dict[str, AclState]]) -> None:
     """With every permission given, each broker has what the source has."""
@@ -72,6 +77,7 @@ def test_all_of_it_arrives(world: tuple[AclState, dict[str, AclState]]) -> None:
                 assert state.accounts[name] == each
 
 
+@worlds_apart
 @given(worlds(), worlds(), OPTIONS)
 def test_hands_off(
     world: tuple[AclState, dict[str, AclState]], later: tuple[AclState, dict[str, AclState]], options: AclOptions
@@ -171,6 +177,7 @@ def test_the_white_list() -> None:
     assert store.states["t-a"].white == {"10.0.0.9"}
 
 
+@worlds_apart
 @given(worlds(), OPTIONS)
 def test_a_plan_shows_no_secret(world: tuple[AclState, dict[str, AclState]], options: AclOptions) -> None:
     """Neither as JSON nor as what Python shows."""
