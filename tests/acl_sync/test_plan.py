@@ -185,3 +185,26 @@ def test_a_plan_shows_no_secret(world: tuple[AclState, dict[str, AclState]], opt
     for text in (json.dumps(made.as_json()), repr(made), repr(world)):
         assert "secret-one" not in text
         assert "secret-two" not in text
+
+
+def test_admins_need_an_opt_in() -> None:
+    """Whichever side has them."""
+    boss, plain = account(admin=True), account()
+    for want, have in ((boss, None), (boss, plain), (plain, boss)):
+        target = holding(*([have] if have else []))
+        owned = Ownership({"t-a": {"accounts": {"account-1": "created"}, "white": []}} if have else None)
+        [blocked] = plan(holding(want), target, owned).actions
+        assert blocked.blocked == "it is an admin: give --admins"
+        assert plan(holding(want), target, owned, admins=True).blocked == ()
+
+
+def test_what_is_gone_from_both_sides_is_not_ours_any_more() -> None:
+    """Whoever makes it again makes it theirs."""
+    owned, store = (
+        Ownership({"t-a": {"accounts": {"account-1": "created"}, "white": []}}),
+        Store({"t-a": holding()}),
+    )
+    made = plan(holding(), holding(), owned)
+    assert verbs(made) == [(Verb.FORGET, "account-1", True)]
+    store.apply(made.pending, owned)
+    assert not plan(holding(), holding(account()), owned, deletes=True).actions

@@ -171,3 +171,29 @@ def test_who_cannot_be_in_acl1(source: Account, words: str) -> None:
     target, notes = translated(source, Dialect.ACL1)
     assert target is None
     assert words in notes[0]
+
+
+ANYBODY = Rule(kind=Kind.TOPIC, pattern=Pattern.ANY, actions=frozenset({ALL}))
+
+
+def test_denied_for_some_addresses_is_denied_for_all() -> None:
+    """1.0 knows no addresses."""
+    denied = Rule(
+        kind=Kind.TOPIC,
+        name="a",
+        actions=frozenset({PUB}),
+        decision=Decision.DENY,
+        source_ips=frozenset({"10.0.0.1"}),
+    )
+    target, notes = translated(account("account-1", ANYBODY, denied), Dialect.ACL1)
+    assert target is not None
+    assert [str(rule) for rule in target.rules] == ["Custom Topic:a Sub Allow"]
+    assert "counts for all addresses" in notes[0]
+
+
+def test_denied_under_a_name_that_acl1_cannot_write() -> None:
+    """Then nobody may do it by default."""
+    target, _ = translated(account("account-1", ANYBODY, topic("a=b", PUB, deny=True)), Dialect.ACL1)
+    assert target is not None
+    assert target.topic_default == {SUB}
+    assert not target.rules
