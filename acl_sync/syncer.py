@@ -136,7 +136,8 @@ class AclSyncer:
             *(self._read_broker(cluster, name, side) for name in names), return_exceptions=True
         )
         states: dict[str, AclState] = {}
-        notes: list[Note] = []
+        gone = sorted(cluster.brokers().keys() - topology.brokers.keys())
+        notes = [Note("", f"{side} broker {name} is gone from the name servers, and left out now") for name in gone]
         failure: ClientError | None = None
         for name, result in zip(names, found, strict=True):
             if isinstance(result, AclState):

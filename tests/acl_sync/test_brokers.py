@@ -12,6 +12,7 @@ import time
 import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -259,10 +260,10 @@ async def test_a_broker_that_was_changed_by_hand_is_healed(clusters: ClusterPool
         await scene.source.put(sender)
         await scene.step()
         for by_hand in (
-            scene.target.drop(sender.name, only="west-b"),
-            scene.target.put(account(sender.name, topic(scene.topic, SUB)), only="west-b"),
+            partial(scene.target.drop, sender.name, only="west-b"),
+            partial(scene.target.put, account(sender.name, topic(scene.topic, SUB)), only="west-b"),
         ):
-            await by_hand
+            await by_hand()
             assert not await scene.target.lets_send(sender, scene.topic)
             plan = await scene.step()
             assert {action.broker for action in plan.pending} == {"west-b"}
