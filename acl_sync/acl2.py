@@ -13,7 +13,7 @@ from typing import Any, Final
 from acl_sync.model import Account, AclState, Decision, Dialect, Kind, Note, Pattern, Rule, Secret, ordered
 from acl_sync.wire import ask, read_json
 from replicator.client.endpoint import Endpoint
-from replicator.errors import ProtocolError
+from replicator.errors import BrokerRefused, ProtocolError
 from replicator.protocol.codes import Request
 
 __all__ = ["delete_account", "read", "write_account"]
@@ -34,7 +34,12 @@ async def read(broker: Endpoint, *, authorizes: bool = True) -> AclState:
     """
     users = read_json(await ask(broker, Request.AUTH_LIST_USER, {"filter": ""}), broker.address, "users")
     fields = {"subjectFilter": "", "resourceFilter": ""}
-    acls = read_json(await ask(broker, Request.AUTH_LIST_ACL, fields), broker.address, "rules")
+    try:
+        acls = read_json(await ask(broker, Request.AUTH_LIST_ACL, fields), broker.address, "rules")
+    except BrokerRefused:
+        if authorizes:
+            raise
+        acls = None  # without authorization a broker need not keep any
     return parse(users or [], acls or [], authorizes=authorizes)
 
 

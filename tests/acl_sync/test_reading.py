@@ -6,6 +6,7 @@ import copy
 import json
 import pickle
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -14,7 +15,10 @@ from acl_sync.merge import merge
 from acl_sync.model import PUB, SUB, AclState, Dialect, Secret
 from acl_sync.options import AclOptions
 from acl_sync.ownership import Origin, Ownership
-from replicator.errors import ConfigError, StartupError
+from replicator.client.endpoint import Endpoint
+from replicator.errors import BrokerRefused, ConfigError, StartupError
+from replicator.protocol.codes import Request
+from replicator.protocol.frame import Frame
 from tests.support.accounts import account, topic
 
 CANARY = "canary-3f9c1b"
@@ -148,3 +152,25 @@ def test_rules_of_an_account_are_ordered() -> None:
     """Brokers promise no order."""
     rules = (topic("b", PUB), topic("a", PUB))
     assert account("account-1", *rules) == account("account-1", *reversed(rules))
+
+
+class _WithoutRules:
+    """A 5.x broker that authenticates, and has no store of rules."""
+
+    address = "t-a:1"
+
+    async def ask(self, code: int, _fields: object, *, body: object = ()) -> Frame:
+        if code == Request.AUTH_LIST_ACL:
+            raise BrokerRefused(self.address, code, 1, "The authorizationMetadataProvider is not configured.")
+        users = [{"username": "alice", "password": CANARY}]
+        return Frame(code=0, opaque=1, flag=1, remark="", fields={}, body=json.dumps(users).encode())
+
+
+async def test_a_broker_without_rules() -> None:
+    """Has users all the same, where it does not look at rules."""
+    broker = cast("Endpoint", _WithoutRules())
+    state = await acl2.read(broker, authorizes=False)
+    assert list(state.accounts) == ["alice"]
+    assert not state.authorizes
+    with pytest.raises(BrokerRefused, match="not configured"):
+        await acl2.read(broker)
