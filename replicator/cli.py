@@ -33,7 +33,11 @@ BAD_CONFIG: Final = 78
 START_FAILED: Final = 3
 
 #: Commands that no worker needs: they are imported when they are asked for, so that a worker starts sooner.
-_LATER: Final = {"sandbox": "replicator.sandbox.commands", "demo": "replicator.demo.command"}
+_LATER: Final = {
+    "acl": "replicator.operate.acl",
+    "sandbox": "replicator.sandbox.commands",
+    "demo": "replicator.demo.command",
+}
 
 
 class _Commands(TyperGroup):

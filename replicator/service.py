@@ -24,7 +24,7 @@ from replicator.runtime.store import InUse, Store
 from replicator.runtime.worker import Worker
 from replicator.settings import ClusterSettings, Settings
 
-__all__ = ["DRAINED", "run"]
+__all__ = ["DRAINED", "run", "security_of"]
 
 #: Exit codes.
 DRAINED: Final = 0
@@ -49,7 +49,7 @@ def run(settings: Settings) -> int:
 
 
 async def _serve(settings: Settings) -> int:
-    security = {"source": _security(settings.source), "target": _security(settings.target)}
+    security = {"source": security_of(settings.source), "target": security_of(settings.target)}
     store = _store(settings)
     worker = Worker(settings, connect=partial(_connect, settings, security), store=store)
     try:
@@ -191,7 +191,8 @@ class _View:
         return self._worker.group.ignored
 
 
-def _security(settings: ClusterSettings) -> Security:
+def security_of(settings: ClusterSettings) -> Security:
+    """How connections to a cluster are made, by its settings."""
     credentials = None
     if settings.access_key is not None:
         credentials = Credentials(settings.access_key, settings.secret())

@@ -8,7 +8,7 @@ from typing import Final
 from replicator.client.endpoint import Endpoint
 from replicator.protocol.codes import Request
 
-__all__ = ["BrokerConfig", "max_offset", "min_offset", "offset_at", "read_config"]
+__all__ = ["BrokerConfig", "max_offset", "min_offset", "offset_at", "read_config", "read_settings"]
 
 #: Bytes; `MessageStoreConfig.maxMessageSize`.
 _DEFAULT_MAX_MESSAGE: Final = 4 * 1024 * 1024
@@ -22,11 +22,16 @@ class BrokerConfig:
     property_filter: bool
 
 
-async def read_config(broker: Endpoint) -> BrokerConfig:
-    """The configuration in force at `broker` (26: `key=value` lines, not JSON)."""
+async def read_settings(broker: Endpoint) -> dict[str, str]:
+    """All settings in force at `broker` (26: `key=value` lines, not JSON). Some hold secrets: never show them."""
     answer = await broker.ask(Request.GET_BROKER_CONFIG, {})
     lines = answer.body.decode(errors="replace").splitlines()
-    values = dict(line.split("=", 1) for line in lines if "=" in line)
+    return dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+async def read_config(broker: Endpoint) -> BrokerConfig:
+    """The configuration in force at `broker`, as far as it matters to us."""
+    values = await read_settings(broker)
     size = values.get("maxMessageSize", "")
     return BrokerConfig(
         max_message_size=int(size) if size.isdecimal() else _DEFAULT_MAX_MESSAGE,

@@ -1,0 +1,71 @@
+"""Which access control a broker speaks: its configuration says what is on, its answers what is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from acl_sync import acl1, acl2
+from acl_sync.model import Account, AclState, Dialect, Note
+from replicator.client.brokers import read_settings
+from replicator.client.endpoint import Endpoint
+from replicator.errors import BrokerRefused, StartupError
+from replicator.protocol.codes import Response
+
+__all__ = ["Speech", "delete_account", "detect", "read", "write_account"]
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """What a broker speaks, and whether it also looks at rights."""
+
+    dialect: Dialect
+    authorizes: bool = True
+
+
+async def detect(broker: Endpoint) -> Speech:
+    """What is switched on at `broker`. Where both are, 2.0 decides as well, and is the one that is synced.
+
+    Raises:
+        BrokerRefused, Unreachable, RequestTimeout: see there.
+    """
+    settings = await read_settings(broker)
+    if settings.get("authenticationEnabled") == "true":
+        return Speech(Dialect.ACL2, settings.get("authorizationEnabled") == "true")
+    if settings.get("aclEnable") == "true":
+        return Speech(Dialect.ACL1)
+    return Speech(Dialect.NONE)
+
+
+async def read(broker: Endpoint, speech: Speech) -> AclState:
+    """All accounts of `broker`.
+
+    Raises:
+        StartupError: it does not give them over the wire.
+        BrokerRefused, Unreachable, RequestTimeout, ProtocolError: see there.
+    """
+    try:
+        if speech.dialect is Dialect.ACL2:
+            state = await acl2.read(broker, authorizes=speech.authorizes)
+        elif speech.dialect is Dialect.ACL1:
+            state = await acl1.read(broker)
+        else:
+            state = AclState(dialect=Dialect.NONE, notes=(Note("", f"{broker.address} checks no accounts"),))
+    except BrokerRefused as error:
+        if error.code == Response.REQUEST_CODE_NOT_SUPPORTED:
+            raise StartupError(
+                f"{broker.address} does not give its ACL {speech.dialect} accounts over the wire",
+                hint="at the source, read its files with --source-acl-dir",
+            ) from None
+        raise
+    return state
+
+
+async def write_account(broker: Endpoint, dialect: Dialect, account: Account, *, before: Account | None) -> None:
+    """Creates `account` in the broker's dialect, or makes it so."""
+    writer = acl1.write_account if dialect is Dialect.ACL1 else acl2.write_account
+    await writer(broker, account, before=before)
+
+
+async def delete_account(broker: Endpoint, dialect: Dialect, name: str) -> None:
+    """Deletes an account."""
+    await (acl1.delete_account if dialect is Dialect.ACL1 else acl2.delete_account)(broker, name)

@@ -1,0 +1,56 @@
+"""ACL 1.0 from the files of a broker, for brokers that do not give it over the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from acl_sync.acl1 import parse
+from acl_sync.model import AclState
+from replicator.errors import StartupError
+
+__all__ = ["read"]
+
+_MAIN: Final = "plain_acl.yml"
+
+
+def read(place: Path) -> AclState:
+    """Accounts and white lists in `place`: the `conf/` of a broker, with plain_acl.yml and acl/, or one file.
+
+    Raises:
+        StartupError: there is none, or one that cannot be read. What stands in it is not shown.
+    """
+    files = [place] if place.is_file() else list(_files(place))
+    if not files:
+        raise StartupError(
+            f"{place} has neither {_MAIN} nor acl/*.yml", hint="name the conf directory of a broker of the source"
+        )
+    return parse(_load(file) for file in files)
+
+
+def _files(place: Path) -> Iterator[Path]:
+    """In the order in which a broker takes them: acl/ first."""
+    found = (path for path in (place / "acl").rglob("*") if path.suffix in (".yml", ".yaml"))
+    yield from sorted(path for path in found if path.is_file())
+    if (place / _MAIN).is_file():
+        yield place / _MAIN
+
+
+def _load(file: Path) -> tuple[Any, Any]:
+    try:
+        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StartupError(f"{file} cannot be read ({error.strerror})", hint="give read rights to it") from None
+    except (yaml.YAMLError, ValueError) as error:
+        # The error itself shows the line, which may be the one with the secret.
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 1}" if mark is not None else ""
+        raise StartupError(f"{file} is no YAML{where}", hint="mend it there; nothing was changed") from None
+    if found is None:
+        return None, None
+    if not isinstance(found, dict):
+        raise StartupError(f"{file} holds no accounts", hint="it should begin with `accounts:`")
+    return found.get("accounts"), found.get("globalWhiteRemoteAddresses")

@@ -1,0 +1,222 @@
+"""What has to be done at the target, as a pure function of what both sides hold.
+
+The plan shows no secrets; what is not done says why. After all of it is done, the next plan is empty but for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from acl_sync.model import Account, AclState, Dialect, Note, differences
+from acl_sync.options import AclOptions
+from acl_sync.ownership import Origin, Ownership
+from acl_sync.translate import translate
+
+__all__ = ["AclPlan", "Action", "Verb", "make_plan"]
+
+
+class Verb(StrEnum):
+    """What is done. Rights are taken before others are given."""
+
+    DELETE = "delete"
+    UPDATE = "update"
+    CREATE = "create"
+    ADOPT = "adopt"
+    FORGET = "forget"
+    WHITE_LIST = "white list"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """One change at one broker. With `blocked` it is not made, for that reason.
+
+    `changes` are for people; `before` and `after` hold secrets, and are never shown.
+    """
+
+    broker: str
+    dialect: Dialect
+    verb: Verb
+    account: str = ""
+    changes: tuple[str, ...] = ()
+    blocked: str = ""
+    before: Account | None = field(default=None, repr=False)
+    after: Account | None = field(default=None, repr=False)
+    white: frozenset[str] = frozenset()
+    owned_white: frozenset[str] = frozenset()
+
+    def as_json(self) -> dict[str, Any]:
+        """Without secrets."""
+        return {
+            "broker": self.broker,
+            "action": self.verb.value,
+            "account": self.account,
+            "changes": list(self.changes),
+            "blocked": self.blocked,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclPlan:
+    """All actions in the order in which they are done, and what was not taken over exactly."""
+
+    source: Dialect
+    targets: Mapping[str, Dialect]
+    actions: tuple[Action, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def pending(self) -> tuple[Action, ...]:
+        """What `apply` will do."""
+        return tuple(action for action in self.actions if not action.blocked)
+
+    @property
+    def blocked(self) -> tuple[Action, ...]:
+        """What is not done, each with its reason."""
+        return tuple(action for action in self.actions if action.blocked)
+
+    def as_json(self) -> dict[str, Any]:
+        """Without secrets."""
+        return {
+            "source": self.source.value,
+            "targets": {broker: dialect.value for broker, dialect in self.targets.items()},
+            "actions": [action.as_json() for action in self.actions],
+            "notes": [{"account": note.account, "text": note.text} for note in self.notes],
+        }
+
+
+def make_plan(source: AclState, targets: Mapping[str, AclState], owned: Ownership, options: AclOptions) -> AclPlan:
+    """What makes each broker of `targets` hold what `source` does.
+
+    Args:
+        targets: by broker; one that could not be read is not among them.
+    """
+    notes: list[Note] = []
+    actions: list[Action] = []
+    dialects = {broker: state.dialect for broker, state in targets.items()}
+    wanted = {dialect: translate(source, dialect) for dialect in set(dialects.values()) - {Dialect.NONE}}
+    for translated in wanted.values():
+        notes += [note for note in translated.notes if note not in notes]
+    for broker, state in sorted(targets.items()):
+        notes += [Note(note.account, f"{broker}: {note.text}") for note in state.notes]
+        if state.dialect is Dialect.NONE:
+            continue
+        planned = list(_for_broker(broker, wanted[state.dialect], state, owned, options))
+        if source.authorizes and not state.authorizes:
+            reason = "the target checks no rights (authorizationEnabled): any account there may do everything"
+            planned = [replace(each, blocked=each.blocked or reason) if _gives(each) else each for each in planned]
+        actions += planned
+    notes += _drift(actions, targets)
+    shown = [note for note in notes if not note.account or options.wants(note.account)]
+    return AclPlan(source=source.dialect, targets=dialects, actions=tuple(actions), notes=tuple(shown))
+
+
+def _gives(action: Action) -> bool:
+    """Whether somebody may do something afterwards who could do nothing before."""
+    after, before = action.after, action.before
+    return after is not None and not after.admin and after.enabled and (before is None or not before.enabled)
+
+
+def _for_broker(
+    broker: str, want: AclState, have: AclState, owned: Ownership, options: AclOptions
+) -> Iterator[Action]:
+    ours = owned.accounts(broker)
+    unsure = want.unsure | have.unsure
+    known = want.accounts.keys() | (ours.keys() if want.complete else set())
+    names = sorted(name for name in known if name not in unsure and options.wants(name))
+    found = [
+        action
+        for name in names
+        for action in _for_account(
+            broker, name, want.accounts.get(name), have.accounts.get(name), ours.get(name), have.dialect, options
+        )
+    ]
+    order = list(Verb)
+    yield from sorted(found, key=lambda action: order.index(action.verb))
+    if have.dialect is Dialect.ACL1:
+        yield from _for_white_list(broker, want, have, owned, options)
+
+
+def _for_account(
+    broker: str,
+    name: str,
+    want: Account | None,
+    have: Account | None,
+    origin: Origin | None,
+    dialect: Dialect,
+    options: AclOptions,
+) -> Iterator[Action]:
+    if want is None and have is None:
+        # Whoever makes an account of that name again makes it theirs.
+        yield Action(broker=broker, dialect=dialect, verb=Verb.FORGET, account=name)
+        return
+    admin = any(each is not None and each.admin for each in (want, have))
+    reason = "it is an admin: give --admins" if admin and not options.admins else ""
+    if want is None:
+        verb = Verb.DELETE
+        if origin is Origin.ADOPTED:
+            reason = reason or "it was there before us: delete it there"
+        elif not options.deletes:
+            reason = reason or "it is gone from the source, or cannot be said here: give --deletes"
+    elif have is None:
+        verb = Verb.CREATE
+    elif have == want:
+        if origin is not None or reason:
+            return
+        verb = Verb.ADOPT
+    else:
+        verb = Verb.UPDATE
+        if origin is None and not options.adopt:
+            reason = reason or "it was there before us and is not the same: give --adopt, or rename one of them"
+    yield Action(
+        broker=broker,
+        dialect=dialect,
+        verb=verb,
+        account=name,
+        changes=tuple(differences(have, want)) if verb is not Verb.ADOPT else (),
+        blocked=reason,
+        before=have,
+        after=want,
+    )
+
+
+def _for_white_list(
+    broker: str, want: AclState, have: AclState, owned: Ownership, options: AclOptions
+) -> Iterator[Action]:
+    ours = owned.white(broker)
+    added = want.white - have.white
+    stale = (ours & have.white) - want.white if want.complete else frozenset()
+    removed = stale if options.deletes else frozenset()
+    changes = (*(f"+ {each}" for each in sorted(added)), *(f"- {each}" for each in sorted(removed)))
+    if changes:
+        yield Action(
+            broker=broker,
+            dialect=have.dialect,
+            verb=Verb.WHITE_LIST,
+            changes=changes,
+            white=(have.white | added) - removed,
+            owned_white=(ours | added) - removed,
+        )
+    if stale - removed:
+        yield Action(
+            broker=broker,
+            dialect=have.dialect,
+            verb=Verb.WHITE_LIST,
+            changes=tuple(f"- {each}" for each in sorted(stale)),
+            blocked="it is gone from the source: give --deletes",
+        )
+
+
+def _drift(actions: Sequence[Action], targets: Mapping[str, AclState]) -> Iterator[Note]:
+    """Accounts that are not the same on all brokers of the target."""
+    speaking = [broker for broker, state in targets.items() if state.dialect is not Dialect.NONE]
+    by_account: dict[str, dict[str, Action]] = {}
+    for action in actions:
+        if action.account and action.verb not in (Verb.ADOPT, Verb.FORGET):
+            by_account.setdefault(action.account, {})[action.broker] = action
+    for account, found in sorted(by_account.items()):
+        seen = {found[broker].before if broker in found else None for broker in speaking}
+        if len(found) < len(speaking) or len(seen) > 1:
+            yield Note(account, f"the target's brokers differ: {', '.join(sorted(found))} has to be changed")

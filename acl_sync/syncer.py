@@ -1,0 +1,176 @@
+"""Reads both clusters, plans, and does what is planned. When, is the caller's to say."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from acl_sync import acl1, dialect, files
+from acl_sync.merge import merge
+from acl_sync.model import AclState, Dialect, Note
+from acl_sync.options import AclOptions
+from acl_sync.ownership import Origin, Ownership
+from acl_sync.plan import AclPlan, Action, Verb, make_plan
+from replicator.client.cluster import Cluster
+from replicator.client.endpoint import Endpoint
+from replicator.errors import BrokerRefused, ClientError, ReplicatorError, RequestTimeout, StartupError, Unreachable
+
+__all__ = ["AclSyncer", "Applied"]
+
+#: Seconds after which the source is read in full though its version is the same: a file that was edited by hand
+#: need not change it.
+_REREAD: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What became of an action; `error` is empty where it was done."""
+
+    action: Action
+    error: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Without secrets."""
+        return {**self.action.as_json(), "error": self.error}
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    version: str
+    at: float
+    state: AclState
+
+
+class AclSyncer:
+    """Keeps the target's accounts as the source's are.
+
+    Args:
+        owned: what `owned` gave last time, for the same target; without it nothing is ours.
+    """
+
+    def __init__(
+        self, source: Cluster, target: Cluster, options: AclOptions, *, owned: Mapping[str, Any] | None = None
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._options = options
+        self._owned = Ownership(owned)
+        self._read: dict[str, _Read] = {}
+
+    @property
+    def owned(self) -> dict[str, Any]:
+        """What at the target is ours, as JSON, without secrets. Keep it after each `apply`."""
+        return self._owned.as_json()
+
+    async def plan(self) -> AclPlan:
+        """What is to be done now.
+
+        Raises:
+            StartupError: a side has no access control, or refuses to show it.
+            ClientError: no broker of a side can be reached.
+        """
+        source, targets = await asyncio.gather(self._read_source(), self._read_side(self._target, "target"))
+        found, notes = targets
+        if source.dialect is Dialect.NONE:
+            raise StartupError(
+                "the source checks no accounts, so there are none to sync",
+                hint="switch aclEnable or authenticationEnabled on there, or leave acl out",
+            )
+        if all(state.dialect is Dialect.NONE for state in found.values()):
+            raise StartupError(
+                "the target checks no accounts: whoever reaches it may do everything",
+                hint="switch authenticationEnabled and authorizationEnabled (5.x) or aclEnable (4.x) on there",
+            )
+        made = make_plan(source, found, self._owned, self._options)
+        return AclPlan(source=made.source, targets=made.targets, actions=made.actions, notes=(*made.notes, *notes))
+
+    async def apply(self, plan: AclPlan) -> list[Applied]:
+        """Does what is not blocked, broker by broker; what fails does not hold up the rest."""
+        return [await self._apply(action) for action in plan.pending]
+
+    async def _apply(self, action: Action) -> Applied:
+        try:
+            await self._write(action)
+        except ReplicatorError as error:
+            return Applied(action, str(error))
+        return Applied(action)
+
+    async def _write(self, action: Action) -> None:
+        broker, account = action.broker, action.account
+        endpoint = self._target.writer(broker)
+        if action.verb is Verb.ADOPT:
+            self._owned.own(broker, account, Origin.ADOPTED)
+        elif action.verb is Verb.FORGET:
+            self._owned.disown(broker, account)
+        elif action.verb is Verb.DELETE:
+            await dialect.delete_account(endpoint, action.dialect, account)
+            self._owned.disown(broker, account)
+        elif action.verb is Verb.WHITE_LIST:
+            await acl1.write_white(endpoint, action.white)
+            self._owned.own_white(broker, action.owned_white)
+        elif action.after is not None:
+            # Before it is done: the answer may be lost, and then nobody would know whose it is. What was not made
+            # after all is forgotten when the source loses it.
+            self._owned.own(broker, account, Origin.CREATED if action.before is None else Origin.ADOPTED)
+            await dialect.write_account(endpoint, action.dialect, action.after, before=action.before)
+
+    async def _read_source(self) -> AclState:
+        if self._options.source_dir is not None:
+            return await asyncio.to_thread(files.read, self._options.source_dir)
+        states, notes = await self._read_side(self._source, "source")
+        return merge(states, complete=not notes, notes=notes)
+
+    async def _read_side(self, cluster: Cluster, side: str) -> tuple[dict[str, AclState], list[Note]]:
+        """Each broker's state; a note for each that cannot be reached now.
+
+        Raises:
+            StartupError: a broker refuses to show its accounts.
+            ClientError: none can be reached.
+        """
+        topology = await cluster.refresh()
+        names = sorted(topology.brokers)
+        found = await asyncio.gather(
+            *(self._read_broker(cluster, name, side) for name in names), return_exceptions=True
+        )
+        states: dict[str, AclState] = {}
+        gone = sorted(cluster.brokers().keys() - topology.brokers.keys())
+        notes = [Note("", f"{side} broker {name} is gone from the name servers, and left out now") for name in gone]
+        failure: ClientError | None = None
+        for name, result in zip(names, found, strict=True):
+            if isinstance(result, AclState):
+                states[name] = result
+            elif isinstance(result, (Unreachable, RequestTimeout)):
+                failure = result
+                notes.append(Note("", f"{side} broker {name} is left out now: {result}"))
+            else:
+                raise result
+        if not states and failure is not None:
+            raise failure
+        return states, notes
+
+    async def _read_broker(self, cluster: Cluster, name: str, side: str) -> AclState:
+        endpoint = cluster.writer(name)
+        try:
+            speech = await dialect.detect(endpoint)
+            if side == "target":
+                return await dialect.read(endpoint, speech)
+            return await self._read_unless_known(endpoint, speech)
+        except BrokerRefused as error:
+            raise StartupError(
+                f"{side} broker {name} does not show its accounts ({error.code}, {error.remark or 'no remark'})",
+                hint="the account that we run as must be an admin (1.0) or a Super user (2.0) there",
+            ) from None
+
+    async def _read_unless_known(self, endpoint: Endpoint, speech: dialect.Speech) -> AclState:
+        if speech.dialect is not Dialect.ACL1:
+            return await dialect.read(endpoint, speech)
+        version, now = await acl1.version(endpoint), time.monotonic()
+        known = self._read.get(endpoint.address)
+        if known is not None and known.version == version and now - known.at < _REREAD:
+            return known.state
+        state = await dialect.read(endpoint, speech)
+        self._read[endpoint.address] = _Read(version, now, state)
+        return state

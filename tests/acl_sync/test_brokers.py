@@ -1,0 +1,390 @@
+"""On real brokers: who could not send there, can; who may no more, cannot; nobody else is touched."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import dataclasses
+import json
+import os
+import sys
+import time
+import zlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from acl_sync import AclOptions, AclPlan, AclSyncer, acl1, acl2, dialect, files
+from acl_sync.model import ALL, GET, PUB, SUB, Account, AclState, Decision, Dialect, Kind, Note, Pattern, Rule
+from acl_sync.plan import Verb
+from replicator.client.cluster import Cluster as Client
+from replicator.client.security import Credentials, Security
+from replicator.client.send import send_single
+from replicator.client.topics import TopicConfig, write_topic
+from replicator.errors import BrokerRefused
+from replicator.protocol.batch import header_fields
+from replicator.protocol.codes import Request
+from replicator.sandbox import Cluster, ClusterSpec
+from tests.support.accounts import account, topic
+from tests.support.clusters import ClusterPool
+
+pytestmark = [pytest.mark.brokers, pytest.mark.side_by_side("guarded")]
+
+OLD = ClusterSpec(name="east", version="4.9.7", acl="1.0")
+MIDDLE = ClusterSpec(name="east", version="5.3.3", acl="2.0")
+NEW = ClusterSpec(name="west", version="5.5.0", acl="2.0")
+OLD_PAIR = ClusterSpec(name="west", version="4.9.7", acl="1.0", brokers=2)
+
+#: Seconds within which a change has to be active at the target.
+IN_TIME = 10.0
+
+PAIRS = {
+    "1.0 to 2.0": (OLD, NEW),
+    "5.5 to 5.3": (NEW, MIDDLE),
+    "5.3 to 5.5": (MIDDLE, NEW),
+    "1.0 to 1.0": (OLD, OLD_PAIR),
+    "2.0 to 1.0": (NEW, OLD_PAIR),
+}
+
+
+class Side:
+    """A guarded cluster, seen by its administrator."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.namesrv = cluster.namesrv
+        self.cluster = cluster
+        self.admin = Credentials(cluster.access_key, cluster.secret_key)
+        self.client = self.connect(self.admin)
+        self.dialect = Dialect(cluster.spec.acl)
+
+    def connect(self, credentials: Credentials) -> Client:
+        return Client([self.namesrv], security=Security(credentials))
+
+    async def states(self) -> dict[str, AclState]:
+        topology = await self.client.refresh()
+        speech = dialect.Speech(self.dialect)
+        return {name: await dialect.read(self.client.writer(name), speech) for name in sorted(topology.brokers)}
+
+    async def put(self, wanted: Account, *, only: str = "") -> None:
+        for broker, state in (await self.states()).items():
+            if only in ("", broker):
+                before = state.accounts.get(wanted.name)
+                await dialect.write_account(self.client.writer(broker), self.dialect, wanted, before=before)
+
+    async def drop(self, name: str, *, only: str = "") -> None:
+        for broker, state in (await self.states()).items():
+            if name in state.accounts and only in ("", broker):
+                await dialect.delete_account(self.client.writer(broker), self.dialect, name)
+
+    async def create(self, *topics: str) -> None:
+        for broker in (await self.client.refresh()).brokers:
+            for name in topics:
+                await write_topic(self.client.writer(broker), TopicConfig(name=name, read_queues=1, write_queues=1))
+
+    async def lets_send(self, who: Account, name: str) -> bool:
+        """Whether every broker takes a message of `who`."""
+        fields = header_fields(group="g", topic=name, queue_id=0, sys_flag=0, born_timestamp=1, reconsume_times=0)
+        fields["m"] = "false"
+        client = self.connect(Credentials(who.name, who.secret.reveal()))
+        done: list[bool] = []
+        try:
+            for broker in (await client.refresh()).brokers:
+                try:
+                    await send_single(client.writer(broker), fields, b"hello")
+                    done.append(True)
+                except BrokerRefused as error:
+                    if error.code != 16 and "AclException" not in error.remark:  # 4.9 has no code for it
+                        raise
+                    done.append(False)
+        finally:
+            await client.close()
+        return all(done)
+
+
+class Scene:
+    """Two guarded clusters, and the names that are the test's own."""
+
+    def __init__(self, source: Side, target: Side, stem: str, **options: object) -> None:
+        self.source = source
+        self.target = target
+        self.name = f"{stem}-account"
+        self.topic = f"{stem}-topic"
+        self.other = f"{stem}-other"
+        self.options = AclOptions(
+            include=(f"{stem}-.*",), own=frozenset({source.admin.access_key, target.admin.access_key})
+        )
+        self.syncer = self.sync(**options)
+
+    def sync(self, **options: object) -> AclSyncer:
+        wanted = dataclasses.replace(self.options, **options)  # type: ignore[arg-type]
+        owned = self.syncer.owned if hasattr(self, "syncer") else None
+        return AclSyncer(self.source.client, self.target.client, wanted, owned=owned)
+
+    async def step(self) -> AclPlan:
+        """As a worker does each few seconds."""
+        plan = await self.syncer.plan()
+        assert not [each.error for each in await self.syncer.apply(plan) if each.error]
+        return plan
+
+    async def settles(self, what: Callable[[], object], expected: bool) -> None:
+        """Waits until the target does as expected, which must be in time."""
+        began = time.monotonic()
+        while True:
+            await self.step()
+            if await what() is expected:  # type: ignore[misc]
+                break
+            assert time.monotonic() - began < IN_TIME
+            await asyncio.sleep(0.2)
+        assert (await self.syncer.plan()).pending == ()
+
+
+@asynccontextmanager
+async def a_scene(clusters: ClusterPool, source: ClusterSpec, target: ClusterSpec) -> AsyncIterator[Scene]:
+    pair = await clusters.pair(source, target)
+    scene = Scene(Side(pair[0]), Side(pair[1]), f"t{zlib.crc32(os.environ['PYTEST_CURRENT_TEST'].encode()):08x}")
+    try:
+        yield scene
+    finally:
+        for side in (scene.source, scene.target):
+            for state in (await side.states()).values():
+                for name in state.accounts:
+                    if scene.options.wants(name):
+                        await side.drop(name)
+            await side.client.close()
+
+
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
+async def test_a_credential_becomes_valid_and_invalid(
+    clusters: ClusterPool, pair: tuple[ClusterSpec, ClusterSpec]
+) -> None:
+    """In time, on every broker, without a restart: given, narrowed, given another secret, deleted."""
+    async with a_scene(clusters, *pair) as scene:
+        source, target = scene.source, scene.target
+        await target.create(scene.topic, scene.other)
+        sender = account(scene.name, topic(scene.topic, PUB), topic(scene.other, SUB), secret="first-secret")
+
+        def sends() -> object:
+            return target.lets_send(sender, scene.topic)
+
+        assert not await target.lets_send(sender, scene.topic)
+        await source.put(sender)
+        await scene.settles(sends, True)
+        assert not await target.lets_send(sender, scene.other)
+
+        await source.put(dataclasses.replace(sender, rules=(topic(scene.topic, SUB), topic(scene.other, SUB))))
+        await scene.settles(sends, False)
+        await source.put(sender)
+        await scene.settles(sends, True)
+
+        renewed = account(scene.name, *sender.rules, secret="second-secret")
+        await source.put(renewed)
+        await scene.settles(sends, False)
+        assert await target.lets_send(renewed, scene.topic)
+
+        await source.drop(scene.name)
+        plan = await scene.step()
+        assert [action.verb for action in plan.blocked] == [Verb.DELETE] * len(plan.targets)
+        assert await target.lets_send(renewed, scene.topic)
+        scene.syncer = scene.sync(deletes=True)
+        await scene.step()
+        assert not await target.lets_send(renewed, scene.topic)
+        assert (await scene.syncer.plan()).actions == ()
+
+
+@pytest.mark.parametrize("pair", [PAIRS["5.5 to 5.3"], PAIRS["5.3 to 5.5"]], ids=["5.5 to 5.3", "5.3 to 5.5"])
+async def test_everything_of_a_user(clusters: ClusterPool, pair: tuple[ClusterSpec, ClusterSpec]) -> None:
+    """Prefixes, addresses, defaults, decisions, status; entries that go, one by one and all."""
+    async with a_scene(clusters, *pair) as scene:
+        rules = (
+            Rule(kind=Kind.TOPIC, pattern=Pattern.PREFIXED, name="or", actions=frozenset({PUB, SUB})),
+            Rule(kind=Kind.TOPIC, name="orders", actions=frozenset({ALL}), decision=Decision.DENY),
+            Rule(kind=Kind.GROUP, pattern=Pattern.ANY, actions=frozenset({SUB, GET}), default=True),
+            Rule(kind=Kind.CLUSTER, pattern=Pattern.ANY, actions=frozenset({GET, "List"})),
+            Rule(
+                kind=Kind.ANY,
+                pattern=Pattern.ANY,
+                actions=frozenset({SUB}),
+                source_ips=frozenset({"10.0.0.0/8", "192.168.1.1"}),
+            ),
+        )
+        full = account(scene.name, *rules)
+        for wanted in (
+            full,
+            dataclasses.replace(full, enabled=False),
+            dataclasses.replace(full, rules=full.rules[1:3]),
+            dataclasses.replace(full, rules=()),
+            full,
+        ):
+            await scene.source.put(wanted)
+            await scene.step()
+            for state in (await scene.target.states()).values():
+                assert state.accounts[scene.name] == wanted
+            assert (await scene.syncer.plan()).actions == ()
+
+
+async def test_everything_of_an_account(clusters: ClusterPool) -> None:
+    """Defaults, perms and white addresses; perms that go, one by one and all; the global white list."""
+    async with a_scene(clusters, OLD, OLD_PAIR) as scene:
+        full = account(
+            scene.name,
+            topic("orders", PUB, SUB),
+            topic("secret", ALL, deny=True),
+            Rule(kind=Kind.GROUP, name="g", actions=frozenset({SUB})),
+            topic_default=frozenset({PUB}),
+            group_default=frozenset({SUB}),
+            white="10.77.0.*",
+        )
+        for wanted in (full, dataclasses.replace(full, rules=full.rules[1:], white=""), account(scene.name), full):
+            await scene.source.put(wanted)
+            await scene.step()
+            for state in (await scene.target.states()).values():
+                assert state.accounts[scene.name] == wanted
+            assert (await scene.syncer.plan()).actions == ()
+        scene.syncer = scene.sync(deletes=True)
+        for white in ({"10.66.0.1", "10.77.0.*"}, {"10.66.0.1"}, set()):
+            for broker in (await scene.source.client.refresh()).brokers:
+                await acl1.write_white(scene.source.client.writer(broker), white)
+            await scene.step()
+            assert [state.white for state in (await scene.target.states()).values()] == [white] * 2
+
+
+async def test_a_broker_that_was_changed_by_hand_is_healed(clusters: ClusterPool) -> None:
+    """And reported; the others are left alone."""
+    async with a_scene(clusters, OLD, OLD_PAIR) as scene:
+        await scene.target.create(scene.topic)
+        sender = account(scene.name, topic(scene.topic, PUB))
+        await scene.source.put(sender)
+        await scene.step()
+        for by_hand in (
+            partial(scene.target.drop, sender.name, only="west-b"),
+            partial(scene.target.put, account(sender.name, topic(scene.topic, SUB)), only="west-b"),
+        ):
+            await by_hand()
+            assert not await scene.target.lets_send(sender, scene.topic)
+            plan = await scene.step()
+            assert {action.broker for action in plan.pending} == {"west-b"}
+            assert Note(sender.name, "the target's brokers differ: west-b has to be changed") in plan.notes
+            assert await scene.target.lets_send(sender, scene.topic)
+            assert (await scene.syncer.plan()).actions == ()
+
+
+@pytest.mark.parametrize("pair", [(OLD, NEW), (NEW, OLD_PAIR)], ids=["to 2.0", "to 1.0"])
+async def test_admins_and_the_own_account(clusters: ClusterPool, pair: tuple[ClusterSpec, ClusterSpec]) -> None:
+    """Admins are synced by opt-in only, the own account never, and what was there before is left alone."""
+    async with a_scene(clusters, *pair) as scene:
+        target = scene.target
+        await target.create(scene.topic)
+        boss = account(scene.name, admin=True)
+        await scene.source.put(boss)
+        before = await target.states()
+        blocked = (await scene.step()).blocked
+        assert {action.blocked for action in blocked} == {"it is an admin: give --admins"}
+        assert await target.states() == before
+        everything = {"include": (".*",), "admins": True, "adopt": True, "deletes": True}
+        plan = await scene.sync(**everything, exclude=("(?!t[0-9a-f]{8}-).*",)).plan()
+        assert {action.account for action in plan.pending} == {boss.name}
+        assert "sandboxadmin" not in {action.account for action in (await scene.sync(**everything).plan()).actions}
+        scene.syncer = scene.sync(admins=True)
+        await scene.step()
+        assert await target.lets_send(boss, scene.topic)
+        own = dataclasses.replace(account("t-stranger", secret="of-the-target"), name=f"{scene.name}2")
+        await target.put(own)
+        await scene.source.put(account(own.name, secret="of-the-source"))
+        plan = await scene.step()
+        assert ["there before us" in action.blocked for action in plan.blocked] == [True] * len(plan.targets)
+        assert all(state.accounts[own.name] == own for state in (await target.states()).values())
+
+
+async def test_files_say_what_the_wire_says(clusters: ClusterPool) -> None:
+    """Also as a source to sync from."""
+    async with a_scene(clusters, OLD, NEW) as scene:
+        wanted = account(scene.name, topic("orders", PUB), topic_default=frozenset({SUB}))
+        await scene.source.put(wanted)
+        [broker] = scene.source.cluster.brokers
+        [state] = (await scene.source.states()).values()
+        found = await asyncio.to_thread(files.read, broker.home / "conf")
+        assert found == state
+        scene.syncer = scene.sync(source_dir=broker.home / "conf")
+        await scene.step()
+        [target] = (await scene.target.states()).values()
+        assert target.accounts[scene.name].secret == wanted.secret
+
+
+async def test_a_refusal_does_not_name_the_secret(clusters: ClusterPool) -> None:
+    """4.9 does, where it is too short."""
+    side = Side(await clusters.get(OLD))
+    await side.client.refresh()
+    writer = side.client.writer("east-a")
+    fields = {"accessKey": "long-enough", "secretKey": "zw9q!"}
+    with pytest.raises(BrokerRefused, match="zw9q!"):
+        await writer.ask(Request.UPDATE_AND_CREATE_ACL_CONFIG, fields)
+    with pytest.raises(BrokerRefused, match=r"\*{8}") as caught:
+        await acl1.write_account(writer, account("long-enough", secret="zw9q!"), before=None)
+    assert "zw9q!" not in str(caught.value) + caught.value.remark
+    await side.client.close()
+
+
+async def test_the_commands(clusters: ClusterPool, tmp_path: Path) -> None:
+    """They plan, apply and tell, and write no secret anywhere, at debug level."""
+    async with a_scene(clusters, OLD, NEW) as scene:
+        secret = "canary/with+signs & spaces"
+        sender = account(scene.name, topic(scene.topic, PUB), secret=secret, white="10.0.0.1")
+        await scene.source.put(sender)
+        await scene.source.put(account(f"{scene.name}2", secret=f"{secret}2"))
+        await scene.target.put(account(f"{scene.name}2", secret=f"{secret}3"))
+        written: list[str] = []
+
+        async def run(*arguments: str, code: int = 0) -> str:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "replicator", "acl", *arguments),
+                *("--source", scene.source.namesrv, "--target", scene.target.namesrv),
+                *("--include", f"{scene.name}.*", "--store-path", str(tmp_path / "store")),
+                env={
+                    **os.environ,
+                    "COLUMNS": "250",
+                    "REPLICATOR_LOG_LEVEL": "debug",
+                    **{f"REPLICATOR_{side}__ACCESS_KEY": "sandboxadmin" for side in ("SOURCE", "TARGET")},
+                    **{f"REPLICATOR_{side}__SECRET_KEY": "sandboxsecret" for side in ("SOURCE", "TARGET")},
+                },
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+            )
+            text = (await process.communicate())[0].decode()
+            assert process.returncode == code, text
+            written.append(text)
+            return text
+
+        planned = await run("plan")
+        assert "create" in planned
+        assert "no white addresses: 10.0.0.1" in planned
+        assert "first run" in await run("apply")
+        [state] = (await scene.target.states()).values()
+        assert scene.name not in state.accounts
+        applied = json.loads(await run("apply", "--yes", "--output", "json"))
+        assert [(each["account"], each["error"]) for each in applied["applied"]] == [(scene.name, "")]
+        [state] = (await scene.target.states()).values()
+        assert state.accounts[scene.name].secret == sender.secret
+        told = json.loads(await run("status", "--output", "json"))
+        assert told["brokers"] == [{"broker": "west-a", "acl": "2.0", "ours": 1, "pending": 0, "blocked": 1}]
+        await scene.source.drop(scene.name)
+        assert "give --deletes" in await run("apply")
+        assert "done" in await run("apply", "--deletes")
+        assert "no regular expression" in await run("plan", "--exclude", "[", code=78)
+        written += await asyncio.to_thread(lambda: [path.read_text() for path in tmp_path.rglob("*.*")])
+        assert scene.name in "".join(written)
+        for each in (secret, "sandboxsecret"):
+            forms = {each, base64.b64encode(each.encode()).decode(), quote(each), quote(each, safe="")}
+            assert not [form for form in forms for text in written if form in text]
+
+
+async def test_all_users_come_with_their_passwords(clusters: ClusterPool) -> None:
+    """Which is what the sync stands on."""
+    side = Side(await clusters.get(NEW))
+    await side.client.refresh()
+    state = await acl2.read(side.client.writer("west-a"))
+    assert state.accounts["sandboxadmin"].secret.reveal() == "sandboxsecret"
+    await side.client.close()

@@ -1,0 +1,210 @@
+"""Plans are idempotent, convergent, and keep their hands off what is not theirs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from acl_sync.model import PUB, Account, AclState, Dialect
+from acl_sync.options import AclOptions
+from acl_sync.ownership import Origin, Ownership
+from acl_sync.plan import AclPlan, Verb, make_plan
+from tests.support.accounts import Store, account, states, topic
+
+#: Whole worlds take long to make, most of all on a busy machine.
+worlds_apart = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+EVERYTHING = AclOptions(admins=True, deletes=True, adopt=True)
+DIALECTS = st.sampled_from([Dialect.ACL1, Dialect.ACL2])
+OPTIONS = st.builds(
+    AclOptions,
+    admins=st.booleans(),
+    deletes=st.booleans(),
+    adopt=st.booleans(),
+    exclude=st.sampled_from([(), ("account-1",)]),
+    own=st.sampled_from([frozenset(), frozenset({"account-2"})]),
+)
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> tuple[AclState, dict[str, AclState]]:
+    """A source, and a target of two brokers of the same or another kind."""
+    target = draw(DIALECTS)
+    return draw(DIALECTS.flatmap(states)), {name: draw(states(target)) for name in ("t-a", "t-b")}
+
+
+def holding(*accounts: Account, dialect: Dialect = Dialect.ACL2, **more: object) -> AclState:
+    state = AclState(dialect=dialect, accounts={each.name: each for each in accounts})
+    return dataclasses.replace(state, **more)  # type: ignore[arg-type]
+
+
+def plan(source: AclState, target: AclState, owned: Ownership | None = None, **options: object) -> AclPlan:
+    chosen = dataclasses.replace(AclOptions(), **options)  # type: ignore[arg-type]
+    return make_plan(source, {"t-a": target}, owned or Ownership(), chosen)
+
+
+def verbs(made: AclPlan) -> list[tuple[Verb, str, bool]]:
+    return [(action.verb, action.account, not action.blocked) for action in made.actions]
+
+
+@worlds_apart
+@given(worlds(), worlds(), OPTIONS)
+def test_convergent(
+    world: tuple[AclState, dict[str, AclState]], later: tuple[AclState, dict[str, AclState]], options: AclOptions
+) -> None:
+    """After a plan is done nothing is pending any more, also when the source goes on."""
+    store, owned = Store(world[1]), Ownership()
+    for source in (world[0], later[0]):
+        store.apply(make_plan(source, store.states, owned, options).pending, owned)
+        again = make_plan(source, store.states, owned, options)
+        assert again.pending == ()
+        assert again == make_plan(source, store.states, owned, options)
+
+
+@worlds_apart
+@given(worlds())
+def test_all_of_it_arrives(world: tuple[AclState, dict[str, AclState]]) -> None:
+    """With every permission given, each broker has what the source has."""
+    source, targets = world
+    store, owned = Store(targets), Ownership()
+    store.apply(make_plan(source, store.states, owned, EVERYTHING).pending, owned)
+    for state in store.states.values():
+        if source.dialect is state.dialect:
+            for name, each in source.accounts.items():
+                assert state.accounts[name] == each
+
+
+@worlds_apart
+@given(worlds(), worlds(), OPTIONS)
+def test_hands_off(
+    world: tuple[AclState, dict[str, AclState]], later: tuple[AclState, dict[str, AclState]], options: AclOptions
+) -> None:
+    """What was there before is never deleted, and changed by opt-in only; nor are our own account and admins."""
+    source, targets = world
+    store, owned = Store(targets), Ownership()
+    for each in (source, later[0]):
+        store.apply(make_plan(each, store.states, owned, options).pending, owned)
+    for broker, before in targets.items():
+        after = store.states[broker]
+        for name, was in before.accounts.items():
+            now = after.accounts[name]
+            if now != was:
+                assert options.adopt or owned.accounts(broker).get(name) is Origin.ADOPTED
+                assert name not in options.own
+                assert options.admins or not (was.admin or now.admin)
+        for name, now in after.accounts.items():
+            if name not in before.accounts:
+                assert options.wants(name)
+                assert options.admins or not now.admin
+        assert before.white <= after.white
+
+
+def test_deletes_need_an_opt_in() -> None:
+    """And are of what we created alone."""
+    owned = Ownership()
+    owned.own("t-a", "account-1", Origin.CREATED)
+    owned.own("t-a", "account-2", Origin.ADOPTED)
+    target = holding(account("account-1"), account("account-2"), account("account-3"))
+    assert verbs(plan(holding(), target, owned)) == [
+        (Verb.DELETE, "account-1", False),
+        (Verb.DELETE, "account-2", False),
+    ]
+    made = plan(holding(), target, owned, deletes=True)
+    assert verbs(made) == [(Verb.DELETE, "account-1", True), (Verb.DELETE, "account-2", False)]
+    assert "before us" in made.blocked[0].blocked
+
+
+def test_nothing_is_gone_while_a_broker_is_missing() -> None:
+    """It may have what the others lack."""
+    owned = Ownership()
+    owned.own("t-a", "account-1", Origin.CREATED)
+    assert not plan(holding(complete=False), holding(account("account-1")), owned, deletes=True).actions
+
+
+def test_a_conflict() -> None:
+    """An account of that name is left alone, unless it is the same."""
+    target = holding(account(secret="secret-two"))
+    made = plan(holding(account()), target)
+    assert verbs(made) == [(Verb.UPDATE, "account-1", False)]
+    assert "--adopt" in made.actions[0].blocked
+    assert verbs(plan(holding(account()), target, adopt=True)) == [(Verb.UPDATE, "account-1", True)]
+    assert verbs(plan(holding(account()), holding(account()))) == [(Verb.ADOPT, "account-1", True)]
+
+
+def test_rights_are_taken_before_others_are_given() -> None:
+    """Deletes first, then updates, then new accounts."""
+    owned = Ownership()
+    for name in ("account-2", "account-3"):
+        owned.own("t-a", name, Origin.CREATED)
+    source = holding(account("account-1"), account("account-2", topic("a", PUB)))
+    made = plan(source, holding(account("account-2"), account("account-3")), owned, deletes=True)
+    assert [action.verb for action in made.actions] == [Verb.DELETE, Verb.UPDATE, Verb.CREATE]
+
+
+def test_a_target_that_checks_no_rights() -> None:
+    """Gets no new accounts, since each could do everything; it does where the source is the same."""
+    target = holding(authorizes=False)
+    made = plan(holding(account()), target)
+    assert verbs(made) == [(Verb.CREATE, "account-1", False)]
+    assert "authorizationEnabled" in made.actions[0].blocked
+    assert verbs(plan(holding(account(), authorizes=False), target)) == [(Verb.CREATE, "account-1", True)]
+
+
+def test_a_broker_that_differs_is_reported() -> None:
+    """By name."""
+    owned = Ownership(
+        {"t-a": {"accounts": {"account-1": "created"}, "white": []}, "t-b": {"accounts": {}, "white": []}}
+    )
+    made = make_plan(holding(account()), {"t-a": holding(account()), "t-b": holding()}, owned, AclOptions())
+    assert verbs(made) == [(Verb.CREATE, "account-1", True)]
+    assert [str(note) for note in made.notes] == ["account-1: the target's brokers differ: t-b has to be changed"]
+
+
+def test_the_white_list() -> None:
+    """Addresses are added; those of the target stay, and ours go by opt-in."""
+    source = holding(dialect=Dialect.ACL1, white=frozenset({"10.0.0.1"}))
+    target = holding(dialect=Dialect.ACL1, white=frozenset({"10.0.0.9"}))
+    owned = Ownership()
+    store = Store({"t-a": target})
+    store.apply(plan(source, target, owned).pending, owned)
+    assert store.states["t-a"].white == {"10.0.0.1", "10.0.0.9"}
+    gone = holding(dialect=Dialect.ACL1)
+    assert not plan(gone, store.states["t-a"], owned).pending
+    store.apply(plan(gone, store.states["t-a"], owned, deletes=True).pending, owned)
+    assert store.states["t-a"].white == {"10.0.0.9"}
+
+
+@worlds_apart
+@given(worlds(), OPTIONS)
+def test_a_plan_shows_no_secret(world: tuple[AclState, dict[str, AclState]], options: AclOptions) -> None:
+    """Neither as JSON nor as what Python shows."""
+    made = make_plan(world[0], world[1], Ownership(), options)
+    for text in (json.dumps(made.as_json()), repr(made), repr(world)):
+        assert "secret-one" not in text
+        assert "secret-two" not in text
+
+
+def test_admins_need_an_opt_in() -> None:
+    """Whichever side has them."""
+    boss, plain = account(admin=True), account()
+    for want, have in ((boss, None), (boss, plain), (plain, boss)):
+        target = holding(*([have] if have else []))
+        owned = Ownership({"t-a": {"accounts": {"account-1": "created"}, "white": []}} if have else None)
+        [blocked] = plan(holding(want), target, owned).actions
+        assert blocked.blocked == "it is an admin: give --admins"
+        assert plan(holding(want), target, owned, admins=True).blocked == ()
+
+
+def test_what_is_gone_from_both_sides_is_not_ours_any_more() -> None:
+    """Whoever makes it again makes it theirs."""
+    owned, store = (
+        Ownership({"t-a": {"accounts": {"account-1": "created"}, "white": []}}),
+        Store({"t-a": holding()}),
+    )
+    made = plan(holding(), holding(), owned)
+    assert verbs(made) == [(Verb.FORGET, "account-1", True)]
+    store.apply(made.pending, owned)
+    assert not plan(holding(), holding(account()), owned, deletes=True).actions

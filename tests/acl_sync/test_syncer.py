@@ -1,0 +1,117 @@
+"""What the syncer makes of clusters that are not as they should be; real ones are in test_brokers."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from acl_sync import AclOptions, AclSyncer, dialect
+from acl_sync.model import Account, AclState, Dialect
+from replicator.client.cluster import Broker, Cluster, Topology
+from replicator.errors import BrokerRefused, RequestTimeout, StartupError, Unreachable
+from tests.support.accounts import account
+
+States = dict[str, AclState | Exception]
+
+
+class Side:
+    """A cluster whose brokers answer with a state, or an error."""
+
+    def __init__(self, states: States, *, gone: tuple[str, ...] = ()) -> None:
+        self.states = states
+        self.gone = gone
+
+    async def refresh(self) -> Topology:
+        return Topology("c", {name: Broker(name, {0: f"{name}:1"}) for name in self.states})
+
+    def brokers(self) -> dict[str, Broker]:
+        return {name: Broker(name, {0: f"{name}:1"}) for name in (*self.states, *self.gone)}
+
+    def writer(self, name: str) -> Any:
+        return _Endpoint(f"{name}:1", self.states[name])
+
+
+class _Endpoint:
+    def __init__(self, address: str, state: AclState | Exception) -> None:
+        self.address = address
+        self.state = state
+
+
+@pytest.fixture(autouse=True)
+def _no_wire(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def detect(endpoint: Any) -> dialect.Speech:
+        if isinstance(endpoint.state, Exception):
+            raise endpoint.state
+        return dialect.Speech(endpoint.state.dialect)
+
+    async def read(endpoint: Any, _speech: dialect.Speech) -> Any:
+        return endpoint.state
+
+    monkeypatch.setattr(dialect, "detect", detect)
+    monkeypatch.setattr(dialect, "read", read)
+
+
+def holding(*accounts: Account) -> AclState:
+    return AclState(dialect=Dialect.ACL2, accounts={each.name: each for each in accounts})
+
+
+def syncer(source: Side, target: Side, owned: dict[str, Any] | None = None, *, deletes: bool = False) -> AclSyncer:
+    options = AclOptions(deletes=deletes)
+    return AclSyncer(cast("Cluster", source), cast("Cluster", target), options, owned=owned)
+
+
+NONE = AclState(dialect=Dialect.NONE)
+
+
+async def test_no_access_control() -> None:
+    """Says which side, and what to switch on."""
+    with pytest.raises(StartupError, match=r"the source checks no accounts.*authenticationEnabled"):
+        await syncer(Side({"s-a": NONE}), Side({"t-a": holding()})).plan()
+    with pytest.raises(StartupError, match=r"the target checks no accounts.*whoever"):
+        await syncer(Side({"s-a": holding()}), Side({"t-a": NONE})).plan()
+
+
+async def test_a_refusal() -> None:
+    """Names the broker and the rights that are needed."""
+    refusal = BrokerRefused("t-a:1", 26, 16, "no permission")
+    with pytest.raises(StartupError, match=r"target broker t-a does not show its accounts.*Super"):
+        await syncer(Side({"s-a": holding()}), Side({"t-a": refusal})).plan()
+
+
+async def test_a_broker_that_is_down() -> None:
+    """The others go on; where none is left, that is an error."""
+    down = Unreachable("t-b:1", "refused")
+    made = await syncer(Side({"s-a": holding(account())}), Side({"t-a": holding(), "t-b": down})).plan()
+    assert [action.broker for action in made.pending] == ["t-a"]
+    assert "target broker t-b is left out now" in str(made.notes[-1])
+    with pytest.raises(Unreachable):
+        await syncer(Side({"s-a": holding()}), Side({"t-b": down})).plan()
+
+
+async def test_nothing_is_gone_with_a_broker() -> None:
+    """Whether the source's broker is down, or no longer known to the name servers."""
+    owned = {"t-a": {"accounts": {"account-1": "created"}, "white": []}}
+    target = Side({"t-a": holding(account())})
+    for source in (
+        Side({"s-a": holding(), "s-b": RequestTimeout("s-b:1", 26, 10)}),
+        Side({"s-a": holding()}, gone=("s-b",)),
+    ):
+        made = await syncer(source, target, owned, deletes=True).plan()
+        assert made.actions == ()
+        assert "s-b" in str(made.notes[0])
+    assert len((await syncer(Side({"s-a": holding()}), target, owned, deletes=True).plan()).pending) == 1
+
+
+@pytest.mark.parametrize("error", [RequestTimeout("t-a:1", 3001, 10), BrokerRefused("t-a:1", 3001, 16, "existed")])
+async def test_a_lost_answer(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """Leaves the account ours: it may be there."""
+
+    async def write(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(dialect, "write_account", write)
+    one = syncer(Side({"s-a": holding(account())}), Side({"t-a": holding()}))
+    [applied] = await one.apply(await one.plan())
+    assert applied.error == str(error)
+    assert one.owned == {"t-a": {"accounts": {"account-1": "created"}, "white": []}}
