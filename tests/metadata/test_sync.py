@@ -293,6 +293,8 @@ async def test_deletions_are_told_or_done(
     flags = ("--topics", f"{topic}.*", "--sync-groups", f"{group}.*", *QUICK)
     async with Worker(source, target, tmp_path, *flags) as worker:
         await ready(worker)
+        known = f"route/topics/west-a/{topic}"
+        await until(lambda: known in (worker.store / "position.json").read_text(), what="it knows what it made")
         await remove_topic(source, topic)
         await until(lambda: _blocked(worker, "the source has deleted it"))
         assert topic in (await topics_of(target))["west-a"]
