@@ -80,6 +80,12 @@ class Cluster:
         """The name servers."""
         return self._nameservers.addresses
 
+    @property
+    def account(self) -> str:
+        """The account that requests are signed as; empty when they are not."""
+        credentials = self._security.credentials
+        return "" if credentials is None else credentials.access_key
+
     def brokers(self) -> Mapping[str, Broker]:
         """All brokers ever seen, each with its newest addresses."""
         return self._brokers

@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from replicator.errors import ClientError, ProtocolError
+from replicator.errors import ClientError, ProtocolError, StartupError
 from replicator.metadata.action import Action
 from replicator.metadata.groups import GroupSelector
 from replicator.metadata.ledger import DRIFT, Planned
 from replicator.metadata.offsets import CopiedQueue, GroupQueue
 from replicator.metadata.options import SyncOptions
-from replicator.metadata.syncer import Applied, Copy, Syncer
+from replicator.metadata.syncer import Copy, Syncer
 from replicator.observe.logging import get_logger
 from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.queue_map import Queue
@@ -22,6 +22,7 @@ from replicator.routing.state import Phase
 from replicator.runtime.records import Kind
 from replicator.runtime.route_topics import RouteTopics
 from replicator.runtime.schedule import Schedule
+from replicator.runtime.sync_acl import KIND, AclSync, Done, Step
 from replicator.runtime.sync_ledger import SyncLedger
 from replicator.runtime.world import World
 from replicator.settings import RouteSettings
@@ -49,6 +50,7 @@ class SyncTask:
         self._world = world
         self._topics = topics
         self._syncer = Syncer(world.source.cluster, world.target.cluster, sync_options(settings, world))
+        self._acl = AclSync(settings, world, self.ledger) if KIND in settings.sync else None
         self._lock = asyncio.Lock()
         self._schedule = Schedule()
         self._maps: dict[str, tuple[object, OffsetMap]] = {}
@@ -85,7 +87,7 @@ class SyncTask:
             floor=offset["target_floor"],
         )
 
-    async def plan(self, *, forced: Collection[str] = ()) -> list[Action]:
+    async def plan(self, *, forced: Collection[str] = ()) -> list[Step]:
         """All that is to be done now; writes nothing.
 
         Raises:
@@ -94,7 +96,19 @@ class SyncTask:
         async with self._lock:
             return [action for kind in self._settings.sync for action in await self._look(kind, forced=forced)]
 
-    async def _look(self, kind: str, *, forced: Collection[str] = ()) -> list[Action]:
+    async def check(self) -> None:
+        """Whether what is asked for can be done at all.
+
+        Raises:
+            StartupError: accounts are to be synced, but a side has none, or refuses to show them.
+            ClientError: a side cannot be asked.
+        """
+        if self._acl is not None:
+            await self._acl.plan()
+
+    async def _look(self, kind: str, *, forced: Collection[str] = ()) -> Sequence[Step]:
+        if self._acl is not None and kind == KIND:
+            return await self._acl.plan()
         if kind == "topics":
             return (await self._syncer.plan_topics(self.copy(), self.ledger.of(kind))).actions
         if kind == "groups":
@@ -112,6 +126,8 @@ class SyncTask:
         """From now on this worker does it."""
         self.running = True
         self.phase = Phase.STARTING
+        if self._acl is not None:
+            self._acl.forget()
         self._schedule = Schedule()
         self._begun = group.create_task(self._begin(), name=self.name)
 
@@ -122,6 +138,7 @@ class SyncTask:
             ("topics", settings.sync_topics_interval),
             ("groups", settings.sync_groups_interval),
             ("offsets", settings.sync_offsets_interval),
+            (KIND, settings.sync_acl_interval),
         ):
             if kind in settings.sync:
                 self._schedule.every(seconds, partial(self._once, kind))
@@ -141,31 +158,35 @@ class SyncTask:
         self.running = False
         self.phase = Phase.STOPPED
 
-    async def sync(self, kinds: Sequence[str] | None = None, *, forced: Collection[str] = ()) -> list[Applied]:
+    async def sync(self, kinds: Sequence[str] | None = None, *, forced: Collection[str] = ()) -> list[Done]:
         """Looks, and does what is to be done; what does not work is told, and tried again the next time."""
-        done: list[Applied] = []
+        done: list[Done] = []
         async with self._lock:
             for kind in self._settings.sync if kinds is None else kinds:
                 try:
                     done += await self._sync(kind, forced)
-                except (ClientError, ProtocolError) as error:
+                except (ClientError, ProtocolError, StartupError) as error:
                     self._tell(kind, [], [], {"": str(error)})
                 except Exception as error:  # a bug here ends neither the worker nor the copying
                     log.exception("metadata not synced", kind=kind)
                     self._tell(kind, [], [], {"": f"{type(error).__name__}: {error}"})
         return done
 
-    async def _sync(self, kind: str, forced: Collection[str]) -> list[Applied]:
+    async def _sync(self, kind: str, forced: Collection[str]) -> list[Done]:
         if kind == "topics":
             return await self._settle(kind, self._syncer.plan_topics, self._syncer.remember_topics)
         if kind == "groups":
             return await self._settle(kind, self._syncer.plan_groups, self._syncer.remember_groups)
+        if self._acl is not None and kind == KIND:
+            steps, settled = await self._acl.sync()
+            self._tell(kind, steps, settled, {})
+            return list(settled)
         planned, _ = await self._syncer.plan_offsets(self.copy(), forced=forced)
         done = await self._apply(planned)
         self._tell(kind, planned, done, self._syncer.failures)
         return done
 
-    async def _settle(self, kind: str, plan: Any, remember: Any) -> list[Applied]:
+    async def _settle(self, kind: str, plan: Any, remember: Any) -> list[Done]:
         ledger = self.ledger.of(kind)
         planned: Planned = await plan(self.copy(), ledger)
         done = await self._apply(planned.actions)
@@ -173,7 +194,7 @@ class SyncTask:
         self._tell(kind, planned.actions, done, self._syncer.failures)
         return done
 
-    async def hand_over(self, *, open_all: bool) -> tuple[list[Applied], list[str]]:
+    async def hand_over(self, *, open_all: bool) -> tuple[list[Done], list[str]]:
         """The last sync, when the route has stopped; topics get the perm that the source has, protected or not.
 
         Args:
@@ -185,26 +206,34 @@ class SyncTask:
         Raises:
             BrokerRefused, Unreachable, RequestTimeout: the target cannot be asked.
         """
-        done: list[Applied] = []
+        done: list[Done] = []
         failed: list[str] = []
         async with self._lock:
             for kind in (kind for kind in self._settings.sync if kind != "topics"):
                 try:
-                    actions = await self._look(kind)
-                except (ClientError, ProtocolError) as error:
+                    done += await self._last(kind)
+                except (ClientError, ProtocolError, StartupError) as error:
                     failed.append(f"{kind}: {error}")
                     continue
                 failed += [f"{kind} at {broker}: {why}" for broker, why in self._syncer.failures.items()]
-                done += [await self._syncer.apply(action) for action in actions if not action.blocked]
             planned = await self._syncer.plan_switch(self.copy(), open_all=open_all)
             opened = [await self._syncer.apply(action) for action in planned.actions]
             ledger = self.ledger.of("topics")
             self.ledger.learn("topics", await self._syncer.remember_topics(planned, ledger, opened))
-        self._note("hand-over", done + opened)
-        return done + opened, failed
+        self._note("hand-over", [*done, *opened])
+        return [*done, *opened], failed
 
-    async def _apply(self, actions: Iterable[Action]) -> list[Applied]:
-        done = []
+    async def _last(self, kind: str) -> Sequence[Done]:
+        if self._acl is not None and kind == KIND:
+            return (await self._acl.sync())[1]
+        if kind == "groups":
+            actions = (await self._syncer.plan_groups(self.copy(), self.ledger.of(kind))).actions
+        else:
+            actions, _ = await self._syncer.plan_offsets(self.copy())
+        return [await self._syncer.apply(action) for action in actions if not action.blocked]
+
+    async def _apply(self, actions: Iterable[Action]) -> list[Done]:
+        done: list[Done] = []
         for action in actions:
             if action.blocked:
                 continue
@@ -223,7 +252,11 @@ class SyncTask:
     # Telling.
 
     def _tell(
-        self, kind: str, actions: Sequence[Action], done: Sequence[Applied], failures: Mapping[str, str]
+        self,
+        kind: str,
+        actions: Sequence[Step],
+        done: Sequence[Done],
+        failures: Mapping[str, str],
     ) -> None:
         blocked = [action for action in actions if action.blocked]
         failed = [each for each in done if each.error]
@@ -246,7 +279,11 @@ class SyncTask:
         self._note(kind, done)
 
     def _log(
-        self, kind: str, blocked: Iterable[Action], failed: Iterable[Applied], failures: Mapping[str, str]
+        self,
+        kind: str,
+        blocked: Iterable[Step],
+        failed: Iterable[Done],
+        failures: Mapping[str, str],
     ) -> None:
         """What an operator has to know, once each."""
         news = {f"{kind}/{broker}": reason for broker, reason in failures.items()}
@@ -258,7 +295,7 @@ class SyncTask:
         gone = {key for key in self._told if key.startswith(f"{kind}/")}
         self._told = {key: why for key, why in self._told.items() if key not in gone} | news
 
-    def _note(self, kind: str, done: Sequence[Applied]) -> None:
+    def _note(self, kind: str, done: Sequence[Done]) -> None:
         """Writes down what was done."""
         entries = [
             {

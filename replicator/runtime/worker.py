@@ -139,6 +139,7 @@ class Worker:
         route = Route(settings.connector, settings.route, self.world)
         route.plan()
         route.topics.refuse_problems()
+        await route.sync.check()
         self.routes = Routes(self.connectors, self.coordinator, self.world)
         self.store.save_identity({"worker": self.id, "source_id": identity.source, "target_id": identity.target})
         topics = Topics(settings.source_online_topic, settings.sink_online_topic, settings.control_topic)

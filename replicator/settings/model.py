@@ -57,7 +57,7 @@ def _kinds(value: object) -> object:
     return [] if given == ["none"] else given
 
 
-SyncKinds = Annotated[list[Literal["topics", "groups", "offsets"]], BeforeValidator(_kinds)]
+SyncKinds = Annotated[list[Literal["topics", "groups", "offsets", "acl"]], BeforeValidator(_kinds)]
 Names = Annotated[list[str], BeforeValidator(comma_list)]
 Size = Annotated[int, BeforeValidator(_size), Field(ge=0)]
 
@@ -111,15 +111,24 @@ class RouteSettings(BaseModel):
 
     sync: SyncKinds = Field(
         ["topics", "groups", "offsets"],
-        description="what is kept in step beside messages: topics, groups, offsets; `none` for nothing",
+        description="what is kept in step beside messages: topics, groups, offsets, acl; `none` for nothing",
     )
     sync_groups: Names = Field([".*"], description="consumer groups to sync: names or regular expressions")
     exclude_groups: Names = Field([], description="consumer groups not to sync; wins over `sync_groups`")
     sync_topics_interval: float = Field(10.0, ge=0.5, description="seconds between looks at topics' settings")
     sync_groups_interval: float = Field(10.0, ge=0.5, description="seconds between looks at consumer groups")
     sync_offsets_interval: float = Field(3.0, ge=0.5, description="seconds between looks at consumer offsets")
+    sync_acl_interval: float = Field(3.0, ge=0.5, description="seconds between looks at accounts and rights")
+    sync_accounts: Names = Field([".*"], description="accounts to sync: names or regular expressions")
+    exclude_accounts: Names = Field([], description="accounts not to sync; wins over `sync_accounts`")
+    acl_admins: bool = Field(False, description="sync admin accounts and Super users too")
+    acl_adopt: bool = Field(False, description="change accounts that the target had before, and otherwise")
+    acl_source_dir: Path | None = Field(
+        None,
+        description="directory with the source's plain_acl.yml and acl/, to read instead of asking its brokers",
+    )
     sync_deletes: bool = Field(
-        False, description="delete topics and groups at the target when the source has deleted them"
+        False, description="delete what was synced at the target when the source has deleted it"
     )
     on_drift: Literal["report", "repair"] = Field(
         "report", description="what to do with settings that were changed at the target by hand"
@@ -144,7 +153,9 @@ class RouteSettings(BaseModel):
             raise ValueError("topic names have only letters, digits, %, |, _ and -")
         return value
 
-    @field_validator("topics", "exclude_topics", "sync_groups", "exclude_groups")
+    @field_validator(
+        "topics", "exclude_topics", "sync_groups", "exclude_groups", "sync_accounts", "exclude_accounts"
+    )
     @classmethod
     def _patterns(cls, value: list[str]) -> list[str]:
         for pattern in value:

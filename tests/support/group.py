@@ -12,7 +12,7 @@ from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.traffic import Producer, raw_topic
 from tests.support.worker import Worker
 
-__all__ = ["EAST", "WEST", "caught_up", "producing", "said", "share", "workers_of"]
+__all__ = ["EAST", "WEST", "caught_up", "plain", "producing", "said", "share", "workers_of"]
 
 EAST, WEST = ClusterSpec(name="east", version="5.3.3"), ClusterSpec(name="west", version="5.3.3")
 
@@ -35,11 +35,12 @@ async def said(source: Cluster) -> list[str]:
     found = []
     for system in ("replicator_sys_control", "replicator_sys_source_online", "replicator_sys_sink_online"):
         for messages in (await raw_topic(source, system)).values():
-            found += [_plain(message.body[4:]) + repr(message.properties) for message in messages]
+            found += [plain(message.body[4:]) + repr(message.properties) for message in messages]
     return found
 
 
-def _plain(body: bytes) -> str:
+def plain(body: bytes) -> str:
+    """The body of a message on a system topic, decompressed."""
     try:
         return zlib.decompress(body).decode(errors="replace")
     except zlib.error:

@@ -1,0 +1,132 @@
+"""Accounts and rights as one kind of what a route's metadata task keeps in step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from acl_sync import AclOptions, AclPlan, AclSyncer
+from acl_sync.plan import Action as AclAction
+from replicator.metadata.action import Action
+from replicator.metadata.syncer import Applied
+from replicator.runtime.sync_ledger import SyncLedger
+from replicator.runtime.world import World
+from replicator.settings import RouteSettings
+
+__all__ = ["KIND", "AclDone", "AclStep", "AclSync", "Done", "Step"]
+
+KIND: Final = "acl"
+_VERBS: Final[Mapping[str, str]] = {"create": "create", "delete": "delete"}
+
+
+@dataclass(frozen=True, slots=True)
+class AclStep:
+    """An action on an account, to be shown among those on topics, groups and offsets."""
+
+    action: AclAction
+
+    kind = KIND
+
+    @property
+    def broker(self) -> str:
+        return self.action.broker
+
+    @property
+    def key(self) -> str:
+        return self.action.account or "white list"
+
+    @property
+    def blocked(self) -> str:
+        return self.action.blocked
+
+    def shown(self) -> dict[str, Any]:
+        """For people and scripts; secrets are not in it."""
+        changes = list(self.action.changes)
+        verb = _VERBS.get(self.action.verb.value, "change")
+        return {
+            "kind": KIND,
+            "verb": verb,
+            "broker": self.broker,
+            "name": self.key,
+            "before": None if verb == "create" else {},
+            "after": None if verb == "delete" else {"changes": changes},
+            "blocked": self.blocked,
+            "note": "",
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class AclDone:
+    """What became of a step; `error` is empty where it was done."""
+
+    action: AclStep
+    error: str
+
+    def shown(self) -> dict[str, Any]:
+        return {**self.action.shown(), "error": self.error}
+
+
+#: Anything that is to be done to the target's metadata, and that was tried.
+Step = Action | AclStep
+Done = Applied | AclDone
+
+
+class AclSync:
+    """Plans and applies accounts; which of those at the target are ours is kept in `ledger`.
+
+    Raises:
+        ConfigError: a pattern of the settings is no regular expression.
+    """
+
+    def __init__(self, settings: RouteSettings, world: World, ledger: SyncLedger) -> None:
+        self._world = world
+        self._ledger = ledger
+        self._options = AclOptions(
+            include=tuple(settings.sync_accounts),
+            exclude=tuple(settings.exclude_accounts),
+            own=frozenset(name for name in (world.source.cluster.account, world.target.cluster.account) if name),
+            admins=settings.acl_admins,
+            deletes=settings.sync_deletes,
+            adopt=settings.acl_adopt,
+            source_dir=settings.acl_source_dir,
+        )
+        self.notes: list[str] = []
+        self.forget()
+
+    def forget(self) -> None:
+        """Begins anew with what the group knows to be ours: whoever had the task last may have changed it."""
+        self._syncer = AclSyncer(
+            self._world.source.cluster,
+            self._world.target.cluster,
+            self._options,
+            owned=self._ledger.get(KIND),
+        )
+
+    async def plan(self) -> list[AclStep]:
+        """What is to be done now.
+
+        Raises:
+            StartupError: a side has no access control, or refuses to show it.
+            ClientError: no broker of a side can be reached.
+        """
+        plan = await self._plan()
+        return [AclStep(action) for action in plan.actions]
+
+    async def _plan(self) -> AclPlan:
+        plan = await self._syncer.plan()
+        self.notes = [str(note) for note in plan.notes]
+        return plan
+
+    async def sync(self) -> tuple[list[AclStep], list[AclDone]]:
+        """Plans and applies, as long as this worker may; errors as `plan`."""
+        plan = await self._plan()
+        done: list[AclDone] = []
+        for action in plan.pending:
+            if not self._world.may_send():
+                break  # somebody else does it by now
+            (applied,) = await self._syncer.apply(replace(plan, actions=(action,)))
+            done.append(AclDone(AclStep(action), applied.error))
+            if self._syncer.owned != self._ledger.get(KIND):
+                self._ledger.put(KIND, self._syncer.owned)
+        return [AclStep(action) for action in plan.actions], done

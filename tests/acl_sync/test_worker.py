@@ -1,0 +1,96 @@
+"""A running worker keeps accounts in step, and tells nobody a secret."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import dataclasses
+import json
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from acl_sync.model import PUB, SUB
+from replicator.routing.recovery import read_range
+from tests.acl_sync.test_brokers import NEW, OLD, Side, a_scene
+from tests.support.accounts import account, topic
+from tests.support.clusters import ClusterPool
+from tests.support.group import plain
+from tests.support.worker import Worker, until
+
+pytestmark = [pytest.mark.brokers, pytest.mark.side_by_side("guarded")]
+
+#: Seconds within which a change has to be active at the target.
+IN_TIME = 10.0
+
+
+async def test_a_worker_syncs_accounts(clusters: ClusterPool, tmp_path: Path) -> None:
+    """From 4.9 to 5.5 in time, at default settings: given, taken away, deleted; the canary is written nowhere."""
+    async with a_scene(clusters, OLD, NEW) as scene:
+        source, target = scene.source, scene.target
+        await target.create(scene.topic)
+        canary = "can+ary/se cret&?~5e1f"
+        sender = account(scene.name, topic(scene.topic, PUB), secret=canary)
+        environment = {
+            f"REPLICATOR_{side}__{name}": value
+            for side, keys in (("SOURCE", source.admin), ("TARGET", target.admin))
+            for name, value in (("ACCESS_KEY", keys.access_key), ("SECRET_KEY", keys.secret_key))
+        }
+        flags = ("--topics", "none-of-them", "--sync", "acl", "--sync-accounts", scene.name, "--log-level", "debug")
+        worker = Worker(source.cluster, target.cluster, tmp_path, *flags, environment=environment)
+        async with worker:
+            await until(lambda: worker.ask("GET", "/connectors/route/status")[0] == 200)
+            await source.put(sender)
+            await until(lambda: target.lets_send(sender, scene.topic), seconds=IN_TIME, what="it may send")
+            sent = asyncio.get_running_loop().time()
+            await source.put(dataclasses.replace(sender, rules=(topic(scene.topic, SUB),)))
+
+            async def refused() -> bool:
+                return not await target.lets_send(sender, scene.topic)
+
+            await until(refused, seconds=IN_TIME, what="it may not send any more")
+            assert asyncio.get_running_loop().time() - sent < IN_TIME
+            await source.drop(scene.name)
+            await until(lambda: "gone from the source" in str(_page(worker, "plan")))
+            written = [
+                json.dumps(_page(worker, what)) for what in ("plan", "sync", "readiness", "config", "status")
+            ]
+            assert scene.name in written[1]
+            assert await worker.drain() == 0
+        assert '"kind": "acl"' in (worker.store / "audit.jsonl").read_text()
+        written += [worker.log, *(path.read_text() for path in worker.store.iterdir() if path.is_file())]
+        told = await _said(source)
+        assert any(scene.name in text for text in told)
+        forms = {canary, quote(canary, safe=""), base64.b64encode(canary.encode()).decode()[:-4]}
+        assert not [form for form in forms for text in [*written, *told] if form in text]
+
+
+async def test_nothing_to_sync_is_told_at_the_start(clusters: ClusterPool, tmp_path: Path) -> None:
+    """Before anything is written: the source checks no accounts."""
+    plain = await clusters.get(dataclasses.replace(OLD, acl="none"))
+    guarded = await clusters.get(NEW)
+    keys = {
+        "REPLICATOR_TARGET__ACCESS_KEY": guarded.access_key,
+        "REPLICATOR_TARGET__SECRET_KEY": guarded.secret_key,
+    }
+    worker = Worker(plain, guarded, tmp_path, "--topics", "none-of-them", "--sync", "acl", environment=keys)
+    await worker.start(ready=False)
+    assert await worker.wait() == 3
+    assert "the source checks no accounts" in worker.log
+    assert "Traceback" not in worker.log
+
+
+def _page(worker: Worker, what: str) -> object:
+    status, found = worker.ask("GET", f"/connectors/route/{what}")
+    assert status == 200, found
+    return found
+
+
+async def _said(side: Side) -> list[str]:
+    """All that is in the group's system topic of shared state."""
+    return [
+        plain(message.body[4:])
+        for broker in (await side.client.refresh()).brokers
+        async for message in read_range(side.client.master(broker), "replicator_sys_control", 0, 0)
+    ]
