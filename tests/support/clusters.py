@@ -95,10 +95,17 @@ async def clusters(
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of the same unusual clusters run one after the other, behind the rest, so that each starts once."""
+    """Tests of the same clusters run in one process, one after the other, so that each cluster starts once.
+
+    Those with brokers come first: the quick ones fill what time is left.
+    """
 
     def group(item: pytest.Item) -> str:
         marker = item.get_closest_marker("side_by_side")
-        return marker.args[0] if marker else ""
+        return marker.args[0] if marker else item.path.stem
 
-    items.sort(key=group)
+    brokers = [item for item in items if item.get_closest_marker("brokers")]
+    for item in brokers:
+        item.add_marker(pytest.mark.xdist_group(group(item)))
+    rest = [item for item in items if not item.get_closest_marker("brokers")]
+    items[:] = [*sorted(brokers, key=group), *rest]
