@@ -19,6 +19,7 @@ __all__ = [
     "find",
     "is_stripped",
     "strip",
+    "without",
 ]
 
 #: Bytes. The length field of a stored message is a signed short.
@@ -72,6 +73,12 @@ def strip(many: Sequence[bytes]) -> list[bytes]:
     if len(stripped) != len(many):
         stripped = [_BROKER_MADE.sub(b"", b"\x02" + each) for each in many]
     return [each.rstrip(b"\x02") for each in stripped]
+
+
+def without(properties: bytes, names: Sequence[bytes]) -> bytes:
+    """`properties` but for those called so."""
+    marks = tuple(name + b"\x01" for name in names)
+    return b"\x02".join(part for part in properties.split(b"\x02") if not part.startswith(marks))
 
 
 def decode(properties: bytes) -> dict[str, str]:

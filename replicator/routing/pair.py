@@ -37,6 +37,7 @@ from replicator.routing.options import RouteOptions
 from replicator.routing.provenance import Provenance, Stamp
 from replicator.routing.provenance import read as read_provenance
 from replicator.routing.recovery import Copy, Tail, first_copy, read_on, read_range, read_tail
+from replicator.routing.selector import RETRY_PREFIX
 from replicator.routing.sink_task import SinkTask
 from replicator.routing.source_task import SourceTask
 from replicator.routing.state import Phase, QueueState
@@ -175,7 +176,7 @@ class QueuePair:
             Stamp(options.identity.source, *state.source),
             topic=self._topic,
             limit=min(options.batch_bytes, shared.message_limit(state.target.broker)),
-            max_messages=options.batch_messages,
+            max_messages=1 if self._topic.startswith(RETRY_PREFIX) else options.batch_messages,
             exact_born=options.born_timestamp == "exact",
             transformed=options.transform is not None,
         )

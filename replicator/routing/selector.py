@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from replicator.errors import ConfigError
 
-__all__ = ["INTERNAL_PREFIX", "MAX_TOPIC", "TopicSelector", "compile_patterns", "rename"]
+__all__ = ["INTERNAL_PREFIX", "MAX_TOPIC", "RETRY_PREFIX", "TopicSelector", "compile_patterns", "rename"]
 
 #: Topics that the replicator itself makes begin so; they are never copied.
 INTERNAL_PREFIX: Final = "replicator_sys_"
+
+#: In front of a group's name, the topic of what it could not consume and will be given again.
+RETRY_PREFIX: Final = "%RETRY%"
 
 #: Characters in a topic's name (`TopicValidator.TOPIC_MAX_LENGTH`).
 MAX_TOPIC: Final = 127
@@ -34,7 +37,7 @@ _SYSTEM: Final = frozenset(
         "DefaultHeartBeatSyncerTopic",
     }
 )
-_SYSTEM_PREFIXES: Final = ("rmq_sys_", "%RETRY%", "%DLQ%", "%LMQ%", "%SYS%", INTERNAL_PREFIX)
+_SYSTEM_PREFIXES: Final = ("rmq_sys_", RETRY_PREFIX, "%DLQ%", "%LMQ%", "%SYS%", INTERNAL_PREFIX)
 
 
 def compile_patterns(field: str, patterns: Sequence[str]) -> tuple[re.Pattern[str], ...]:
@@ -57,10 +60,11 @@ def compile_patterns(field: str, patterns: Sequence[str]) -> tuple[re.Pattern[st
 
 @dataclass(frozen=True, slots=True)
 class TopicSelector:
-    """Included and not excluded; an exclusion wins."""
+    """Included and not excluded; an exclusion wins. Retry topics are those of the groups that `retries` selects."""
 
     include: tuple[re.Pattern[str], ...]
     exclude: tuple[re.Pattern[str], ...] = ()
+    retries: Callable[[str], bool] = lambda _: False
 
     def selects(self, topic: str, *, system: Collection[str] = ()) -> bool:
         """Whether `topic` is copied.
@@ -68,6 +72,8 @@ class TopicSelector:
         Args:
             system: further names that brokers made for themselves: those of clusters and brokers.
         """
+        if topic.startswith(RETRY_PREFIX):
+            return self.retries(topic.removeprefix(RETRY_PREFIX))
         if topic in _SYSTEM or topic.startswith(_SYSTEM_PREFIXES) or topic in system:
             return False
         if topic.endswith("_REPLY_TOPIC") and topic.removesuffix("_REPLY_TOPIC") in system:
@@ -80,11 +86,13 @@ def _any(patterns: tuple[re.Pattern[str], ...], topic: str) -> bool:
 
 
 def rename(template: str, topic: str, *, source: str, target: str) -> str:
-    """The name at the target.
+    """The name at the target; groups look for their retry topics under the same name everywhere.
 
     Raises:
         ConfigError: no broker would take that name.
     """
+    if topic.startswith(RETRY_PREFIX):
+        return topic
     name = template.format(topic=topic, source=source, target=target)
     if len(name) > MAX_TOPIC or not _LEGAL.fullmatch(name):
         raise ConfigError(

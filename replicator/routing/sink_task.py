@@ -26,6 +26,7 @@ from replicator.routing.dead_letter import DeadLetters
 from replicator.routing.faults import LeaseLost, MessageRejected, OutcomeUnknown, QueueFailed, TargetBlocked, judge
 from replicator.routing.limiter import RateLimiter
 from replicator.routing.options import RouteOptions
+from replicator.routing.selector import RETRY_PREFIX
 from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState
 from replicator.routing.transforming import Transforming
 
@@ -38,6 +39,11 @@ _WAYS_OUT: Final = {"the target": "raise the target's limit", "a transform": "me
 
 #: A single send of a message with one of these would be delayed or held back once more.
 _NOT_SINGLY = (b"DELAY", b"TIMER_DELIVER_MS", b"TIMER_DELAY_SEC", b"TIMER_DELAY_MS", b"TRAN_MSG")
+
+
+#: Bytes of the length in front of a body.
+_LENGTH: Final = 4
+_OFTEN: Final = str(2**31 - 1)
 
 
 class SinkTask:
@@ -111,6 +117,8 @@ class SinkTask:
         if batch.properties_too_long:
             size = len(batch.parts[3])
             return await self._reject(batch, f"its properties are {size} bytes with provenance, 32767 are possible")
+        if self._topic.startswith(RETRY_PREFIX):
+            return await self._deliver_retry(batch)
         try:
             stored = await self._send(batch)
         except MessageRejected as rejected:
@@ -167,13 +175,27 @@ class SinkTask:
 
     async def _deliver_single(self, batch: Batch, rejected: MessageRejected) -> None:
         """A body of nearly the target's `maxMessageSize` fits in a single send where no batch holds it."""
-        message, raw = batch.messages[0], batch.parts[3]
+        raw = batch.parts[3]
         if any(properties.find(raw, name) is not None for name in _NOT_SINGLY):
             return await self._reject(batch, rejected.message)
+        return await self._send_singly(batch, raw)
+
+    async def _deliver_retry(self, batch: Batch) -> None:
+        """A message that its group could not consume, one of a batch of one: brokers refuse batches to such topics.
+
+        Its delay is over; with what says so it would be delayed again.
+        """
+        if len(batch.messages[0].body) == _LENGTH:
+            return await self._reject(batch, "it has no body, which no single send may lack")
+        return await self._send_singly(batch, properties.without(batch.parts[3], _NOT_SINGLY))
+
+    async def _send_singly(self, batch: Batch, raw: bytes) -> None:
+        message = batch.messages[0]
         fields = self._fields(message)
-        fields |= {"h": str(message.flag), "i": raw.decode(errors="surrogateescape"), "m": "false"}
+        # "l": a message that was tried often is not to go to the dead letters on its way.
+        fields |= {"h": str(message.flag), "i": raw.decode(errors="surrogateescape"), "l": _OFTEN, "m": "false"}
         try:
-            stored = await self._insist(lambda: send_single(self._target, fields, message.body[4:]))
+            stored = await self._insist(lambda: send_single(self._target, fields, message.body[_LENGTH:]))
         except MessageRejected as again:
             return await self._reject(batch, again.message)
         self._settle(batch, stored)

@@ -8,6 +8,7 @@ from typing import Final
 
 from replicator.client.topics import write_topic
 from replicator.errors import BrokerRefused, ClientError, ProtocolError, StartupError
+from replicator.metadata.groups import GroupSelector
 from replicator.observe.logging import get_logger
 from replicator.routing.plan import TopicPlan, Topics, make_plan
 from replicator.routing.queue_map import Queue
@@ -43,7 +44,11 @@ class RouteTopics:
         self.problems: dict[str, str] = {}
         self._world = world
         self._selector = TopicSelector(
-            compile_patterns("topics", settings.topics), compile_patterns("exclude_topics", settings.exclude_topics)
+            compile_patterns("topics", settings.topics),
+            compile_patterns("exclude_topics", settings.exclude_topics),
+            GroupSelector.of(settings.sync_groups, settings.exclude_groups).selects
+            if settings.retry_topics
+            else lambda _: False,
         )
         self._targets: dict[str, str] = {}
 

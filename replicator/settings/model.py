@@ -115,6 +115,9 @@ class RouteSettings(BaseModel):
     )
     sync_groups: Names = Field([".*"], description="consumer groups to sync: names or regular expressions")
     exclude_groups: Names = Field([], description="consumer groups not to sync; wins over `sync_groups`")
+    retry_topics: bool = Field(
+        False, description="copy the retry topics (%RETRY%GROUP) of the groups that `sync_groups` selects, too"
+    )
     sync_topics_interval: float = Field(10.0, ge=0.5, description="seconds between looks at topics' settings")
     sync_groups_interval: float = Field(10.0, ge=0.5, description="seconds between looks at consumer groups")
     sync_offsets_interval: float = Field(3.0, ge=0.5, description="seconds between looks at consumer offsets")
@@ -179,6 +182,8 @@ class RouteSettings(BaseModel):
     def _consistent(self) -> RouteSettings:
         if "offsets" in self.sync and "groups" not in self.sync:
             raise ValueError("sync has offsets without groups: brokers refuse offsets of groups they do not have")
+        if self.retry_topics and "groups" not in self.sync:
+            raise ValueError("retry_topics needs groups in sync: brokers refuse retries of unknown groups")
         if self.protect_target and "topics" not in self.sync:
             raise ValueError("protect_target needs topics in sync, which sets their perm")
         if self.tags and self.sql:

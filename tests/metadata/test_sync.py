@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 
 from replicator.client.groups import forbid, read_groups
+from replicator.client.send import send_single
 from replicator.client.topics import TopicConfig, write_topic
+from replicator.protocol.batch import header_fields
+from replicator.protocol.properties import decode, encode
 from replicator.routing import provenance
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
@@ -346,3 +349,37 @@ async def test_java_consumers_go_on_at_the_target(
     )
     for keys, others in zip(first, rest, strict=True):
         assert sorted(keys + others) == sorted(f"k{i}" for i in range(400))
+
+
+async def test_retry_topics_come_along(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """Opted in: not delayed again, with their counts, and how far the group is in them; under the same name."""
+    topic, group = topic_name("t"), topic_name("g")
+    retry = f"%RETRY%{group}"
+    source, target = await clusters.pair(EAST, WEST)
+    await make_group(source, group)
+    await create_topic(source, retry, queues=1)
+    told = {"RETRY_TOPIC": topic, "ORIGIN_MESSAGE_ID": "0A", "UNIQ_KEY": "U1", "KEYS": "k"}
+    async with connected(source) as client:
+        for number in range(3):
+            fields = header_fields(
+                group="g", topic=retry, queue_id=0, sys_flag=0, born_timestamp=7, reconsume_times=16 + number
+            )
+            delay = {} if number else {"DELAY": "1"}
+            fields |= {"i": encode(told | delay).decode(), "l": "99", "m": "false"}
+            await send_single(client.writer("east-a"), fields, b"%d" % number)
+            await until(lambda count=number + 1: _copies(source, retry, count), what="its delay is over")
+    await commit(source, group, retry, {("east-a", 0): 2})
+    flags = ("--topics", topic, "--sync-groups", group, "--retry-topics", "--rename", "c-{topic}")
+    async with Worker(source, target, tmp_path, *flags, *QUICK):
+        await until(lambda: _is_at(target, group, retry, {("west-a", 0): 2}))
+    ((_, copies),) = (await raw_topic(target, retry)).items()
+    assert [(copy.body[4:], copy.reconsume_times) for copy in copies] == [(b"0", 16), (b"1", 17), (b"2", 18)]
+    assert decode(copies[0].properties)["RETRY_TOPIC"] == topic
+    ((_, sent),) = (await raw_topic(source, retry)).items()
+    assert "DELAY" in decode(sent[0].properties)  # with which it would have been delayed again
+
+
+async def _copies(cluster: Cluster, topic: str, count: int) -> bool:
+    return sum(map(len, (await raw_topic(cluster, topic)).values())) == count
