@@ -7,7 +7,7 @@ import signal
 import socket
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import uvloop
 
@@ -20,6 +20,7 @@ from replicator.errors import ClientError, StartupError
 from replicator.observe.logging import get_logger
 from replicator.observe.metrics import make_registry
 from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState
+from replicator.runtime.route import Route
 from replicator.runtime.store import InUse, Store
 from replicator.runtime.worker import Worker
 from replicator.settings import ClusterSettings, Settings
@@ -185,6 +186,15 @@ class _View:
     @property
     def holds_lease(self) -> bool:
         return self._worker.may_send()
+
+    @property
+    def fencings(self) -> int:
+        return self._worker.fencings
+
+    @property
+    def sync(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+        routes = [route for route in self._worker.routes if isinstance(route, Route) and route.sync.running]
+        return {route.name: route.sync.ledger.get("status").get("kinds", {}) for route in routes}
 
     @property
     def ignored(self) -> Mapping[str, int]:

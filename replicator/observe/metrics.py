@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Final, Protocol
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-__all__ = ["QueueView", "WorkerView", "make_registry"]
+from replicator.observe.catalogue import ALWAYS, METRICS, PREFIX
 
-_PREFIX = "rocketmq_replicator_"
+__all__ = ["QueueView", "WorkerView", "make_registry"]
 
 
 class QueueView(Protocol):
@@ -32,6 +32,7 @@ class QueueView(Protocol):
     latency: list[int]
     latency_sum: float
     store_timestamp: int
+    stalled: bool
 
     @property
     def lag(self) -> int: ...
@@ -71,16 +72,51 @@ class WorkerView(Protocol):
     def holds_lease(self) -> bool: ...
 
     @property
+    def fencings(self) -> int: ...
+
+    @property
     def ignored(self) -> Mapping[str, int]: ...
+
+    @property
+    def sync(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+        """How the metadata tasks that run here are doing: by connector and kind."""
+
+
+#: Metrics that are sums over a topic's queues, by what is added up.
+_SUMS: Final = {
+    "messages_replicated": "copied",
+    "batches_sent": "batches",
+    "bytes_replicated": "copied_bytes",
+    "source_gap_messages": "gaps",
+    "source_resets": "resets",
+    "repeated_messages": "repeated",
+    "foreign_messages": "foreign",
+    "send_retries": "retries",
+    "lag_messages": "lag",
+    "queues_stalled": "stalled",
+}
+#: Metrics of a kind of metadata, by their name in its status; and those of groups' offsets.
+_SYNC: Final = {
+    "sync_last_success_timestamp_seconds": "at",
+    "sync_actions_applied": "applied",
+    "sync_failed_actions": "failed",
+    "sync_blocked_actions": "blocked",
+    "sync_drift": "drift",
+}
+_GROUPS: Final = {
+    "groups_read_again_messages": "again",
+    "groups_skipped_messages": "skipped",
+    "groups_queues_without_offset": "anywhere",
+}
+
+Family = CounterMetricFamily | GaugeMetricFamily
 
 
 class _TopicSums:
     """The queues that one connector has of one topic, added up."""
 
     def __init__(self) -> None:
-        self.numbers = dict.fromkeys(
-            ("batches", "copied", "copied_bytes", "gaps", "resets", "repeated", "foreign", "retries", "lag"), 0
-        )
+        self.numbers = dict.fromkeys(_SUMS.values(), 0)
         self.skipped: dict[str, int] = {}
         self.phases: dict[str, int] = {}
         self.lag_seconds = 0.0
@@ -95,20 +131,6 @@ class _TopicSums:
             self.lag_seconds = max(self.lag_seconds, now - queue.store_timestamp / 1000)
 
 
-#: Name, kind, help, attribute of `_TopicSums.numbers`.
-_PER_TOPIC = (
-    ("messages_replicated", "counter", "Messages that the target has acknowledged.", "copied"),
-    ("batches_sent", "counter", "Batches that the target has acknowledged.", "batches"),
-    ("bytes_replicated", "counter", "Bytes sent to the target for them, bodies and properties.", "copied_bytes"),
-    ("source_gap_messages", "counter", "Messages that the source lost before they were read.", "gaps"),
-    ("source_resets", "counter", "Source queues found truncated or made anew.", "resets"),
-    ("repeated_messages", "counter", "Copies found more than once in a target queue.", "repeated"),
-    ("foreign_messages", "counter", "Messages of others found in a mapped target queue.", "foreign"),
-    ("send_retries", "counter", "Sends that the target refused for the moment.", "retries"),
-    ("lag_messages", "gauge", "Messages that the source has and the target has not.", "lag"),
-)
-
-
 class _Worker(Collector):
     def __init__(
         self, worker: WorkerView, buckets: Sequence[float], phases: Iterable[str], labels: Mapping[str, str]
@@ -116,8 +138,7 @@ class _Worker(Collector):
         self._worker = worker
         self._buckets = [*(str(bound) for bound in buckets), "+Inf"]
         self._phases = list(phases)
-        self._names = list(labels)
-        self._values = list(labels.values())
+        self._values = [labels[name] for name in ALWAYS]
 
     def collect(self) -> Iterator[Metric]:
         now = time.time()
@@ -130,76 +151,70 @@ class _Worker(Collector):
             latency_sum += queue.latency_sum
         yield from self._per_topic(topics)
         yield self._latency(histogram, latency_sum)
-        yield self._gauge("memory_used_bytes", "Memory held by messages under way.", self._worker.memory_used)
-        yield self._gauge(
-            "refresh_last_success_timestamp_seconds", "Last look at both clusters.", self._worker.refreshed_at
-        )
-        yield self._gauge("checkpoint_last_success_timestamp_seconds", "Last state on disk.", self._worker.saved_at)
-        throttled = CounterMetricFamily(
-            _PREFIX + "throttled_seconds", "Time that batches waited for the rate limits.", labels=self._names
-        )
-        throttled.add_metric(self._values, self._worker.throttled_seconds)
-        yield throttled
-        yield from self._group()
+        yield from self._plain()
+        yield from self._sync()
 
-    def _group(self) -> Iterator[Metric]:
+    def _family(self, name: str, samples: Iterable[tuple[Sequence[str], float]]) -> Family:
+        spec = METRICS[name]
+        kind = CounterMetricFamily if spec.kind == "counter" else GaugeMetricFamily
+        family: Family = kind(PREFIX + name, spec.text, labels=[*ALWAYS, *spec.labels])
+        for labels, value in samples:
+            family.add_metric([*self._values, *labels], value)
+        return family
+
+    def _plain(self) -> Iterator[Metric]:
         worker = self._worker
-        yield self._gauge("group_members", "Workers of the group that this one sees, itself too.", worker.members)
-        yield self._gauge("assignment_generation", "Number of the assignment that is in force.", worker.generation)
-        yield self._gauge("tasks", "Tasks that run here.", worker.tasks)
-        yield self._gauge("lease_held", "Whether this worker may send: 1, or 0.", worker.holds_lease)
-        ignored = CounterMetricFamily(
-            _PREFIX + "control_messages_ignored",
-            "Messages on the system topics that no worker of this version wrote.",
-            labels=[*self._names, "kind"],
-        )
-        for kind, count in worker.ignored.items():
-            ignored.add_metric([*self._values, kind], count)
-        yield ignored
+        for name, value in (
+            ("memory_used_bytes", worker.memory_used),
+            ("throttled_seconds", worker.throttled_seconds),
+            ("refresh_last_success_timestamp_seconds", worker.refreshed_at),
+            ("checkpoint_last_success_timestamp_seconds", worker.saved_at),
+            ("group_members", worker.members),
+            ("assignment_generation", worker.generation),
+            ("tasks", worker.tasks),
+            ("lease_held", worker.holds_lease),
+            ("fencings", worker.fencings),
+        ):
+            yield self._family(name, [((), value)])
+        yield self._family("control_messages_ignored", [((kind,), n) for kind, n in worker.ignored.items()])
 
     def _per_topic(self, topics: Mapping[tuple[str, str], _TopicSums]) -> Iterator[Metric]:
-        names = [*self._names, "connector", "topic"]
-        for name, kind, text, attribute in _PER_TOPIC:
-            family = (CounterMetricFamily if kind == "counter" else GaugeMetricFamily)(
-                _PREFIX + name, text, labels=names
+        for name, attribute in _SUMS.items():
+            yield self._family(name, [(topic, sums.numbers[attribute]) for topic, sums in topics.items()])
+        yield self._family("lag_seconds", [(topic, sums.lag_seconds) for topic, sums in topics.items()])
+        yield self._family(
+            "messages_skipped",
+            [((*topic, why), count) for topic, sums in topics.items() for why, count in sums.skipped.items()],
+        )
+        yield self._family(
+            "queues",
+            [
+                ((*topic, phase), sums.phases.get(phase, 0))
+                for topic, sums in topics.items()
+                for phase in self._phases
+            ],
+        )
+
+    def _sync(self) -> Iterator[Metric]:
+        sync = self._worker.sync
+        for name, key in _SYNC.items():
+            yield self._family(
+                name, [((route, kind), told[key]) for route, kinds in sync.items() for kind, told in kinds.items()]
             )
-            for topic, sums in topics.items():
-                family.add_metric([*self._values, *topic], sums.numbers[attribute])
-            yield family
-        seconds = GaugeMetricFamily(
-            _PREFIX + "lag_seconds", "Age of the newest copied message where there is a lag, else 0.", labels=names
-        )
-        skipped = CounterMetricFamily(
-            _PREFIX + "messages_skipped", "Messages left out, by reason.", labels=[*names, "reason"]
-        )
-        queues = GaugeMetricFamily(_PREFIX + "queues", "Source queues by state.", labels=[*names, "state"])
-        for topic, sums in topics.items():
-            seconds.add_metric([*self._values, *topic], sums.lag_seconds)
-            for reason, count in sums.skipped.items():
-                skipped.add_metric([*self._values, *topic, reason], count)
-            for phase in self._phases:
-                queues.add_metric([*self._values, *topic, phase], sums.phases.get(phase, 0))
-        yield seconds
-        yield skipped
-        yield queues
+        for name, key in _GROUPS.items():
+            yield self._family(
+                name, [((route,), kinds["offsets"][key]) for route, kinds in sync.items() if "offsets" in kinds]
+            )
 
     def _latency(self, counts: Sequence[int], total: float) -> Metric:
-        family = HistogramMetricFamily(
-            _PREFIX + "replication_latency_seconds",
-            "From being stored at the source to being acknowledged by the target.",
-            labels=self._names,
-        )
+        name = "replication_latency_seconds"
+        family = HistogramMetricFamily(PREFIX + name, METRICS[name].text, labels=ALWAYS)
         running = 0
         buckets = []
         for bound, count in zip(self._buckets, counts, strict=True):
             running += count
             buckets.append((bound, float(running)))
         family.add_metric(self._values, buckets=buckets, sum_value=total)
-        return family
-
-    def _gauge(self, name: str, text: str, value: float) -> Metric:
-        family = GaugeMetricFamily(_PREFIX + name, text, labels=self._names)
-        family.add_metric(self._values, value)
         return family
 
 
@@ -226,6 +241,7 @@ class _Build(Collector):
         self._version = version
 
     def collect(self) -> Iterator[Metric]:
-        family = GaugeMetricFamily(_PREFIX + "build_info", "The program's version.", labels=["version"])
+        spec = METRICS["build_info"]
+        family = GaugeMetricFamily(PREFIX + spec.name, spec.text, labels=spec.labels)
         family.add_metric([self._version], 1)
         yield family

@@ -12,7 +12,7 @@ from replicator.errors import ClientError, ProtocolError, StartupError
 from replicator.metadata.action import Action
 from replicator.metadata.groups import GroupSelector
 from replicator.metadata.ledger import DRIFT, Planned
-from replicator.metadata.offsets import CopiedQueue, GroupQueue
+from replicator.metadata.offsets import CopiedQueue, GroupQueue, standing
 from replicator.metadata.options import SyncOptions
 from replicator.metadata.syncer import Copy, Syncer
 from replicator.observe.logging import get_logger
@@ -33,6 +33,9 @@ __all__ = ["METADATA", "SyncTask"]
 METADATA: Final = ".metadata"
 #: Seconds between looks for what somebody asks for over REST.
 _REQUESTS: Final = 0.5
+
+#: Of all groups together, as they stood before what was done the last time.
+_SUMMED: Final = ("again", "skipped", "anywhere")
 
 log = get_logger(__name__)
 
@@ -55,6 +58,7 @@ class SyncTask:
         self._schedule = Schedule()
         self._maps: dict[str, tuple[object, OffsetMap]] = {}
         self._told: dict[str, str] = {}
+        self._standings = dict.fromkeys(_SUMMED, 0)
         self._begun: asyncio.Task[None] | None = None
 
     # What there is to do.
@@ -181,7 +185,9 @@ class SyncTask:
             steps, settled = await self._acl.sync()
             self._tell(kind, steps, settled, {})
             return list(settled)
-        planned, _ = await self._syncer.plan_offsets(self.copy(), forced=forced)
+        planned, places = await self._syncer.plan_offsets(self.copy(), forced=forced)
+        standings = [standing(place) for place in places]
+        self._standings = {name: sum(getattr(each, name) for each in standings) for name in _SUMMED}
         done = await self._apply(planned)
         self._tell(kind, planned, done, self._syncer.failures)
         return done
@@ -261,15 +267,18 @@ class SyncTask:
         blocked = [action for action in actions if action.blocked]
         failed = [each for each in done if each.error]
         known = self.ledger.get("status")
+        before = known.get("kinds", {}).get(kind, {})
+        well = not failures and not failed
         told = {
-            "at": time.time(),
-            "applied": known.get("kinds", {}).get(kind, {}).get("applied", 0) + len(done) - len(failed),
+            "at": time.time() if well else before.get("at", 0.0),
+            "applied": before.get("applied", 0) + len(done) - len(failed),
             "blocked": len(blocked),
             "drift": sum(action.blocked == DRIFT for action in blocked),
             "failed": len(failed),
             "reasons": sorted(
                 {*(f"{b or 'cluster'}: {why}" for b, why in failures.items()), *(f.error for f in failed)}
             ),
+            **(self._standings if kind == "offsets" else {}),
         }
         kinds = {**known.get("kinds", {}), kind: told}
         self.ledger.put("status", {"owner": self._world.store.state.worker, "kinds": kinds})

@@ -47,14 +47,14 @@ class TaskRunner:
         self._stopping: dict[str, asyncio.Task[None]] = {}
         self._starting: asyncio.Task[None] | None = None
         self._fencing: asyncio.Task[None] | None = None
-        self._lapses = 0
+        self.lapses = 0
 
     def do(self, deeds: Deeds) -> None:
         """Begins to start, stop or fence tasks."""
         if deeds.fence:
             log.warning("lease lost: all tasks are ended until the group can be reached again")
             self._coordinator.running.clear()
-            self._lapses += 1
+            self.lapses += 1
             self._fencing = self._work.create_task(self.fence())
             return
         for task in deeds.stop:
@@ -83,7 +83,7 @@ class TaskRunner:
         Returns:
             whether the group could be told.
         """
-        lapses = self._lapses
+        lapses = self.lapses
         begun = [
             (route, route.begin(task for task in tasks if connector_of(task) == route.name))
             for route in self._routes
@@ -91,7 +91,7 @@ class TaskRunner:
         if not await self._group.publish():
             return False
         await self._progress.save(force=True)
-        if lapses == self._lapses:  # else the group has gone on without us meanwhile
+        if lapses == self.lapses:  # else the group has gone on without us meanwhile
             for route, what in begun:
                 route.start(what, self._coordinator.running - self._stopping.keys(), self._work)
             self._routes.share_rates()

@@ -103,6 +103,11 @@ class Worker:
     def identity(self) -> Identity:
         return self.world.identity
 
+    @property
+    def fencings(self) -> int:
+        """How often this worker has lost its lease while it had tasks."""
+        return self._runner.lapses
+
     def may_send(self) -> bool:
         """Whether this worker holds its lease."""
         return self.coordinator.holds_lease(now())

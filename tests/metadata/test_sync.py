@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -369,7 +370,7 @@ async def test_retry_topics_come_along(
             delay = {} if number else {"DELAY": "1"}
             fields |= {"i": encode(told | delay).decode(), "l": "99", "m": "false"}
             await send_single(client.writer("east-a"), fields, b"%d" % number)
-            await until(lambda count=number + 1: _copies(source, retry, count), what="its delay is over")
+            await until(partial(_copies, source, retry, number + 1), what="its delay is over")
     await commit(source, group, retry, {("east-a", 0): 2})
     flags = ("--topics", topic, "--sync-groups", group, "--retry-topics", "--rename", "c-{topic}")
     async with Worker(source, target, tmp_path, *flags, *QUICK):

@@ -1,0 +1,87 @@
+"""Every metric that there is: its name, what it counts, and by which labels. docs/METRICS.md is made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+__all__ = ["ALWAYS", "METRICS", "PREFIX", "Spec"]
+
+PREFIX: Final = "rocketmq_replicator_"
+#: Labels of all metrics but `build_info`: the clusters' ids.
+ALWAYS: Final = ("source", "target")
+_TOPIC: Final = ("connector", "topic")
+_SYNC: Final = ("connector", "kind")
+_ROUTE: Final = ("connector",)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A metric, its name without the prefix and without what samples end in (`_total` of a counter)."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    text: str
+    labels: tuple[str, ...] = ()
+
+
+METRICS: Final = {
+    spec.name: spec
+    for spec in (
+        Spec("messages_replicated", "counter", "Messages that the target has acknowledged.", _TOPIC),
+        Spec("batches_sent", "counter", "Batches that the target has acknowledged.", _TOPIC),
+        Spec("bytes_replicated", "counter", "Bytes sent to the target for them, bodies and properties.", _TOPIC),
+        Spec("messages_skipped", "counter", "Messages left out, by reason.", (*_TOPIC, "reason")),
+        Spec("source_gap_messages", "counter", "Messages that the source lost before they were read.", _TOPIC),
+        Spec("source_resets", "counter", "Source queues found truncated or made anew.", _TOPIC),
+        Spec("repeated_messages", "counter", "Copies found more than once in a target queue.", _TOPIC),
+        Spec("foreign_messages", "counter", "Messages of others found in a mapped target queue.", _TOPIC),
+        Spec("send_retries", "counter", "Sends that the target refused for the moment.", _TOPIC),
+        Spec("lag_messages", "gauge", "Messages that the source has and the target has not.", _TOPIC),
+        Spec("lag_seconds", "gauge", "Age of the newest copied message where there is a lag, else 0.", _TOPIC),
+        Spec("queues", "gauge", "Source queues by state.", (*_TOPIC, "state")),
+        Spec("queues_stalled", "gauge", "Queues that lag, make no progress, and were restarted in vain.", _TOPIC),
+        Spec(
+            "replication_latency_seconds", "histogram", "From stored at the source to acknowledged by the target."
+        ),
+        Spec("memory_used_bytes", "gauge", "Memory held by messages under way."),
+        Spec("throttled_seconds", "counter", "Time that batches waited for the rate limits."),
+        Spec("refresh_last_success_timestamp_seconds", "gauge", "Last look at both clusters."),
+        Spec("checkpoint_last_success_timestamp_seconds", "gauge", "Last state on disk."),
+        Spec("group_members", "gauge", "Workers of the group that this one sees, itself too."),
+        Spec("assignment_generation", "gauge", "Number of the assignment that is in force; it grows with each."),
+        Spec("tasks", "gauge", "Tasks that run here."),
+        Spec("lease_held", "gauge", "Whether this worker may send: 1, or 0."),
+        Spec("fencings", "counter", "Times that this worker lost its lease and ended all its tasks."),
+        Spec(
+            "control_messages_ignored",
+            "counter",
+            "Messages on the system topics that no worker of this version wrote.",
+            ("kind",),
+        ),
+        Spec(
+            "sync_last_success_timestamp_seconds",
+            "gauge",
+            "Last time that all of a kind was in reach and applied; kinds are topics, groups, offsets, acl.",
+            _SYNC,
+        ),
+        Spec("sync_actions_applied", "counter", "Changes made at the target, since the task first ran.", _SYNC),
+        Spec("sync_failed_actions", "gauge", "Changes that the target refused the last time.", _SYNC),
+        Spec("sync_blocked_actions", "gauge", "Differences that are not put right by themselves.", _SYNC),
+        Spec("sync_drift", "gauge", "Of those, settings changed at the target by hand.", _SYNC),
+        Spec(
+            "groups_read_again_messages",
+            "gauge",
+            "What groups would read again if they switched now.",
+            ("connector",),
+        ),
+        Spec("groups_skipped_messages", "gauge", "What groups would miss if they switched now.", _ROUTE),
+        Spec(
+            "groups_queues_without_offset",
+            "gauge",
+            "Queues for which groups have no offset there yet.",
+            ("connector",),
+        ),
+        Spec("build_info", "gauge", "The program's version.", ("version",)),
+    )
+}
