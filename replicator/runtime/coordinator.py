@@ -4,7 +4,10 @@
   members or tasks have changed. Everybody computes the same; the leader's word makes it one at a time.
 - Break before make: a worker starts a task of its own only when every other worker that is there has
   adopted the very same assignment and does not release that task any more. Adopting comes with a promise:
-  nothing is started that is not one's own there.
+  nothing is started that is not one's own there. Others rely on it until they read of a later one, so a
+  worker starts nothing either before a heartbeat that tells of its adopting has come back. Then no two run
+  one task: of the heartbeats that they start it by, one is earlier in the log. The writer of the later one
+  has read it, and waits until the other says that it has adopted the same, or is gone.
 - Lease: a worker may send only while the newest of its heartbeats that came back to it was sent less than
   a lease ago. Others call it gone later than that, after the session timeout. So a worker that was paused,
   or cut off, has ended by itself before anyone takes over.
@@ -53,7 +56,7 @@ class Coordinator:
         timeout: seconds after which a silent worker is gone.
         lease: seconds for which a heartbeat of our own that came back lets us send; less than `timeout`.
         delay: seconds that members or tasks must have stayed the same before they are assigned anew.
-        republish: seconds after which an assignment that not all have adopted is published again.
+        republish: seconds after which an assignment that is not agreed on is published again.
     """
 
     def __init__(
@@ -76,6 +79,7 @@ class Coordinator:
         self._lease = lease
         self._delay = delay
         self._republish = republish
+        self._told = NO_GENERATION
         self._held = False
         self._lapsed = False
         self._start_from = -inf
@@ -87,10 +91,12 @@ class Coordinator:
         """Whether this worker may send to the target now."""
         return not self._lapsed and now - self.membership.echo <= self._lease
 
-    def echoed(self, side: Side, sent: float, now: float) -> None:
+    def echoed(self, side: Side, heartbeat: Heartbeat, sent: float, now: float) -> None:
         """A heartbeat of our own, sent at `sent`, has come back; a lease that was over by then stays over."""
         self._lapsed = self._lapsed or (self._held and now - self.membership.echo > self._lease)
         self.membership.echoed(side, sent)
+        if side is Side.SOURCE:  # the one that leases are of
+            self._told = max(self._told, heartbeat.generation)
 
     @property
     def releasing(self) -> frozenset[str]:
@@ -99,8 +105,11 @@ class Coordinator:
 
     @property
     def agreed(self) -> bool:
-        """Whether every worker that is there has adopted our assignment."""
-        return all(other.generation == self.assignment.generation for other in self.membership.others.values())
+        """Whether every worker that is there has adopted our assignment, and could read that we have."""
+        generation = self.assignment.generation
+        return self._told == generation and all(
+            other.generation == generation for other in self.membership.others.values()
+        )
 
     def adopt(self, assignment: Assignment) -> bool:
         """Takes `assignment` if it is later than what we have; whether it was."""

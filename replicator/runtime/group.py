@@ -229,7 +229,7 @@ class Group:
             return
         self._clock.setdefault(said.place, sent - said.stored / 1000)
         self._hear_early(said.place)
-        self.coordinator.echoed(side, sent, now())
+        self.coordinator.echoed(side, heartbeat, sent, now())
         if side is Side.SOURCE and not self.joined.is_set() and self._log is not None and self._log.caught_up:
             for place in list(self._early):
                 self._hear_early(place)

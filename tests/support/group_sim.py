@@ -79,7 +79,7 @@ class Node:
         if heartbeat.worker != self.name:
             self.coordinator.membership.heard(side, heartbeat, self.now())
         elif heartbeat.incarnation == self.process:
-            self.coordinator.echoed(side, self.beats[heartbeat.sequence], self.now())
+            self.coordinator.echoed(side, heartbeat, self.beats[heartbeat.sequence], self.now())
             self.joined = self.joined or side is Side.SOURCE
         self.tick()
 

@@ -1,0 +1,90 @@
+"""What a worker may start, heartbeat by heartbeat."""
+
+from __future__ import annotations
+
+from replicator.runtime.assignment import sticky
+from replicator.runtime.coordinator import Assignment, Coordinator, Deeds
+from replicator.runtime.membership import Generation, Heartbeat, Side
+
+TIMEOUT, LEASE, DELAY = 5.0, 3.5, 0.5
+
+
+class Worker:
+    """A coordinator with one task, all clocks being one; `say` and `read` are its two ways to the log."""
+
+    def __init__(self, name: str) -> None:
+        self.coordinator = Coordinator(name, strategy=sticky, timeout=TIMEOUT, lease=LEASE, delay=DELAY)
+        self.sequence = 0
+        self.sent: dict[int, float] = {}
+
+    def say(self, now: float) -> Heartbeat:
+        self.sequence += 1
+        self.sent[self.sequence] = now
+        return self.coordinator.heartbeat(self.coordinator.me, self.sequence, {})
+
+    def read(self, heartbeat: Heartbeat, now: float) -> None:
+        for side in Side:
+            if heartbeat.worker == self.coordinator.me:
+                self.coordinator.echoed(side, heartbeat, self.sent[heartbeat.sequence], now)
+            else:
+                self.coordinator.membership.heard(side, heartbeat, now)
+
+    def step(self, now: float) -> Deeds:
+        deeds = self.coordinator.step(now, {"task"}, wanted=lambda _task: True)
+        self.coordinator.running |= deeds.start
+        return deeds
+
+
+def _leader_without_the_owner() -> tuple[Worker, Worker, list[Heartbeat]]:
+    """`a`, just when it has assigned the task of silent `b` to itself; `b`; and what `a` said before."""
+    a, b = Worker("a"), Worker("b")
+    first = Assignment(generation=Generation(1, "a"), members=frozenset("ab"), owners={"task": "b"})
+    for worker in (a, b):
+        worker.coordinator.adopt(first)
+    a.read(b.say(0.0), 0.0)
+    said = [a.say(now) for now in (0.0, 2.5, 5.1)]
+    for heartbeat, now in zip(said, (0.0, 2.5, 5.1), strict=True):
+        a.read(heartbeat, now)
+        a.step(now)
+    assert not a.coordinator.membership.others
+    deeds = a.step(5.1 + DELAY)
+    assert deeds.publish is not None
+    assert deeds.publish.owners == {"task": "a"}
+    assert not deeds.start, "nobody can know yet that it is no longer another's"
+    return a, b, said
+
+
+def test_a_leader_that_cannot_tell_starts_nothing() -> None:
+    a, b, said = _leader_without_the_owner()
+    for now in (5.7, 6.7, 7.7):
+        a.say(now)  # lost, as was the assignment
+        assert not a.step(now).start
+    # The owner is back: all that it can read says that `a` leaves its task to it.
+    for heartbeat in (*said, b.say(7.8)):
+        b.read(heartbeat, 7.8)
+    b.step(7.8)
+    assert b.step(7.8 + DELAY).start == {"task"}
+    assert a.coordinator.holds_lease(7.8 + DELAY)
+    assert not a.step(7.8 + DELAY).start
+
+
+def test_a_leader_that_was_read_starts_and_the_owner_that_is_back_waits() -> None:
+    a, b, said = _leader_without_the_owner()
+    told = a.say(5.7)
+    a.read(told, 5.7)
+    assert a.step(5.7).start == {"task"}
+    for heartbeat in (*said, told, b.say(7.8)):
+        b.read(heartbeat, 7.8)
+    b.step(7.8)
+    assert not b.step(7.8 + DELAY).start
+
+
+def test_what_came_back_before_does_not_tell_of_a_later_assignment() -> None:
+    a, _, _ = _leader_without_the_owner()
+    late = a.say(5.7)
+    newer = Assignment(generation=Generation(3, "a"), members=frozenset("a"), owners={"task": "a"})
+    a.coordinator.adopt(newer)
+    a.read(late, 5.8)
+    assert not a.step(5.8).start
+    a.read(a.say(5.9), 5.9)
+    assert a.step(5.9).start == {"task"}
