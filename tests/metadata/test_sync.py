@@ -22,6 +22,7 @@ from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.javatool import java_consume
 from tests.support.offsets import commit, make_group, offsets_of
+from tests.support.pyclient import PyConsumer
 from tests.support.traffic import (
     connected,
     create_topic,
@@ -384,3 +385,45 @@ async def test_retry_topics_come_along(
 
 async def _copies(cluster: Cluster, topic: str, count: int) -> bool:
     return sum(map(len, (await raw_topic(cluster, topic)).values())) == count
+
+
+async def test_python_consumers_go_on_at_the_target(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """Of another client yet: what came while nobody consumed is what is read at the target, and nothing else."""
+    topic, group = topic_name("t"), topic_name("g")
+    source, target = await clusters.pair(EAST, WEST)
+    await create_topic(source, topic, queues=2)
+
+    async def sent(numbers: range) -> None:
+        async with connected(source) as client:
+            for queue_id in range(2):
+                batch = [(b"%d" % i, {"KEYS": f"k{i}"}) for i in numbers if i % 2 == queue_id]
+                await send(client, "east-a", topic, queue_id, batch)
+
+    await sent(range(40))
+    async with PyConsumer(source.namesrv, topic, group=group) as consumer:
+        assert len(await consumer.take(40)) == 40
+    await sent(range(40, 60))
+    async with Worker(source, target, tmp_path, "--topics", topic, "--sync-groups", group, *QUICK) as worker:
+        await ready(worker)
+        assert (await asked(worker, "POST", "failover", {"drain_seconds": 20}))["drained"]
+    async with PyConsumer(target.namesrv, topic, group=group) as consumer:
+        assert sorted(message.keys for message in await consumer.take(20)) == [f"k{i}" for i in range(40, 60)]
+
+
+async def test_offsets_where_two_brokers_share_one(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """Queues of the second broker have other ids at the target; each keeps its own place."""
+    topic, group = topic_name("t"), topic_name("g")
+    source, target = await clusters.pair(ClusterSpec(name="wide", version="5.3.3", brokers=2), WEST)
+    await create_topic(source, topic, queues=2)
+    await produce(source, topic, 200)
+    await make_group(source, group)
+    places = {("wide-a", 0): 7, ("wide-a", 1): 50, ("wide-b", 0): 31, ("wide-b", 1): 0}
+    await commit(source, group, topic, places)
+    async with Worker(source, target, tmp_path, "--topics", topic, "--sync-groups", group, *QUICK) as worker:
+        await ready(worker)
+        assert sorted((await offsets_of(target, group, topic)).values()) == [0, 7, 31, 50]
+        await exact(source, target, group, topic)

@@ -34,13 +34,14 @@ async def test_a_worker_that_is_cut_off_from_one_cluster(
     source, target = await clusters.pair(*specs)
     behind = source if side == "source" else target
     topics = [topic_name(f"{i}") for i in range(4)]
+    patient = ("--settle-seconds", "2")  # the proxy is as busy as the machine, and passes on what it has taken
     async with BrokerProxies(("127.0.0.2", behind.brokers[0].port)) as network:
         for topic in topics:
             await create_topic(source, topic, queues=2)
         producers = [Producer(source, topic, per_second=500) for topic in topics]
         async with (
             producing(producers),
-            workers_of(source, target, tmp_path, 2, "--topics", topic_name(".*")) as workers,
+            workers_of(source, target, tmp_path, 2, "--topics", topic_name(".*"), *patient) as workers,
         ):
             await until(lambda: share(workers, 4), what="both share")
             for lonely, other in (workers, workers[::-1]):
