@@ -20,6 +20,7 @@ import org.apache.rocketmq.client.impl.factory.MQClientInstance;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 
 /**
  * Prints messages, one line of JSON each.
@@ -119,6 +120,9 @@ public final class Consume {
         consumer.setInstanceName("consume-" + ProcessHandle.current().pid());
         consumer.setConsumeFromWhere(ConsumeFromWhere.valueOf(args.get("from", "CONSUME_FROM_FIRST_OFFSET")));
         consumer.setConsumeMessageBatchMaxSize(1);
+        if (args.flag("broadcast")) {
+            consumer.setMessageModel(MessageModel.BROADCASTING);
+        }
         consumer.subscribe(args.need("topic"), selector(args));
         consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
             // Exactly `count` are consumed: what comes later waits for the next member of the group.

@@ -16,6 +16,7 @@ import pytest
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.metadata.test_sync import QUICK, asked, exact, ready
 from tests.support.clusters import ClusterPool
+from tests.support.javatool import JavaToolError, Order, java_produce
 from tests.support.offsets import commit, make_group, offsets_of
 from tests.support.traffic import create_topic, produce, raw_topic, topics_of
 from tests.support.worker import Worker, until
@@ -138,6 +139,9 @@ async def test_the_source_is_dead(clusters: ClusterPool, tmp_path: Path, topic_n
         async with Worker(source, target, tmp_path, *flags) as worker:
             await until(lambda: _has_perm(target, topic, 4))
             await ready(worker)
+            order = Order(topic=topic, body=b"born at the target")
+            with pytest.raises(JavaToolError, match="No route info"):
+                await java_produce(target.namesrv, [order])
             await source.brokers[0].kill()
             status, refused = await asyncio.to_thread(
                 worker.ask, "POST", "/connectors/route/failover", {"drain_seconds": 0}
@@ -151,6 +155,7 @@ async def test_the_source_is_dead(clusters: ClusterPool, tmp_path: Path, topic_n
             assert "cannot be known" in report["left"][0]["problem"]
             assert await perms(target, topic) == {6}
             assert await offsets_of(target, group, topic) == {("west-a", 0): 20, ("west-a", 1): 50}
+            assert [sent.status for sent in await java_produce(target.namesrv, [order])] == ["SEND_OK"]
             await source.brokers[0].start()
             await until(lambda: worker.get("/health/ready")["ready"], what="its group is there again")
             await asyncio.sleep(2)

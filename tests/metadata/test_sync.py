@@ -198,17 +198,22 @@ async def test_a_message_of_others_is_not_skipped(
     topic, group = topic_name("t"), topic_name("g")
     async with replicating(clusters, tmp_path, topic, "--sync-groups", group) as (source, target, worker):
         await make_group(source, group)
-        await commit(source, group, topic, {("east-a", 0): 100})
+        await commit(source, group, topic, {("east-a", 0): 100, ("east-a", 1): 100})
         await ready(worker)
         async with connected(target) as client:
             await send(client, "west-a", topic, 0, [(b"mine", {})])
         await produce(source, topic, 20, start=200)
         await worker.caught_up(topic, 220)
-        await commit(source, group, topic, {("east-a", 0): 110})
+        await commit(source, group, topic, {("east-a", 0): 110, ("east-a", 1): 110})
         await until(lambda: _told(worker, "message of others at offset 100"))
-        assert await offsets_of(target, group, topic) == {("west-a", 0): 100}
+        await until(lambda: _is_at(target, group, topic, {("west-a", 0): 100, ("west-a", 1): 110}))
         told = await asked(worker, "GET", "readiness")
         assert [group["again"] for group in told["groups"]] == [10]
+    again = await java_consume(target.namesrv, topic, group=group, count=11)  # and so it is
+    assert sorted(message.properties.get("KEYS", "") for message in again) == [
+        "",
+        *(f"k{i}" for i in range(200, 220, 2)),
+    ]
 
 
 async def _told(worker: Worker, what: str) -> bool:
@@ -427,3 +432,16 @@ async def test_offsets_where_two_brokers_share_one(
         await ready(worker)
         assert sorted((await offsets_of(target, group, topic)).values()) == [0, 7, 31, 50]
         await exact(source, target, group, topic)
+
+
+async def test_groups_that_broadcast_keep_their_offsets_themselves(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """Nothing is at the source's brokers, and nothing is written at the target's; the group itself is."""
+    topic, group = topic_name("t"), topic_name("g")
+    async with replicating(clusters, tmp_path, topic, "--sync-groups", group) as (source, target, worker):
+        await make_group(source, group)
+        assert len(await java_consume(source.namesrv, topic, group=group, count=200, broadcast=True)) == 200
+        assert (await ready(worker))["groups"] == []
+        await until(lambda: _group(target, group))
+        assert await offsets_of(target, group, topic) == {}

@@ -170,11 +170,18 @@ async def java_consume(
     tags: str = "*",
     vip: bool = False,
     start: str = "CONSUME_FROM_FIRST_OFFSET",
+    broadcast: bool = False,
     credentials: Credentials | None = None,
 ) -> list[Read]:
     """Joins `group` and consumes `count` messages, or until none came for `idle` seconds; commits offsets."""
     options = {"mode": "push", "namesrv": namesrv, "topic": topic, "group": group, "idle-s": str(idle)}
-    options |= {"sql": sql, "tags": tags, "vip": str(vip).lower(), "from": start}
+    options |= {
+        "sql": sql,
+        "tags": tags,
+        "vip": str(vip).lower(),
+        "from": start,
+        "broadcast": str(broadcast).lower(),
+    }
     if count is not None:
         options["count"] = str(count)
     output = await _run("Consume", options | _signed(credentials))
