@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -75,11 +75,16 @@ Done = Applied | AclDone
 class AclSync:
     """Plans and applies accounts; which of those at the target are ours is kept in `ledger`.
 
+    `may_go_on` is asked before each change.
+
     Raises:
         ConfigError: a pattern of the settings is no regular expression.
     """
 
-    def __init__(self, settings: RouteSettings, world: World, ledger: SyncLedger) -> None:
+    def __init__(
+        self, settings: RouteSettings, world: World, ledger: SyncLedger, may_go_on: Callable[[], bool]
+    ) -> None:
+        self._may_go_on = may_go_on
         self._world = world
         self._ledger = ledger
         self._options = AclOptions(
@@ -123,7 +128,7 @@ class AclSync:
         plan = await self._plan()
         done: list[AclDone] = []
         for action in plan.pending:
-            if not self._world.may_send():
+            if not self._may_go_on():
                 break  # somebody else does it by now
             (applied,) = await self._syncer.apply(replace(plan, actions=(action,)))
             done.append(AclDone(AclStep(action), applied.error))

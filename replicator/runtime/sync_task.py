@@ -53,13 +53,14 @@ class SyncTask:
         self._world = world
         self._topics = topics
         self._syncer = Syncer(world.source.cluster, world.target.cluster, sync_options(settings, world))
-        self._acl = AclSync(settings, world, self.ledger) if KIND in settings.sync else None
+        self._acl = AclSync(settings, world, self.ledger, self._may_go_on) if KIND in settings.sync else None
         self._lock = asyncio.Lock()
         self._schedule = Schedule()
         self._maps: dict[str, tuple[object, OffsetMap]] = {}
         self._told: dict[str, str] = {}
         self._standings = dict.fromkeys(_SUMMED, 0)
         self._begun: asyncio.Task[None] | None = None
+        self._ending = False
 
     # What there is to do.
 
@@ -98,6 +99,8 @@ class SyncTask:
             BrokerRefused, Unreachable, RequestTimeout: a cluster could not be asked.
         """
         async with self._lock:
+            if self._acl is not None and not self.running:
+                self._acl.forget()  # whoever has the task knows better by now
             return [action for kind in self._settings.sync for action in await self._look(kind, forced=forced)]
 
     async def check(self) -> None:
@@ -129,6 +132,7 @@ class SyncTask:
     def start(self, group: asyncio.TaskGroup) -> None:
         """From now on this worker does it."""
         self.running = True
+        self._ending = False
         self.phase = Phase.STARTING
         if self._acl is not None:
             self._acl.forget()
@@ -153,7 +157,8 @@ class SyncTask:
         await self.sync([kind])
 
     async def stop(self) -> None:
-        """Ends, once what is under way is done."""
+        """Ends, once what is under way is done; what takes too long goes no further than its next change."""
+        self._ending = True
         if self._begun is not None:
             self._begun.cancel()
             await asyncio.wait([self._begun])
@@ -215,6 +220,9 @@ class SyncTask:
         done: list[Done] = []
         failed: list[str] = []
         async with self._lock:
+            self._ending = False
+            if self._acl is not None:
+                self._acl.forget()
             for kind in (kind for kind in self._settings.sync if kind != "topics"):
                 try:
                     done += await self._last(kind)
@@ -243,10 +251,13 @@ class SyncTask:
         for action in actions:
             if action.blocked:
                 continue
-            if not self._world.may_send():
+            if not self._may_go_on():
                 break  # somebody else does it by now
             done.append(await self._syncer.apply(action))
         return done
+
+    def _may_go_on(self) -> bool:
+        return self._world.may_send() and not self._ending
 
     async def _serve(self) -> None:
         """What somebody has asked any worker for over REST."""
