@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -316,46 +315,6 @@ async def test_deletions_are_told_or_done(
 
 async def _gone(cluster: Cluster, topic: str) -> bool:
     return topic not in (await topics_of(cluster))["west-a"]
-
-
-@pytest.mark.parametrize(
-    ("source_version", "target_version"), [("4.9.7", "5.5.0"), ("5.5.0", "5.5.0"), ("5.3.3", "5.3.3")]
-)
-async def test_java_consumers_go_on_at_the_target(
-    clusters: ClusterPool,
-    tmp_path: Path,
-    topic_name: Callable[[str], str],
-    source_version: str,
-    target_version: str,
-) -> None:
-    """Two brokers each: groups that stop anywhere read the rest at the target: nothing skipped, nothing again."""
-    topic, groups = topic_name("t"), [topic_name(f"g{i}") for i in range(2)]
-    source, target = await clusters.pair(
-        ClusterSpec(name="wide", version=source_version, brokers=2),
-        ClusterSpec(name="broad", version=target_version, brokers=2),
-    )
-    await create_topic(source, topic, queues=2)
-    await produce(source, topic, 400)
-
-    async def consumed(cluster: Cluster, group: str, count: int) -> list[str]:
-        read = await java_consume(cluster.namesrv, topic, group=group, count=count)
-        return [message.properties["KEYS"] for message in read]
-
-    counts = [random.randint(1, 390) for _ in groups]
-    first = await asyncio.gather(*(consumed(source, *each) for each in zip(groups, counts, strict=True)))
-    assert [len(keys) for keys in first] == counts
-    selected = ("--sync-groups", ",".join(groups))
-    async with Worker(source, target, tmp_path, "--topics", topic, *QUICK, *selected) as worker:
-        told = await ready(worker)
-        assert {group["group"] for group in told["groups"]} == set(groups)
-        report = await asked(worker, "POST", "failover", {"drain_seconds": 20})
-        assert report["drained"]
-        assert report["problems"] == []
-    rest = await asyncio.gather(
-        *(consumed(target, g, 400 - count) for g, count in zip(groups, counts, strict=True))
-    )
-    for keys, others in zip(first, rest, strict=True):
-        assert sorted(keys + others) == sorted(f"k{i}" for i in range(400))
 
 
 async def test_retry_topics_come_along(

@@ -12,7 +12,7 @@ from types import TracebackType
 
 from replicator.client.cluster import Cluster as Client
 from replicator.client.nameservers import NameServers
-from replicator.client.security import Security
+from replicator.client.security import Credentials, Security
 from replicator.client.send import Stored, send_batch
 from replicator.client.topics import TopicConfig, delete_topic, read_topics, write_topic
 from replicator.errors import ClientError
@@ -46,8 +46,9 @@ RESERVED = frozenset({"__RPL_ORIGIN", "__RPL_SOURCE", "CLUSTER", "MSG_REGION", "
 
 @asynccontextmanager
 async def connected(cluster: Cluster) -> AsyncIterator[Client]:
-    """The project's client for a sandbox cluster."""
-    client = Client([cluster.namesrv])
+    """The project's client for a sandbox cluster, as its administrator where it has access control."""
+    administrator = Credentials(cluster.access_key, cluster.secret_key) if cluster.access_key else None
+    client = Client([cluster.namesrv], security=Security(administrator))
     try:
         await client.refresh()
         yield client
