@@ -12,7 +12,7 @@ import subprocess
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -108,29 +108,27 @@ def _free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def _started(directory: Path, config: Mapping[str, object], port: int) -> subprocess.Popen[bytes]:
-    file = directory / "prometheus.yml"
-    file.write_text(json.dumps(config))  # JSON is YAML
+def _started(config: Path, port: int) -> subprocess.Popen[bytes]:
     command = [
         tool("prometheus"),
-        f"--config.file={file}",
-        f"--storage.tsdb.path={directory / 'data'}",
+        f"--config.file={config}",
+        f"--storage.tsdb.path={config.parent / 'data'}",
         f"--web.listen-address=127.0.0.1:{port}",
     ]
-    with (directory / "log").open("wb") as log:
+    with (config.parent / "log").open("wb") as log:
         return subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "GOMAXPROCS": "1"})
 
 
 @asynccontextmanager
-async def running(directory: Path, config: Mapping[str, object]) -> AsyncIterator[Prometheus]:
-    """Prometheus with `config`, its files in `directory`, until the context ends."""
+async def running(config: Path) -> AsyncIterator[Prometheus]:
+    """Prometheus with this configuration, its data beside it, until the context ends."""
     prometheus = Prometheus(_free_port(), time.time())
-    process = await asyncio.to_thread(_started, directory, config, prometheus.port)
+    process = await asyncio.to_thread(_started, config, prometheus.port)
     try:
         try:
             await until(lambda: prometheus.ask("-/ready"), seconds=30, what="Prometheus")
         except TimeoutError:
-            raise AssertionError((directory / "log").read_text()) from None
+            raise AssertionError((config.parent / "log").read_text()) from None
         yield prometheus
     finally:
         process.terminate()
