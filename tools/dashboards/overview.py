@@ -21,7 +21,7 @@ OVERVIEW = Board(
                 Panel(
                     "Safe to fail over",
                     "`yes` where nothing below stands in the way. Else see what does, in the panel beside, and ask "
-                    "`replicator readiness`, which tells it to the message.",
+                    "`replicator readiness`, which tells it to the message. What is not synced (`--sync`) is not looked at.",
                     {_BY: f"sum by ({BY_CONNECTOR}) (replicator:hindrances{CONNECTOR}) == bool 0"},
                     kind="stat",
                     width=8,
