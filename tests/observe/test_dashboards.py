@@ -90,6 +90,7 @@ def test_boards_are_as_people_expect_them(board: Board) -> None:
         for target in panel["targets"]:
             assert target["datasource"]["uid"] == "${datasource}"
             assert not re.search(r"\[\d", target["expr"])
+            assert target.get("instant", False) == (panel["type"] in {"stat", "table"})
         place = panel["gridPos"]
         cells = {
             (x, y)

@@ -83,6 +83,8 @@ def _panel(panel: Panel, number: int) -> dashboard.Panel:
         query = prometheus.Dataquery().ref_id(letter).datasource(_SOURCE).expr(expression).legend_format(legend)
         if panel.kind == "table":
             query = query.instant().format(PromQueryFormat.TABLE)
+        elif panel.kind == "stat":
+            query = query.instant()  # over a range a worker that is gone would be shown as it last was
         elif panel.kind == "heat":
             query = query.range().format(PromQueryFormat.HEATMAP)
         else:
@@ -134,7 +136,7 @@ def _lines(panel: Panel) -> timeseries.Panel:
 
 
 def _heat(panel: Panel) -> heatmap.Panel:
-    return heatmap.Panel().calculate(False)
+    return heatmap.Panel().calculate(False).y_axis(heatmap.YAxisConfig().unit(panel.unit))
 
 
 def _table(panel: Panel) -> table.Panel:
