@@ -1,0 +1,173 @@
+"""Dashboards and alerts on a real Prometheus that scrapes two workers between real brokers."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from replicator.client.topics import TopicConfig, write_topic
+from replicator.sandbox import Cluster
+from tests.support.clusters import ClusterPool
+from tests.support.group import EAST, WEST, producing, share, workers_of
+from tests.support.offsets import commit, make_group
+from tests.support.prometheus import Prometheus, running, tool
+from tests.support.traffic import Producer, connected, create_topic, produce, send
+from tests.support.worker import Worker, until
+from tools.dashboards.page import BOARDS, ROOT
+
+pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
+
+#: Of what the source is given, a third is left out, so that there is something to show of that, too.
+FLAGS = (
+    *("--sync", "topics,groups,offsets", "--sync-offsets-interval", "0.5", "--tags", "tag0,tag1"),
+    *("--sync-topics-interval", "0.5", "--sync-groups-interval", "0.5", "--session-timeout", "4"),
+)
+
+
+def hurried(rules: str) -> str:
+    """The rules with seconds for minutes and minutes for hours, so that a test need not wait."""
+    rules = re.sub(r"(\[|for: |offset )(\d+)([mh])", lambda m: m[1] + m[2] + {"m": "s", "h": "m"}[m[3]], rules)
+    return rules.replace("* 60", "* 1")
+
+
+def watching(directory: Path, workers: Iterable[Worker]) -> AbstractAsyncContextManager[Prometheus]:
+    """Prometheus with the project's rules, which scrapes each second."""
+    directory.mkdir()
+    (directory / "rules.yml").write_text(hurried((ROOT / "dashboards/rules.yml").read_text()))
+    workers_at = [f"127.0.0.1:{worker.port}" for worker in workers]
+    config = directory / "prometheus.yml"
+    config.write_text(
+        yaml.safe_dump(
+            {
+                "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+                "rule_files": ["rules.yml"],
+                "scrape_configs": [
+                    {"job_name": "rocketmq-replicator", "static_configs": [{"targets": workers_at}]}
+                ],
+            }
+        )
+    )
+    return running(config)
+
+
+async def fires(prometheus: Prometheus, *alerts: str, seconds: float = 60) -> None:
+    """Waits until all of these fire."""
+    wanted = {f"Replicator{alert}" for alert in alerts}
+    try:
+        await until(lambda: wanted <= prometheus.firing(), seconds=seconds)
+    except TimeoutError:
+        raise AssertionError(f"does not fire: {wanted - prometheus.firing()}") from None
+
+
+async def rests(prometheus: Prometheus, *alerts: str, seconds: float = 60) -> None:
+    """Waits until none of these fires."""
+    unwanted = {f"Replicator{alert}" for alert in alerts}
+    try:
+        await until(lambda: not unwanted & prometheus.firing(), seconds=seconds)
+    except TimeoutError:
+        raise AssertionError(f"still fires: {unwanted & prometheus.firing()}") from None
+
+
+async def test_every_panel_has_data_and_alerts_fire(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """Load, idle, a hand at the target, the target away, a worker killed; then each panel is asked for."""
+    async with clusters.lent(WEST) as target:
+        source = await clusters.get(EAST)
+        topics, group = [topic_name("a"), topic_name("b")], topic_name("g")
+        await make_group(source, group)
+        for topic in topics:
+            await create_topic(source, topic, queues=2)
+            await produce(source, topic, 300)
+            await commit(source, group, topic, {("east-a", queue): 5 for queue in range(2)})
+        flags = (*FLAGS, "--topics", ",".join(topics), "--sync-groups", group)
+        async with workers_of(source, target, tmp_path, 2, *flags) as workers:
+            await until(lambda: share(workers, 2))
+            async with watching(tmp_path / "prometheus", workers) as prometheus:
+                await _load_and_idle(prometheus, source, topics)
+                _well_formed(workers[0].get("/metrics"))
+                await _hands(prometheus, source, target, topics[0])
+                await _target_away(prometheus, source, target, topics)
+                await _worker_killed(prometheus, workers)
+                _panels(prometheus)
+
+
+async def _load_and_idle(prometheus: Prometheus, source: Cluster, topics: list[str]) -> None:
+    async with producing([Producer(source, topic, per_second=400) for topic in topics]):
+        await until(lambda: len(prometheus.now("replicator:hindrances == 0")) == 5)
+        await asyncio.sleep(3)
+    await until(lambda: not prometheus.now("sum(rocketmq_replicator_lag_messages) > 0"))
+    calm = 'count_over_time(ALERTS{alertstate="firing"}[3s])'
+    await until(lambda: not prometheus.now(calm), seconds=40, what="nothing fires while nothing is wrong")
+
+
+def _well_formed(page: str) -> None:
+    checked = subprocess.run(
+        [tool("promtool"), "check", "metrics"], input=page, capture_output=True, text=True, timeout=20, check=False
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+async def _hands(prometheus: Prometheus, source: Cluster, target: Cluster, topic: str) -> None:
+    """Somebody changes a topic at the target, writes to it, and writes to a system topic."""
+    async with connected(target) as client:
+        changed = TopicConfig(name=topic, read_queues=2, write_queues=2, perm=4)
+        await write_topic(client.writer("west-a"), changed)
+        await send(client, "west-a", topic, 0, [(b"foreign", {})])
+    async with connected(source) as client:
+        await send(client, "east-a", "replicator_sys_control", 0, [(b"garbage", {})])
+    await produce(source, topic, 20, start=9000)
+    await fires(prometheus, "Drift", "ForeignMessages")
+
+
+async def _target_away(prometheus: Prometheus, source: Cluster, target: Cluster, topics: list[str]) -> None:
+    (broker,) = target.brokers
+    broker.pause()
+    try:
+        for topic in topics:
+            await produce(source, topic, 20, start=9100)
+        await fires(prometheus, "LagOld", "NothingCopied", "QueuesWaiting", "SyncOld")
+        in_the_way = {found["metric"]["reason"] for found in prometheus.now("replicator:hindrances == 1")}
+        assert "queues" in in_the_way
+    finally:
+        broker.resume()
+    await rests(prometheus, "LagOld", "NothingCopied", "QueuesWaiting", "SyncOld")
+
+
+async def _worker_killed(prometheus: Prometheus, workers: list[Worker]) -> None:
+    await workers[1].kill()
+    await fires(prometheus, "WorkerDown", "FewerMembers")
+    await until(lambda: share(workers[:1], 2))
+    await rests(prometheus, "TopicGone")
+
+
+def _panels(prometheus: Prometheus) -> None:
+    """Each panel's expression gives something at some time, and what is plotted has the labels of its legend."""
+    now = time.time()
+    empty = []
+    for board in BOARDS:
+        for panel in board.panels:
+            for legend, expression in panel.queries.items():
+                asked = expression.replace("$__rate_interval", "4s")
+                asked = re.sub(r"\$(source|target|connector|topic)\b", ".*", asked)
+                assert "$" not in asked
+                found = prometheus.ever(asked, until=now)
+                labels = set(re.findall(r"\{\{(\w+)\}\}", legend))
+                if not found or not all(labels <= series["metric"].keys() for series in found):
+                    empty.append(f"{board.title}, {panel.title}: {asked}: {[s['metric'] for s in found]}")
+    assert not empty, "\n".join(empty)
+
+
+def test_the_rules_are_hurried_where_they_wait() -> None:
+    """No minute is left in what the test above runs."""
+    rules = yaml.safe_load(hurried((ROOT / "dashboards/rules.yml").read_text()))
+    text = str([rule.get("for", "") + rule["expr"] for group in rules["groups"] for rule in group["rules"]])
+    assert not re.search(r"\d[h]\b|\b[2-9]\d*m\b|\* 60", text)

@@ -1,0 +1,146 @@
+"""Boards as Grafana takes them."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders import common, dashboard, heatmap, prometheus, stat, table, timeseries
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models import common as options
+from grafana_foundation_sdk.models import dashboard as models
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+
+from replicator.observe.catalogue import PREFIX
+from tools.dashboards.model import Board, Panel
+
+__all__ = ["UID", "json_of"]
+
+#: What the uids of all boards begin with; links to them stay good over upgrades.
+UID = "rocketmq-replicator-"
+_TAG = "rocketmq-replicator"
+_SOURCE = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
+#: Where the values of each variable are found: a metric that each worker, or each connector, always has.
+_VALUES = {
+    "source": "tasks",
+    "target": 'tasks{source=~"$source"}',
+    "connector": 'lag_messages{source=~"$source",target=~"$target"}',
+    "topic": 'lag_messages{source=~"$source",target=~"$target",connector=~"$connector"}',
+}
+_HEIGHTS = {"stat": 5}
+
+
+def json_of(board: Board) -> str:
+    """The file that is imported or provisioned."""
+    made = (
+        dashboard.Dashboard(board.title)
+        .uid(UID + board.name)
+        .description(board.text)
+        .tags([_TAG])
+        .readonly()
+        .refresh("30s")
+        .time("now-1h", "now")
+        .timezone("browser")
+        .tooltip(models.DashboardCursorSync.CROSSHAIR)
+        .link(_others())
+        .with_variable(dashboard.DatasourceVariable("datasource").label("data source").type("prometheus"))
+    )
+    for name in board.variables:
+        made = made.with_variable(_variable(name))
+    number = 0
+    for row in board.rows:
+        number += 1
+        made = made.with_row(dashboard.Row(row.title).id(number))
+        for panel in row.panels:
+            number += 1
+            made = made.with_panel(_panel(panel, number))
+    return JSONEncoder(sort_keys=True, indent=2, ensure_ascii=False).encode(made.build()) + "\n"
+
+
+def _others() -> dashboard.DashboardLink:
+    """A way from each board to the others, with what is chosen."""
+    link = dashboard.DashboardLink("Replicator").type(models.DashboardLinkType.DASHBOARDS).tags([_TAG])
+    return link.include_vars(True).keep_time(True)
+
+
+def _variable(name: str) -> dashboard.QueryVariable:
+    return (
+        dashboard.QueryVariable(name)
+        .label(name)
+        .datasource(_SOURCE)
+        .query(f"label_values({PREFIX}{_VALUES[name]}, {name})")
+        .refresh(models.VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .sort(models.VariableSort.ALPHABETICAL_ASC)
+        .multi(True)
+        .include_all(True)
+        .all_value(".*")
+        .current(models.VariableOption(selected=True, text="All", value="$__all"))
+    )
+
+
+def _panel(panel: Panel, number: int) -> dashboard.Panel:
+    made = _KINDS[panel.kind](panel)
+    made = made.id(number).title(panel.title).description(panel.text).datasource(_SOURCE)
+    made = made.span(panel.width).height(_HEIGHTS.get(panel.kind, 8)).unit(panel.unit)
+    for letter, (legend, expression) in zip("ABCD", panel.queries.items(), strict=False):
+        query = prometheus.Dataquery().ref_id(letter).datasource(_SOURCE).expr(expression).legend_format(legend)
+        if panel.kind == "table":
+            query = query.instant().format(PromQueryFormat.TABLE)
+        elif panel.kind == "stat":
+            query = query.instant()  # over a range a worker that is gone would be shown as it last was
+        elif panel.kind == "heat":
+            query = query.range().format(PromQueryFormat.HEATMAP)
+        else:
+            query = query.range()
+        made = made.with_target(query)
+    return made
+
+
+def _stat(panel: Panel) -> stat.Panel:
+    made = (
+        stat.Panel()
+        .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
+        .color_mode(
+            options.BigValueColorMode.BACKGROUND if panel.bad is not None else options.BigValueColorMode.NONE
+        )
+        .graph_mode(options.BigValueGraphMode.NONE)
+        .text_mode(options.BigValueTextMode.VALUE_AND_NAME)
+        .thresholds(_thresholds(panel))
+        .no_value("no data")
+    )
+    if panel.words:
+        words = {value: models.ValueMappingResult(text=text) for value, text in panel.words.items()}
+        made = made.mappings([models.ValueMap(options=words)])
+    return made
+
+
+def _thresholds(panel: Panel) -> dashboard.ThresholdsConfig:
+    """Red from `bad` on; where less is worse, below it."""
+    below, above = ("red", "green") if panel.low else ("green", "red")
+    steps = [models.Threshold(value=None, color=below)]
+    if panel.bad is not None:
+        steps.append(models.Threshold(value=panel.bad, color=above))
+    return dashboard.ThresholdsConfig().mode(models.ThresholdsMode.ABSOLUTE).steps(steps)
+
+
+def _lines(panel: Panel) -> timeseries.Panel:
+    legend = (
+        common.VizLegendOptions()
+        .display_mode(options.LegendDisplayMode.TABLE)
+        .placement(options.LegendPlacement.BOTTOM)
+        .show_legend(True)
+        .calcs(["lastNotNull", "max"])
+    )
+    tooltip = common.VizTooltipOptions().mode(options.TooltipDisplayMode.MULTI).sort(options.SortOrder.DESCENDING)
+    made = timeseries.Panel().legend(legend).tooltip(tooltip).min(0).fill_opacity(10)
+    if panel.kind == "stack":
+        made = made.stacking(common.StackingConfig().mode(options.StackingMode.NORMAL)).fill_opacity(60)
+    return made
+
+
+def _heat(panel: Panel) -> heatmap.Panel:
+    return heatmap.Panel().calculate(False).y_axis(heatmap.YAxisConfig().unit(panel.unit))
+
+
+def _table(panel: Panel) -> table.Panel:
+    return table.Panel().no_value("none")
+
+
+_KINDS = {"stat": _stat, "lines": _lines, "stack": _lines, "heat": _heat, "table": _table}

@@ -1,0 +1,142 @@
+"""Workers, leases, assignments, and how the processes are."""
+
+from __future__ import annotations
+
+from tools.dashboards.model import WORKER, Board, Panel, Row, own, rate
+
+__all__ = ["GROUP"]
+
+_BY = "{{instance}}"
+_ROUTE = "{{source}} → {{target}}"
+
+
+def _own(name: str) -> str:
+    return own(name, WORKER)
+
+
+def _process(expression: str) -> str:
+    """Of a process's own metrics, which do not say which route it serves, those of the workers chosen."""
+    return f"{expression} and on (job, instance) {_own('tasks')}"
+
+
+def _age(name: str) -> str:
+    """Seconds; a day where it has not been yet."""
+    return f"clamp_max(time() - {_own(name)}, 86400)"
+
+
+GROUP = Board(
+    "group",
+    "Replicator / Group",
+    "Workers, leases, assignments, and how the processes are.",
+    ("source", "target"),
+    (
+        Row(
+            "Health",
+            (
+                Panel(
+                    "Members that each worker sees",
+                    "All lines should be one. A worker that sees fewer than the others is cut off from the source's system topics.",
+                    {_BY: _own("group_members")},
+                ),
+                Panel(
+                    "Who may send",
+                    "`no` for long: that worker does not reach the system topics of the source, both ways. Its tasks are elsewhere by now.",
+                    {_BY: _own("lease_held")},
+                    kind="stat",
+                    bad=1,
+                    low=True,
+                    words={"0": "no", "1": "yes"},
+                ),
+                Panel(
+                    "Leases lost",
+                    "Once: a pause of the machine or a cut line. Again and again: a machine that is overloaded, or clocks of virtual machines.",
+                    {_BY: f"increase({own('fencings_total', WORKER)}[$__rate_interval])"},
+                ),
+                Panel(
+                    "Last look at both clusters",
+                    "Grows: the name servers cannot be reached; the worker's log says `refresh failed`. Copying goes on with what is known.",
+                    {_BY: _age("refresh_last_success_timestamp_seconds")},
+                    unit="s",
+                    width=6,
+                ),
+                Panel(
+                    "Last state on disk",
+                    "Grows: the disk of `store_path` is full or read-only. Copying goes on; a restart reads more from the target.",
+                    {_BY: _age("checkpoint_last_success_timestamp_seconds")},
+                    unit="s",
+                    width=6,
+                ),
+            ),
+        ),
+        Row(
+            "Assignment",
+            (
+                Panel(
+                    "Tasks",
+                    "Even among the workers. `replicator allocated` says which runs where; topics with much traffic can be shared with "
+                    "`task_granularity=queue`.",
+                    {_BY: _own("tasks")},
+                    kind="stack",
+                ),
+                Panel(
+                    "Generation of the assignment",
+                    "A step for each worker or topic that comes or goes. Steps without such: a worker that flaps.",
+                    {_BY: _own("assignment_generation")},
+                ),
+                Panel(
+                    "Messages on the system topics that were not understood",
+                    "Workers of a newer version, or somebody else writes to `replicator_sys_…`: find out who.",
+                    {"{{instance}} {{kind}}": rate("control_messages_ignored", WORKER)},
+                    unit="mps",
+                ),
+                Panel(
+                    "Messages copied by each worker",
+                    "One far above the others: see `Tasks`.",
+                    {_BY: f"sum by (source, target, instance) ({rate('messages_replicated', WORKER)})"},
+                    unit="mps",
+                ),
+            ),
+        ),
+        Row(
+            "Processes",
+            (
+                Panel(
+                    "CPU",
+                    "A worker uses one core at most: near 1 with a growing lag, start another one.",
+                    {_BY: _process("rate(process_cpu_seconds_total[$__rate_interval])")},
+                    unit="percentunit",
+                ),
+                Panel(
+                    "Memory",
+                    "Should stay level. What messages under way take of it is below.",
+                    {_BY: _process("process_resident_memory_bytes")},
+                    unit="bytes",
+                ),
+                Panel(
+                    "Memory of messages under way",
+                    "At `memory_bytes` all the time: the target is slower than the source; more memory does not help then.",
+                    {_BY: _own("memory_used_bytes")},
+                    unit="bytes",
+                ),
+                Panel(
+                    "Open files",
+                    "Grows without end: tell us. The limit is the process's `LimitNOFILE`.",
+                    {_BY: _process("process_open_fds"), "limit {{instance}}": _process("process_max_fds")},
+                ),
+                Panel(
+                    "Running for",
+                    "Short: it was restarted. The service manager's log says why.",
+                    {_BY: _process("time() - process_start_time_seconds")},
+                    kind="stat",
+                    unit="s",
+                ),
+                Panel(
+                    "Versions",
+                    "More than one: an upgrade is under way, or was forgotten.",
+                    {"{{version}}": f"count by (version) ({own('build_info', '')})"},
+                    kind="stat",
+                ),
+            ),
+        ),
+    ),
+)

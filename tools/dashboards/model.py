@@ -1,0 +1,80 @@
+"""What a dashboard is made of, without Grafana's details."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from replicator.observe.catalogue import PREFIX
+
+__all__ = [
+    "BY_CONNECTOR",
+    "BY_TOPIC",
+    "CONNECTOR",
+    "KIND",
+    "TOPIC",
+    "WORKER",
+    "Board",
+    "Panel",
+    "Row",
+    "own",
+    "rate",
+]
+
+#: Selectors: what the variables of a board leave of a metric of a worker, a connector, a topic.
+WORKER = '{source=~"$source",target=~"$target"}'
+CONNECTOR = '{source=~"$source",target=~"$target",connector=~"$connector"}'
+TOPIC = '{source=~"$source",target=~"$target",connector=~"$connector",topic=~"$topic"}'
+#: What sums over workers are by; the legends of such series.
+BY_CONNECTOR = "source, target, connector"
+BY_TOPIC = "source, target, connector, topic"
+KIND = "{{connector}} {{kind}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A question and its answer; `text` says what to do about it. `bad` is from where on a stat is red."""
+
+    title: str
+    text: str
+    queries: Mapping[str, str]
+    kind: Literal["stat", "lines", "stack", "heat", "table"] = "lines"
+    unit: str = "short"
+    width: int = 12
+    bad: float | None = None
+    low: bool = False
+    words: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Panels under a heading."""
+
+    title: str
+    panels: tuple[Panel, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """A dashboard; `variables` are labels of `replicator`'s metrics."""
+
+    name: str
+    title: str
+    text: str
+    variables: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def panels(self) -> list[Panel]:
+        return [panel for row in self.rows for panel in row.panels]
+
+
+def own(name: str, selector: str) -> str:
+    """A metric of the replicator's, by its name without the prefix."""
+    return f"{PREFIX}{name}{selector}"
+
+
+def rate(name: str, selector: str) -> str:
+    """How much a counter grows a second."""
+    return f"rate({own(name + '_total', selector)}[$__rate_interval])"

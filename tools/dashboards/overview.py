@@ -1,0 +1,126 @@
+"""Are we safe to fail over?"""
+
+from __future__ import annotations
+
+from tools.dashboards.model import BY_CONNECTOR, CONNECTOR, WORKER, Board, Panel, Row, own, rate
+
+__all__ = ["OVERVIEW"]
+
+_BY = "{{source}} → {{target}} {{connector}}"
+_ROUTE = "{{source}} → {{target}}"
+
+OVERVIEW = Board(
+    "overview",
+    "Replicator / Overview",
+    "Are we safe to fail over?",
+    ("source", "target", "connector"),
+    (
+        Row(
+            "If the source were lost now",
+            (
+                Panel(
+                    "Safe to fail over",
+                    "`yes` where nothing below stands in the way. Else see what does, in the panel beside, and ask "
+                    "`replicator readiness`, which tells it to the message. What is not synced (`--sync`) is not looked at.",
+                    {_BY: f"sum by ({BY_CONNECTOR}) (replicator:hindrances{CONNECTOR}) == bool 0"},
+                    kind="stat",
+                    width=8,
+                    bad=1,
+                    low=True,
+                    words={"0": "no", "1": "yes"},
+                ),
+                Panel(
+                    "What stands in the way",
+                    "`lag`: the route dashboard. `queues`: `/status/queues` of the worker has the reason. `groups`, `sync`: the "
+                    "metadata dashboard, `replicator plan`. `lease`: the group dashboard.",
+                    {
+                        "{{connector}} {{reason}}": f"sum by ({BY_CONNECTOR}, reason) (replicator:hindrances{CONNECTOR})"
+                    },
+                    kind="stat",
+                    width=16,
+                    bad=1,
+                    words={"0": "fine", "1": "in the way"},
+                ),
+                Panel(
+                    "Age of the copy",
+                    "How old the newest copied message of the topic furthest behind is: what would be lost. 0 where all is copied. "
+                    "If it grows: the route dashboard.",
+                    {_BY: f"max by ({BY_CONNECTOR}) ({own('lag_seconds', CONNECTOR)})"},
+                    kind="stat",
+                    unit="s",
+                    width=6,
+                    bad=300,
+                ),
+                Panel(
+                    "Messages not copied",
+                    "What `replicator lag` tells by topic. A few are normal under load.",
+                    {_BY: f"sum by ({BY_CONNECTOR}) ({own('lag_messages', CONNECTOR)})"},
+                    kind="stat",
+                    width=6,
+                ),
+                Panel(
+                    "Messages groups would miss",
+                    "Anything but 0: do not switch before `replicator readiness` has said which group and why.",
+                    {_BY: f"sum by ({BY_CONNECTOR}) ({own('groups_skipped_messages', CONNECTOR)})"},
+                    kind="stat",
+                    width=6,
+                    bad=1,
+                ),
+                Panel(
+                    "Messages groups would read again",
+                    "Grows while consumers are faster than the sync of offsets; nothing is lost by it.",
+                    {_BY: f"sum by ({BY_CONNECTOR}) ({own('groups_read_again_messages', CONNECTOR)})"},
+                    kind="stat",
+                    width=6,
+                ),
+            ),
+        ),
+        Row(
+            "Alerts and workers",
+            (
+                Panel(
+                    "Alerts that fire",
+                    "What each means and what to type is in docs/RUNBOOK.md under its name.",
+                    {"": 'ALERTS{alertname=~"Replicator.*",alertstate="firing"}'},
+                    kind="table",
+                    width=16,
+                ),
+                Panel(
+                    "Workers that answer",
+                    "Fewer than you have started: look at the machine of the one that is missing.",
+                    {_ROUTE: f"count by (source, target) ({own('tasks', WORKER)})"},
+                    kind="stat",
+                    width=4,
+                    bad=1,
+                    low=True,
+                ),
+                Panel(
+                    "Workers that may send",
+                    "0: nothing is copied. The workers cannot reach the source's system topics: the group dashboard.",
+                    {_ROUTE: f"sum by (source, target) ({own('lease_held', WORKER)})"},
+                    kind="stat",
+                    width=4,
+                    bad=1,
+                    low=True,
+                ),
+            ),
+        ),
+        Row(
+            "Traffic",
+            (
+                Panel(
+                    "Messages copied",
+                    "0 while there is a lag: the route dashboard.",
+                    {_BY: f"sum by ({BY_CONNECTOR}) ({rate('messages_replicated', CONNECTOR)})"},
+                    unit="mps",
+                ),
+                Panel(
+                    "Age of the copy over time",
+                    "A line that rises by a second a second stands still; one that falls is catching up.",
+                    {_BY: f"max by ({BY_CONNECTOR}) ({own('lag_seconds', CONNECTOR)})"},
+                    unit="s",
+                ),
+            ),
+        ),
+    ),
+)

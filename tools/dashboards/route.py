@@ -1,0 +1,156 @@
+"""What is copied, by connector and topic."""
+
+from __future__ import annotations
+
+from tools.dashboards.model import BY_TOPIC, TOPIC, WORKER, Board, Panel, Row, own, rate
+
+__all__ = ["ROUTE"]
+
+_BY = "{{connector}} {{topic}}"
+_BUCKETS = f"rate({own('replication_latency_seconds_bucket', WORKER)}[$__rate_interval])"
+
+
+def _sum(expression: str, *more: str) -> str:
+    return f"sum by ({', '.join((BY_TOPIC, *more))}) ({expression})"
+
+
+def _grown(title: str, name: str, text: str) -> Panel:
+    """A counter that should stay as it is."""
+    return Panel(title, text, {_BY: _sum(f"increase({own(name + '_total', TOPIC)}[$__rate_interval])")}, width=6)
+
+
+def _quantile(q: float) -> str:
+    return f"histogram_quantile({q}, sum by (source, target, le) ({_BUCKETS}))"
+
+
+ROUTE = Board(
+    "route",
+    "Replicator / Route",
+    "What is copied, by connector and topic.",
+    ("source", "target", "connector", "topic"),
+    (
+        Row(
+            "Health",
+            (
+                Panel(
+                    "Queues by state",
+                    "All should run. Why one waits or failed: `/status/queues` of its worker; what to do: README, `When something is wrong`.",
+                    {"{{state}}": f"sum by (state) ({own('queues', TOPIC)})"},
+                    kind="stack",
+                ),
+                Panel(
+                    "Queues that stand still",
+                    "They lag and a restart did not help: read their reason and the target broker's log.",
+                    {_BY: _sum(own("queues_stalled", TOPIC))},
+                    kind="stat",
+                    width=6,
+                    bad=1,
+                ),
+                Panel(
+                    "Queues that failed",
+                    "They are tried again by themselves; mend the cause that `/status/queues` names.",
+                    {_BY: _sum(own("queues", TOPIC.replace("}", ',state="failed"}')))},
+                    kind="stat",
+                    width=6,
+                    bad=1,
+                ),
+            ),
+        ),
+        Row(
+            "Traffic",
+            (
+                Panel(
+                    "Messages copied",
+                    "0 while there is a lag: look at the states above, then at the target.",
+                    {_BY: _sum(rate("messages_replicated", TOPIC))},
+                    unit="mps",
+                ),
+                Panel(
+                    "Bytes copied",
+                    "Compare with the line between the clusters; `replicator connectors update NAME rate_bytes=…` limits them.",
+                    {_BY: _sum(rate("bytes_replicated", TOPIC))},
+                    unit="Bps",
+                ),
+                Panel(
+                    "Messages left out, by reason",
+                    "`filter`, `loop` and `transform` are as configured. `error` and `dead-letter` were refused: find out why.",
+                    {"{{topic}} {{reason}}": _sum(rate("messages_skipped", TOPIC), "reason")},
+                    unit="mps",
+                ),
+                Panel(
+                    "Messages in a batch",
+                    "Near `batch_messages` while catching up, small when idle; small with a lag means small pulls from the source.",
+                    {
+                        _BY: f"{_sum(rate('messages_replicated', TOPIC))} / ({_sum(rate('batches_sent', TOPIC))} > 0)"
+                    },
+                ),
+            ),
+        ),
+        Row(
+            "Lag and latency",
+            (
+                Panel(
+                    "Messages not copied",
+                    "Grows: the source is faster than the copy. Look for limits (time waited below), then for a busy target.",
+                    {_BY: _sum(own("lag_messages", TOPIC))},
+                ),
+                Panel(
+                    "Age of the copy",
+                    "What would be lost with the source. Rises by a second a second: this topic stands still.",
+                    {_BY: f"max by ({BY_TOPIC}) ({own('lag_seconds', TOPIC)})"},
+                    unit="s",
+                ),
+                Panel(
+                    "From stored at the source to acknowledged by the target",
+                    "High without a lag: the target's disk or the line. Clocks of source and workers must agree.",
+                    {f"p{int(q * 100)} {{{{source}}}} → {{{{target}}}}": _quantile(q) for q in (0.5, 0.99)},
+                    unit="s",
+                ),
+                Panel(
+                    "How long messages took",
+                    "Two bands: two kinds of queues, or a target that pauses.",
+                    {"{{le}}": f"sum by (le) ({_BUCKETS})"},
+                    kind="heat",
+                    unit="s",
+                ),
+            ),
+        ),
+        Row(
+            "What should not happen",
+            (
+                Panel(
+                    "Sends put off by the target",
+                    "It is busy, or refuses for the moment; they are tried again in order. If it lasts: the target broker's load and disk.",
+                    {_BY: _sum(rate("send_retries", TOPIC))},
+                    unit="ops",
+                ),
+                Panel(
+                    "Time waited for the limits",
+                    "More than 0 with a growing lag: raise `rate_messages` or `rate_bytes` (`PUT /connectors/NAME/rates`).",
+                    {"{{source}} → {{target}}": f"sum by (source, target) ({rate('throttled_seconds', WORKER)})"},
+                    unit="s",
+                ),
+                _grown(
+                    "Messages lost at the source",
+                    "source_gap_messages",
+                    "Its retention was faster than the copy: they are gone. Raise `fileReservedTime` there, or the limits here.",
+                ),
+                _grown(
+                    "Source queues made anew",
+                    "source_resets",
+                    "Somebody deleted a topic, or a broker lost its end: compare with what was done there.",
+                ),
+                _grown(
+                    "Copies found twice",
+                    "repeated_messages",
+                    "Should not happen: `replicator where` finds them; tell us. Two groups with one route do it, too.",
+                ),
+                _grown(
+                    "Messages of others at the target",
+                    "foreign_messages",
+                    "Normal on two-way routes. Else find the producer; `--protect-target` keeps the next one off.",
+                ),
+            ),
+        ),
+    ),
+)
