@@ -20,7 +20,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         with session(
             master="local[2,3]",
-            conf={"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g", "spark.log.level": "ERROR"},
+            conf={
+                "spark.sql.shuffle.partitions": "2",
+                "spark.driver.memory": "1g",
+                "spark.sql.execution.arrow.maxRecordsPerBatch": "500",
+                "spark.log.level": "ERROR",
+            },
         ) as spark:
             yield spark
 
