@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from replicator.client.brokers import read_config
+from replicator.client.brokers import min_offset, read_config
 from replicator.client.cluster import Cluster
 from replicator.errors import ReplicatorError
 from replicator.routing.auditor import Auditor
@@ -25,8 +25,10 @@ from replicator.routing.limiter import RateLimiter
 from replicator.routing.options import RouteOptions
 from replicator.routing.pair import QueuePair, Shared
 from replicator.routing.queue_map import Queue
+from replicator.routing.recovery import first_copy
 from replicator.routing.state import Phase, QueueState
 from replicator.spark.access import Access
+from replicator.spark.reading import RangeReader
 
 __all__ = ["Copied", "CopyFailed", "CopyJob", "Range", "copy_range"]
 
@@ -57,7 +59,7 @@ class Range(msgspec.Struct, frozen=True):
 
 
 class Copied(msgspec.Struct, frozen=True):
-    """What became of the range `key`: its messages add up to `end` - `start`.
+    """What became of the range `key`: its messages add up to `end` - `start`, unless `error` says why it stopped.
 
     `copied` were sent by the attempt that ended it, `before` were at the target when that began, `gaps` had gone
     from the source, `left_out` were left out by the route's filters. `first` and `last` are the target offsets of
@@ -67,16 +69,22 @@ class Copied(msgspec.Struct, frozen=True):
     key: str
     start: int
     end: int
-    copied: int
-    before: int
-    gaps: int
-    left_out: dict[str, int]
-    first: int | None
-    last: int | None
-    resets: int
-    repeated: int
-    foreign: int
-    seconds: float
+    copied: int = 0
+    before: int = 0
+    gaps: int = 0
+    left_out: dict[str, int] = {}
+    first: int | None = None
+    last: int | None = None
+    resets: int = 0
+    repeated: int = 0
+    foreign: int = 0
+    seconds: float = 0.0
+    error: str = ""
+
+    @classmethod
+    def failed(cls, part: Range, error: str, seconds: float) -> Copied:
+        """One that could not be copied to its end."""
+        return cls(part.key, part.start, part.end, seconds=round(seconds, 3), error=error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +115,7 @@ async def copy_range(job: CopyJob, part: Range) -> Copied:
     state = QueueState(part.topic, part.source, part.target)
     state.position = state.start = part.start
     async with job.source.connected() as source, job.target.connected() as target, _auditing() as auditor:
+        await _refuse_later_start(job, part, source, target)
         shared = await _shared(job, part, source, target, auditor)
         pair = QueuePair(state, shared, topic=part.target_topic, from_start=False, end=part.end)
         copying = asyncio.create_task(pair.run())
@@ -120,6 +129,31 @@ async def copy_range(job: CopyJob, part: Range) -> Copied:
     if state.phase is not Phase.STOPPED or not state.clean:
         raise CopyFailed(f"{part.key} at offset {state.position}: {state.reason or 'it ended early'}")
     return _outcome(part, state, time.monotonic() - started)
+
+
+async def _refuse_later_start(job: CopyJob, part: Range, source: Cluster, target: Cluster) -> None:
+    """What lies before the first copy can no longer be put in front of it.
+
+    Raises:
+        CopyFailed: the target queue has later messages of the source queue, and not those of the range's start.
+    """
+    wanted = (job.options.identity.source, *part.source)
+    broker, queue_id = target.master(part.target.broker), part.target.queue_id
+    if await min_offset(broker, part.target_topic, queue_id) > 0:
+        return  # the target's retention has taken the first ones
+    first = await first_copy(broker, part.target_topic, queue_id, mine=lambda found: found[1:4] == wanted, floor=0)
+    if first is None or first <= part.start:
+        return
+    before = RangeReader(
+        source, part.topic, part.source, part.start, min(first, part.end), on_loss="skip", options=job.options
+    )
+    async for messages in before.chunks():
+        if messages:
+            raise CopyFailed(
+                f"{part.key}: the copies at the target begin with source offset {first},"
+                f" so that offset {messages[0].queue_offset} would come behind them",
+                hint="backfill into another topic with --rename",
+            )
 
 
 @asynccontextmanager

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +15,21 @@ from replicator.spark.session import session
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """On whatever Java there is; with none on PATH too, since the sandbox's serves."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", str(_without_java(tmp_path_factory.mktemp("bin"))))
-        patch.delenv("JAVA_HOME", raising=False)
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        with session(
-            master="local[2,3]",
-            conf={
-                "spark.sql.shuffle.partitions": "2",
-                "spark.driver.memory": "1g",
-                "spark.sql.execution.arrow.maxRecordsPerBatch": "500",
-                "spark.log.level": "ERROR",
-            },
-        ) as spark:
-            yield spark
+    """Begun with no Java on PATH and in JAVA_HOME, so on that of the sandbox."""
+    conf = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "500",
+        "spark.driver.memory": "1g",
+        "spark.log.level": "ERROR",
+    }
+    with ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PATH", str(_without_java(tmp_path_factory.mktemp("bin"))))
+            patch.setenv("JAVA_HOME", str(tmp_path_factory.mktemp("no-java")))
+            patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+            assert shutil.which("java") is None
+            spark = stack.enter_context(session(master="local[2,3]", conf=conf))
+        yield spark
 
 
 def _without_java(directory: Path) -> Path:

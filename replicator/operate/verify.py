@@ -1,0 +1,5 @@
+"""`replicator verify`: not there yet."""
+
+import typer
+
+app = typer.Typer()
