@@ -96,7 +96,7 @@ def backfill(
 
 
 async def _plan(settings: Settings, file: Path) -> tuple[Manifest, CopyJob]:
-    async with surveying(settings) as survey:
+    async with surveying(settings, writes=True) as survey:
         identity = survey.world.identity
         made = Manifest.read(file, settings, identity)
         if made is None or made.open:

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from replicator.client.brokers import max_offset, min_offset, offset_at
@@ -16,6 +18,7 @@ from replicator.observe.audit import Audit
 from replicator.routing.auditor import Auditor
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.options import RouteOptions
+from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
 from replicator.runtime.discovery import Discovery
 from replicator.runtime.membership import Heartbeat, Stage
@@ -46,46 +49,59 @@ class Survey:
         """How the route copies."""
         return route_options(self.settings.route, self.world.identity, settle_seconds=self.settings.settle_seconds)
 
+    async def find_maps(self) -> None:
+        """Finds the queue maps that there are; writes nothing.
+
+        Raises:
+            StartupError: no topic is selected, or one cannot be copied.
+        """
+        self._refuse()
+        await self.topics.find_maps()
+        self.topics.plan()
+
+    def has(self, part: Range) -> bool:
+        """Whether the target has the range's queue."""
+        config = self.world.target.topics.get(part.target.broker, {}).get(part.target_topic)
+        return config is not None and part.target.queue_id < config.queues
+
     async def make_ready(self) -> None:
         """Gives the target's topics the queues that they need, as the live route does.
 
         Raises:
             StartupError: no topic is selected, or one cannot be made.
         """
+        self._refuse()
+        await self.topics.make_ready()
+        for topic, problem in self.topics.problems.items():
+            raise StartupError(f"topic {topic}: {problem}")
+
+    def _refuse(self) -> None:
         self.topics.refuse_problems()
         if not self.topics.plans:
             raise StartupError(
                 f"topics = {', '.join(self.settings.topics)}: the source has no such topic", hint="check --topics"
             )
-        await self.topics.make_ready()
-        for topic, problem in self.topics.problems.items():
-            raise StartupError(f"topic {topic}: {problem}")
 
     async def ranges(self) -> list[Range]:
         """All that the source has of the route's queues now: [oldest, next) of each, empty ones too."""
         limit = asyncio.Semaphore(_TOGETHER)
-        store, name = self.world.store, self.topics.name
 
-        async def one(topic: str, source: Queue, target: Queue) -> Range:
+        async def one(plan: TopicPlan, source: Queue, target: Queue) -> Range:
             async with limit:
                 reader = self.world.source.cluster.reader(source.broker)
-                end = await max_offset(reader, topic, source.queue_id)
-                start = min(end, await self._start(topic, source))
-            return Range(topic, source, store.target_topic(name, topic), target, start, end)
+                end = await max_offset(reader, plan.topic, source.queue_id)
+                start = min(end, await self._start(plan.topic, source))
+            return Range(plan.topic, source, plan.target_topic, target, start, end)
 
         return await asyncio.gather(
-            *(
-                one(plan.topic, source, target)
-                for plan in self.topics.plans
-                for source, target in store.queue_map(name, plan.topic).items()
-            )
+            *(one(plan, source, target) for plan in self.topics.plans for source, target in plan.queue_map.items())
         )
 
     async def _start(self, topic: str, source: Queue) -> int:
         reader = self.world.source.cluster.reader(source.broker)
         oldest = await min_offset(reader, topic, source.queue_id)
         moment = self.settings.route.start_timestamp()
-        if isinstance(moment, str):
+        if isinstance(moment, str):  # `latest` is where the first copy is
             return oldest
         return max(oldest, await offset_at(reader, topic, source.queue_id, moment))
 
@@ -135,8 +151,11 @@ async def _listen(cluster: Cluster, broker: str, topic: str, group: str, seconds
 
 
 @asynccontextmanager
-async def surveying(settings: Settings) -> AsyncIterator[Survey]:
-    """A survey, within the context; a worker cannot use its store path meanwhile.
+async def surveying(settings: Settings, *, writes: bool) -> AsyncIterator[Survey]:
+    """A survey, within the context.
+
+    Args:
+        writes: it is for a copy, so no worker may use the store path meanwhile; else its queue maps are not needed.
 
     Raises:
         ConfigError: transforms are set, or nothing would be copied.
@@ -147,37 +166,40 @@ async def surveying(settings: Settings) -> AsyncIterator[Survey]:
             f"transforms = {', '.join(settings.transforms)}: Spark's tasks copy and compare messages as they are",
             hint="leave them out, or let the route do all of it",
         )
-    if settings.start_from == "latest":
+    if writes and settings.start_from == "latest":
         raise ConfigError("start_from = 'latest': nothing would be copied", hint="give earliest or a time")
-    store = Store(settings.store_path)
-    source = Discovery(_cluster(settings.source), masters_only=False)
-    target = Discovery(_cluster(settings.target), masters_only=True)
-    try:
+    with TemporaryDirectory() as empty:
+        store = Store(settings.store_path if writes else Path(empty))
+        source = Discovery(_cluster(settings.source), masters_only=False)
+        target = Discovery(_cluster(settings.target), masters_only=True)
         try:
-            identity = await look(settings, source, target, store)
-        except ClientError as error:
-            raise StartupError(error.message, hint=error.hint or "check the address, credentials and TLS") from None
-        world = World(
-            source=source,
-            target=target,
-            identity=identity,
-            store=store,
-            budget=MemoryBudget(settings.memory_bytes),
-            auditor=Auditor(),
-            recovering=asyncio.Semaphore(1),
-            may_send=lambda: True,
-            settle_seconds=settings.settle_seconds,
-            drain_timeout=settings.drain_timeout,
-            stall_seconds=settings.stall_seconds,
-            audit=Audit(store.directory / "audit.jsonl"),
-        )
-        topics = RouteTopics(settings.connector, settings.route, world)
-        topics.plan()
-        yield Survey(settings, world, topics)
-    finally:
-        await source.cluster.close()
-        await target.cluster.close()
-        store.close()
+            try:
+                identity = await look(settings, source, target, store)
+            except ClientError as error:
+                raise StartupError(
+                    error.message, hint=error.hint or "check the address, credentials and TLS"
+                ) from None
+            world = World(
+                source=source,
+                target=target,
+                identity=identity,
+                store=store,
+                budget=MemoryBudget(settings.memory_bytes),
+                auditor=Auditor(),
+                recovering=asyncio.Semaphore(1),
+                may_send=lambda: True,
+                settle_seconds=settings.settle_seconds,
+                drain_timeout=settings.drain_timeout,
+                stall_seconds=settings.stall_seconds,
+                audit=Audit(store.directory / "audit.jsonl"),
+            )
+            topics = RouteTopics(settings.connector, settings.route, world)
+            topics.plan()
+            yield Survey(settings, world, topics)
+        finally:
+            await source.cluster.close()
+            await target.cluster.close()
+            store.close()
 
 
 def _cluster(settings: ClusterSettings) -> Cluster:

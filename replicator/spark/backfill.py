@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
-import re
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from replicator.client.brokers import max_offset
 from replicator.errors import ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.spark.access import Access, run
 from replicator.spark.copying import Copied, CopyJob, Range, copy_range
-from replicator.spark.session import refuse_speculation
+from replicator.spark.tasks import each_as_task, run_all
 
-__all__ = ["attempts_of", "copy_all", "share_rates"]
-
-#: Seconds between two looks at what has come.
-_LOOK: Final = 1.0
-#: What Spark allows where nothing is set.
-_FAILURES: Final = 4
+__all__ = ["copy_all", "share_rates"]
 
 log = get_logger(__name__)
 
@@ -34,7 +25,7 @@ def copy_all(
     parts: Sequence[Range],
     *,
     on_copied: Callable[[Copied], None],
-    on_look: Callable[[int], None] = lambda _moved: None,
+    on_look: Callable[[int], None],
 ) -> None:
     """Copies `parts`, one Spark task each.
 
@@ -46,45 +37,9 @@ def copy_all(
         ConfigError: speculation is switched on.
         ReplicatorError: Spark gave up; what was copied is there, and found when it is tried again.
     """
-    refuse_speculation(spark)
-    context = spark.sparkContext
-    # Outcomes come over an accumulator, since a job's own result is there only when the last task has ended.
-    outcomes = context.accumulator([], _Rows())
-    ranges = context.parallelize(list(parts), len(parts))
-    tasks = ranges.mapPartitions(
-        partial(_copy, share_rates(job, len(parts), context.defaultParallelism), attempts_of(spark))
-    )
-    failure: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            tasks.foreach(partial(_tell, outcomes))
-        except Exception as error:  # noqa: BLE001 - the JVM's errors come as many types
-            failure.append(error)
-
-    working = threading.Thread(target=work, name="backfill", daemon=True)
+    shared = share_rates(job, len(parts), spark.sparkContext.defaultParallelism)
     gauge = _Gauge(job.target, parts)
-    working.start()
-    told = 0
-    try:
-        while True:
-            working.join(_LOOK)
-            over = not working.is_alive()
-            found = list(outcomes.value)
-            for outcome in found[told:]:
-                on_copied(outcome)
-            told = len(found)
-            on_look(gauge.moved())
-            if over:
-                break
-    except BaseException:
-        context.cancelAllJobs()
-        raise
-    if failure:
-        reason = next((line for line in str(failure[0]).splitlines() if "Error" in line), type(failure[0]).__name__)
-        raise ReplicatorError(
-            f"Spark gave the copy up: {reason.strip()}", hint="run it again; it goes on where it was"
-        )
+    run_all(spark, partial(_copy, shared), parts, on_outcome=on_copied, on_look=lambda: on_look(gauge.moved()))
 
 
 def share_rates(job: CopyJob, tasks: int, slots: int) -> CopyJob:
@@ -97,41 +52,8 @@ def _part(limit: int, shares: int) -> int:
     return max(1, limit // shares) if limit else 0
 
 
-def attempts_of(spark: Any) -> int:
-    """How often Spark tries a task before it gives the whole job up."""
-    master = spark.sparkContext.master
-    if master.startswith("local"):
-        given = re.fullmatch(r"local\[[^,\]]+,\s*(\d+)\]", master)
-        return int(given[1]) if given else 1
-    return int(spark.sparkContext.getConf().get("spark.task.maxFailures", str(_FAILURES)))
-
-
 def _copy(job: CopyJob, attempts: int, parts: Iterable[Range]) -> Iterator[Copied]:
-    """What a task does. Its last attempt tells its error instead of raising it, so that other queues go on."""
-    context = importlib.import_module("pyspark").TaskContext.get()
-    attempt = context.attemptNumber() if context is not None else 0
-    for part in parts:
-        started = time.monotonic()
-        try:
-            yield run(copy_range(job, part))
-        except ReplicatorError as error:
-            if attempt + 1 < attempts:
-                raise RuntimeError(str(error)) from None  # what PySpark has to pickle should be plain
-            yield Copied.failed(part, str(error), time.monotonic() - started)
-
-
-def _tell(outcomes: Any, outcome: Copied) -> None:
-    outcomes.add([outcome])
-
-
-class _Rows:
-    """Puts the outcomes of tasks together, in the form that Spark's accumulators want."""
-
-    def zero(self, value: list[Any]) -> list[Any]:
-        return []
-
-    def addInPlace(self, value1: list[Any], value2: list[Any]) -> list[Any]:  # noqa: N802 - Spark's name
-        return value1 + value2
+    return each_as_task(attempts, parts, lambda part: run(copy_range(job, part)), Copied.failed)
 
 
 class _Gauge:

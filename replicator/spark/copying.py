@@ -82,9 +82,9 @@ class Copied(msgspec.Struct, frozen=True):
     error: str = ""
 
     @classmethod
-    def failed(cls, part: Range, error: str, seconds: float) -> Copied:
+    def failed(cls, part: Range, error: str) -> Copied:
         """One that could not be copied to its end."""
-        return cls(part.key, part.start, part.end, seconds=round(seconds, 3), error=error)
+        return cls(part.key, part.start, part.end, error=error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

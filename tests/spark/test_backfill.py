@@ -46,7 +46,7 @@ def run(spark: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 async def test_backfill_and_then_the_live_route(run: Any, scene: SceneOf, tmp_path: Path) -> None:
     """Two brokers to one, under load: no gap, no overlap, order kept; the route finds the copies by itself."""
-    pair = ClusterSpec(name="pair", version="5.3.3", brokers=2)
+    pair = ClusterSpec(name="wide", brokers=2)
     async with scene(source=pair) as here:
         await here.produce(9000)
         async with here.producer(per_second=1000) as load:
