@@ -109,3 +109,70 @@ async def test_tasks_that_fail_and_are_killed_are_made_again(
         assert told["before"] > 0
         assert told["before"] + told["copied"] == 12_000
         await here.assert_clean(12_000)
+
+
+async def test_a_run_that_was_broken_off_goes_on(
+    run: Any, scene: SceneOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One queue fails for good, the others go on; the next run does that one, and what came since is the route's."""
+
+    def refusing(work: Any, attempts: int, parts: Any) -> Any:
+        from replicator.errors import ReplicatorError
+        from replicator.spark.tasks import each_as_task
+
+        def one(part: Any) -> Any:
+            if part.source.queue_id == 1:
+                raise ReplicatorError("refused by the test")
+            return copying.Copied(part.key, part.start, part.end, copied=whole(work, part))
+
+        def whole(work: Any, part: Any) -> int:
+            from replicator.spark.access import run
+
+            return run(copying.copy_range(work, part)).copied
+
+        return each_as_task(attempts, parts, one, copying.Copied.failed)
+
+    async with scene() as here:
+        await here.produce(4000)
+        with monkeypatch.context() as patch:
+            patch.setattr(job, "_copy", refusing)
+            ended = await run(here)
+        assert ended.exit_code == 1, (ended.output, ended.exception)
+        assert "1 of 4 queues are open: run it again" in ended.stdout
+        assert "refused by the test" in " ".join(ended.stdout.split())
+        await here.produce(400, start=4000)
+        wrong = await run(here, "--tags", "tag1")
+        assert "was begun with tags = []" in str(wrong.exception)
+        ended = await run(here, "--output", "json")
+        assert ended.exit_code == 0, (ended.output, ended.exception)
+        told = json.loads(ended.stdout)
+        assert [(queue["copied"], queue["end"]) for queue in told["queues"]] == [(1000, 1000)] * 4
+        again = await run(here)
+        assert (again.exit_code, again.stdout.split()[-1]) == (0, "complete")
+        async with here.worker() as worker:
+            await worker.caught_up(here.topic, 400)
+        await here.assert_clean(4400)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--start-from", "latest"), "nothing would be copied"),
+        (("--topics", "no-such-topic"), "the source has no such topic"),
+        (("--exclude-groups", "a"), "No such option"),
+    ],
+)
+async def test_what_cannot_be_done_is_said(run: Any, scene: SceneOf, flags: tuple[str, str], message: str) -> None:
+    """Before anything is written."""
+    async with scene() as here:
+        ended = await run(here, *flags)
+        assert ended.exit_code != 0
+        assert message in f"{ended.exception} {ended.output}"
+
+
+async def test_transforms_are_refused(run: Any, scene: SceneOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where they come from the environment."""
+    monkeypatch.setenv("REPLICATOR_TRANSFORMS", "mask?field=card")
+    async with scene() as here:
+        ended = await run(here)
+        assert "transforms = mask?field=card: Spark's tasks" in str(ended.exception)

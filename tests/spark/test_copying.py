@@ -120,3 +120,16 @@ async def test_a_range_is_read_to_its_end(scene: SceneOf) -> None:
             reader = RangeReader(client, here.topic, queue, 4000, 4100, on_loss="skip")
             assert await read_all(client, reader) == []
             assert reader.gaps == 100
+
+
+async def test_nothing_is_put_behind_what_it_belongs_before(scene: SceneOf) -> None:
+    """Where copies begin later than the range; not where only what a filter leaves out lies before them."""
+    async with scene(queues=1) as here:
+        await here.produce(300)
+        (part, *_) = await ranges_of(here)
+        await copy_range(job_of(here), Range(*msgs(part), 100, 200))
+        with pytest.raises(CopyFailed, match=r"begin with source offset 100, so that offset 0 would come behind"):
+            await copy_range(job_of(here), part)
+        tagged = job_of(here)
+        tagged = replace(tagged, options=replace(tagged.options, tags=frozenset({b"no-such-tag"})))
+        assert (await copy_range(tagged, part)).copied == 0

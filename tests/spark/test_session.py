@@ -12,7 +12,7 @@ import pytest
 
 from replicator.errors import ConfigError, StartupError
 from replicator.spark.java import java_home
-from replicator.spark.session import refuse_speculation
+from replicator.spark.session import refuse_speculation, session
 
 
 def fake_java(directory: Path, version: str) -> Path:
@@ -74,3 +74,10 @@ def test_speculation_is_refused() -> None:
     """It would write messages twice."""
     with pytest.raises(ConfigError, match="set it to false"):
         refuse_speculation(Speculating())
+
+
+def test_without_pyspark_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the way out."""
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(StartupError, match=r"no PySpark here: pip install .*\[spark\]"), session():
+        pass
