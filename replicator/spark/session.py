@@ -39,9 +39,11 @@ def session(*, master: str | None = None, conf: Mapping[str, str] | None = None)
     if (home := java_home()) is not None:
         os.environ["JAVA_HOME"] = str(home)
     builder = sql.SparkSession.builder.appName("rocketmq-replicator").master(master or MASTER)
-    settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", **(conf or {})}
+    settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+    settings |= conf or {}
     if master is None or master.startswith("local"):
-        settings = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", **settings}
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        settings = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} | settings
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:

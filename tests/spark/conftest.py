@@ -20,7 +20,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "500",
         "spark.driver.memory": "1g",
-        "spark.log.level": "ERROR",
     }
     with ExitStack() as stack:
         with pytest.MonkeyPatch.context() as patch:

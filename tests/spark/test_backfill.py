@@ -114,7 +114,7 @@ async def test_tasks_that_fail_and_are_killed_are_made_again(
 async def test_a_run_that_was_broken_off_goes_on(
     run: Any, scene: SceneOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """One queue fails for good, the others go on; the next run does that one, and what came since is the route's."""
+    """One queue fails for good, the others go on; the next run does that one, the route what came since."""
 
     def refusing(work: Any, attempts: int, parts: Any) -> Any:
         from replicator.errors import ReplicatorError
