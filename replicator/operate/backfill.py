@@ -140,21 +140,20 @@ def _show(made: Manifest, output: Output) -> None:
         "before": sum(outcome.before for outcome in outcomes),
         "queues": msgspec.to_builtins(outcomes),
     }
-    rows = [
-        [
-            o.key,
-            o.start,
-            o.end,
-            o.copied,
-            o.before,
-            o.gaps,
-            sum(o.left_out.values()),
-            o.repeated,
-            o.seconds,
-            o.error,
-        ]
-        for o in outcomes
-    ]
-    columns = ("queue", "start", "end", "copied", "before", "gaps", "left out", "repeated", "seconds", "error")
+    rows = [[o.key, f"{o.start}-{o.end}", o.copied, o.before, o.seconds, _notes(o)] for o in outcomes]
+    columns = ("queue", "offsets", "copied", "before", "seconds", "notes")
     state = "complete" if not made.open else f"{len(made.open)} of {len(made.ranges)} queues are open: run it again"
     show(found, output, Group(table(columns, rows, empty="nothing was copied"), Text(state)))
+
+
+def _notes(outcome: Copied) -> str:
+    """What else there is to say of a range."""
+    counts = {
+        "gaps": outcome.gaps,
+        "resets": outcome.resets,
+        **{f"left out ({reason})": count for reason, count in outcome.left_out.items()},
+        "repeated": outcome.repeated,
+        "foreign": outcome.foreign,
+    }
+    said = [f"{name} {count}" for name, count in counts.items() if count]
+    return ", ".join([*said, outcome.error] if outcome.error else said)

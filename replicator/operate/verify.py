@@ -86,7 +86,12 @@ def verify(
         _write(report, found)
     words = "source and target agree" if clean else "source and target differ"
     told = {"clean": clean, "counts": _counts(found), "queues": msgspec.to_builtins(found)}
-    show(told, output, Group(table(_COLUMNS, _rows(found), empty="no queue"), *_findings(found), Text(words)))
+    rows = [
+        [each.key, f"{each.start}-{each.end}", each.behind, each.selected, each.copies, each.error or _said(each)]
+        for each in found
+    ]
+    columns = ("queue", "offsets", "behind", "selected", "copies", "found")
+    show(told, output, Group(table(columns, rows, empty="no queue"), *_findings(found), Text(words)))
     if not clean:
         raise typer.Exit(1)
 
