@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
+from replicator.observe.logging import configure
 from replicator.spark.session import session
 
 
@@ -29,6 +31,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             assert shutil.which("java") is None
             spark = stack.enter_context(session(master="local[2,3]", conf=conf))
         yield spark
+
+
+@pytest.fixture
+def logs_aside() -> Iterator[None]:
+    """The log goes to this process's standard error, whatever a test takes for its own meanwhile."""
+    configure(level="error")
+    yield
+    structlog.reset_defaults()
 
 
 def _without_java(directory: Path) -> Path:

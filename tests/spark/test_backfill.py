@@ -24,7 +24,7 @@ pytestmark = pytest.mark.brokers
 
 
 @pytest.fixture
-def run(spark: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+def run(spark: Any, logs_aside: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """The command in this process, with the tests' own Spark session."""
 
     @contextmanager
@@ -33,6 +33,7 @@ def run(spark: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         yield spark
 
     monkeypatch.setattr(command, "session", ours)
+    monkeypatch.setattr(command, "configure", lambda level: None)  # the runner closes what it would log to
 
     async def run(scene: Scene, *arguments: str) -> Result:
         given = ["--source", scene.source.namesrv, "--target", scene.target.namesrv, "--topics", scene.topic]

@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from replicator.cli import app
+from replicator.client.brokers import max_offset
 from replicator.operate import verify as command
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue
@@ -22,6 +23,7 @@ from replicator.spark.comparing import Compared, CompareJob, compare
 from replicator.spark.copying import CopyJob, Range, copy_range
 from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import connected, create_topic, raw_topic, send
+from tests.support.worker import until
 
 pytestmark = pytest.mark.brokers
 
@@ -87,6 +89,12 @@ async def forger(scene: Scene) -> Forger:
     return Forger(scene, {m.queue_offset: m.store_timestamp for m in messages})
 
 
+async def ends_at(scene: Scene, offset: int) -> bool:
+    """Whether the target's queue has come so far; brokers tell it some time after they have acknowledged."""
+    async with connected(scene.target) as client:
+        return await max_offset(client.master(scene.target.brokers[0].name), scene.topic, 0) == offset
+
+
 def found(outcome: Compared) -> set[tuple[str, int | None, int | None]]:
     return {(each.kind, each.source, each.target) for each in outcome.findings}
 
@@ -103,6 +111,7 @@ async def test_what_the_copy_makes_is_clean(scene: SceneOf) -> None:
             memory_bytes=8 * 1024**2,
         )
         await copy_range(job, part_of(here, 0, 8990))
+        await until(lambda: ends_at(here, 8990), what="the target's consume queue")
         outcome = await compared(here, end=9000)
         assert (outcome.clean, outcome.selected, outcome.copies, outcome.behind) == (True, 8990, 8990, 10)
         assert outcome.source_digest == outcome.target_digest
@@ -128,6 +137,7 @@ async def test_every_kind_of_damage_is_found_where_it_is(scene: SceneOf) -> None
         await write([(0, b"foreign", {"UNIQ_KEY": "X"})])  # at 14
         await write([copy(offset) for offset in range(13, COUNT)])
         await write([copy(COUNT + 5)])  # the source never had it
+        await until(lambda: ends_at(here, 16 + COUNT - 13), what="the target's consume queue")
         outcome = await compared(here)
         assert found(outcome) == {
             ("missing", 2, None),
@@ -154,6 +164,7 @@ async def test_order_alone_is_seen_too(scene: SceneOf) -> None:
     async with scene(queues=1) as here:
         forged = await forger(here)
         await forged.write([forged.copy(offset) for offset in (*range(20), 21, 20, *range(22, COUNT))])
+        await until(lambda: ends_at(here, COUNT), what="the target's consume queue")
         outcome = await compared(here)
         assert outcome.source_digest == outcome.target_digest
         assert found(outcome) == {("reordered", 20, 21)}
@@ -164,6 +175,7 @@ async def test_what_a_route_leaves_out_is_not_missing(scene: SceneOf) -> None:
     async with scene(queues=1) as here:
         forged = await forger(here)
         await forged.write([forged.copy(offset) for offset in range(4, COUNT) if offset % 3 == 1])
+        await until(lambda: ends_at(here, 12), what="the target's consume queue")
         tagged = options(tags=frozenset({b"tag1"}))
         assert found(await compared(here, options=tagged)) == {("missing", 1, None)}
         assert (await compared(here, options=tagged, from_first_copy=True)).clean
@@ -171,7 +183,7 @@ async def test_what_a_route_leaves_out_is_not_missing(scene: SceneOf) -> None:
 
 
 @pytest.fixture
-def run(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+def run(spark: Any, logs_aside: None, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The command in this process, with the tests' own Spark session."""
 
     @contextmanager
@@ -179,6 +191,7 @@ def run(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
         yield spark
 
     monkeypatch.setattr(command, "session", ours)
+    monkeypatch.setattr(command, "configure", lambda level: None)  # the runner closes what it would log to
 
     async def run(scene: Scene, *arguments: str) -> Result:
         given = ["--source", scene.source.namesrv, "--target", scene.target.namesrv, "--topics", scene.topic]
