@@ -18,6 +18,7 @@ from replicator.operate import backfill as command
 from replicator.sandbox import ClusterSpec
 from replicator.spark import backfill as job
 from replicator.spark import copying
+from tests.spark.waiting import settled
 from tests.support.scene import Scene, SceneOf
 
 pytestmark = pytest.mark.brokers
@@ -103,6 +104,7 @@ async def test_tasks_that_fail_and_are_killed_are_made_again(
 
     async with scene(queues=2) as here:
         await here.produce(12_000)
+        await settled(here.source, here.topic, 12_000)
         monkeypatch.setattr(job, "_copy", patched)
         ended = await run(here, "--rate-messages", "4000", "--batch-messages", "50", "--output", "json")
         assert ended.exit_code == 0, (ended.output, ended.exception)
@@ -135,6 +137,7 @@ async def test_a_run_that_was_broken_off_goes_on(
 
     async with scene() as here:
         await here.produce(4000)
+        await settled(here.source, here.topic, 4000)
         with monkeypatch.context() as patch:
             patch.setattr(job, "_copy", refusing)
             ended = await run(here)

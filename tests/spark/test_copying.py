@@ -13,8 +13,9 @@ from replicator.routing.queue_map import Queue
 from replicator.spark.access import Access
 from replicator.spark.copying import Copied, CopyFailed, CopyJob, Range, copy_range
 from replicator.spark.reading import RangeReader
+from tests.spark.waiting import settled
 from tests.support.scene import Scene, SceneOf
-from tests.support.traffic import connected, create_topic, judge, raw_topic
+from tests.support.traffic import connected, create_topic, judge
 
 pytestmark = pytest.mark.brokers
 
@@ -32,21 +33,11 @@ def job_of(scene: Scene, **more: object) -> CopyJob:
     )
 
 
-async def ranges_of(scene: Scene, *, end: int | None = None) -> list[Range]:
-    """All queues of the topic, which is made at the target too."""
+async def ranges_of(scene: Scene, end: int) -> list[Range]:
+    """[0, `end`) of four queues of the topic, which is made at the target too."""
     await create_topic(scene.target, scene.topic)
-    there = scene.target.brokers[0].name
-    return [
-        Range(
-            scene.topic,
-            Queue(*place),
-            scene.topic,
-            Queue(there, place[1]),
-            0,
-            len(messages) if end is None else end,
-        )
-        for place, messages in (await raw_topic(scene.source, scene.topic)).items()
-    ]
+    here, there = scene.source.brokers[0].name, scene.target.brokers[0].name
+    return [Range(scene.topic, Queue(here, i), scene.topic, Queue(there, i), 0, end) for i in range(4)]
 
 
 async def copy_all(job: CopyJob, parts: list[Range]) -> list[Copied]:
@@ -57,7 +48,7 @@ async def test_a_range_ends_where_it_should(scene: SceneOf) -> None:
     """Not a message behind its end; the next range goes on there, and a second attempt has nothing to do."""
     async with scene() as here:
         await here.produce(4000)
-        parts = await ranges_of(here, end=777)
+        parts = await ranges_of(here, 777)
         done = await copy_all(job_of(here), parts)
         assert [(each.copied, each.before, each.last) for each in done] == [(777, 0, 776)] * 4
         again = await copy_all(job_of(here), parts)
@@ -75,8 +66,8 @@ async def test_an_attempt_that_dies_on_the_way_is_made_again(scene: SceneOf) -> 
     """Cancelled in mid-send, again and again: nothing lost, nothing twice, order kept."""
     async with scene() as here:
         await here.produce(8000)
-        parts = await ranges_of(here)
-        job = job_of(here, rate_messages=4000)
+        parts = await ranges_of(here, 2000)
+        job = job_of(here, rate_messages=1000)
         for seconds in (0.3, 0.4, 0.5):
             tries = [asyncio.create_task(copy_range(job, part)) for part in parts]
             await asyncio.sleep(seconds)
@@ -86,7 +77,8 @@ async def test_an_attempt_that_dies_on_the_way_is_made_again(scene: SceneOf) -> 
         verdict = await judge(here.source, here.target, here.topic)
         assert 0 < verdict.copies < 8000
         done = await copy_all(job_of(here), parts)
-        assert sum(each.before for each in done) == verdict.copies
+        assert sum(each.before for each in done) >= verdict.copies  # a broker may tell the last ones late
+        assert sum(each.before + each.copied for each in done) == 8000
         assert sum(each.repeated for each in done) == 0
         await here.assert_clean(8000)
 
@@ -95,7 +87,8 @@ async def test_what_the_source_has_lost_is_counted_or_stops_it(scene: SceneOf) -
     """By the route's `on_gap`."""
     async with scene() as here:
         await here.produce(400)
-        (part, *_) = await ranges_of(here)
+        await settled(here.source, here.topic, 400)
+        (part, *_) = await ranges_of(here, 100)
         job = job_of(here, stall_seconds=2.0)
         with pytest.raises(CopyFailed, match="no progress at offset 100"):
             await copy_range(job, Range(*msgs(part), 0, 150))  # it never had so many
@@ -112,6 +105,7 @@ async def test_a_range_is_read_to_its_end(scene: SceneOf) -> None:
     """In order, from anywhere; what is not there is an error or counted."""
     async with scene(queues=1) as here:
         await here.produce(3000)
+        await settled(here.source, here.topic, 3000)
         queue = Queue(here.source.brokers[0].name, 0)
         async with connected(here.source) as client:
             for start, end in ((0, 3000), (17, 18), (1000, 2500), (5, 5)):
@@ -126,7 +120,7 @@ async def test_nothing_is_put_behind_what_it_belongs_before(scene: SceneOf) -> N
     """Where copies begin later than the range; not where only what a filter leaves out lies before them."""
     async with scene(queues=1) as here:
         await here.produce(300)
-        (part, *_) = await ranges_of(here)
+        (part, *_) = await ranges_of(here, 300)
         await copy_range(job_of(here), Range(*msgs(part), 100, 200))
         with pytest.raises(CopyFailed, match=r"begin with source offset 100, so that offset 0 would come behind"):
             await copy_range(job_of(here), part)

@@ -13,6 +13,7 @@ import pytest
 from replicator.errors import ConfigError
 from replicator.protocol import properties
 from replicator.spark.options import ReadOptions, WriteOptions
+from tests.spark.waiting import settled
 from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import connected, create_topic, raw_topic, send
 
@@ -52,6 +53,7 @@ async def test_all_of_a_topic_is_read(source: Any, scene: SceneOf) -> None:
         async with connected(here.source) as client:
             told = {"UNIQ_KEY": "Z1", "KEYS": "a b", "TAGS": "ü", "own": "1"}
             await send(client, broker, here.topic, 0, [(packed, told)], sys_flag=0x301, flag=2**32 - 5, born=1234)
+        await settled(here.source, here.topic, 3001)
         frame = reading(source, here, minPartitions=8)
         assert frame.rdd.getNumPartitions() >= 8
         rows = frame.collect()
@@ -79,6 +81,7 @@ async def test_a_part_of_a_topic_is_read(source: Any, scene: SceneOf) -> None:
     async with scene() as here:
         assert reading(source, here).count() == 0
         await here.produce(400)
+        await settled(here.source, here.topic, 400)
         broker = here.source.brokers[0].name
         some = reading(
             source,
@@ -113,6 +116,7 @@ async def test_rows_become_messages(source: Any, scene: SceneOf) -> None:
         rows += [(f"s{i}", None, None, {"__SHARDINGKEY": f"{i % 7}"}, None, None) for i in range(1200)]
         rows += [(f"r{i}", None, None, None, None, None) for i in range(1200)]
         writing(source.createDataFrame(rows, schema).coalesce(1), here, topic=here.topic)
+        await settled(here.target, here.topic, 3600)
         stored = await raw_topic(here.target, here.topic)
         found = [
             (place[1], m.body[4:].decode(), properties.decode(m.properties))
@@ -170,12 +174,14 @@ async def test_copies_are_written_once_over_attempts_that_fail(source: Any, scen
     source.dataSource.register(Failing)
     async with scene() as here:
         await here.produce(6000)
+        await settled(here.source, here.topic, 6000)
         await create_topic(here.target, here.topic)
         broker = here.target.brokers[0].name
         from pyspark.sql.functions import lit
 
         frame = reading(source, here, provenance="true", clusterId="east").withColumn("brokerName", lit(broker))
         frame.write.format("failing").mode("append").option("namesrv", here.target.namesrv).save()
+        await settled(here.target, here.topic, 6000)
         await here.assert_clean(6000)
         writing(frame, here)
         await here.assert_clean(6000)

@@ -14,16 +14,15 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from replicator.cli import app
-from replicator.client.brokers import max_offset
 from replicator.operate import verify as command
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue
 from replicator.spark.access import Access
 from replicator.spark.comparing import Compared, CompareJob, compare
 from replicator.spark.copying import CopyJob, Range, copy_range
+from tests.spark.waiting import settled
 from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import connected, create_topic, raw_topic, send
-from tests.support.worker import until
 
 pytestmark = pytest.mark.brokers
 
@@ -84,15 +83,10 @@ class Forger:
 async def forger(scene: Scene) -> Forger:
     """After 40 messages in one source queue, whose target is empty."""
     await scene.produce(COUNT)
+    await settled(scene.source, scene.topic, COUNT)
     await create_topic(scene.target, scene.topic, queues=1)
     ((_, messages),) = (await raw_topic(scene.source, scene.topic)).items()
     return Forger(scene, {m.queue_offset: m.store_timestamp for m in messages})
-
-
-async def ends_at(scene: Scene, offset: int) -> bool:
-    """Whether the target's queue has come so far; brokers tell it some time after they have acknowledged."""
-    async with connected(scene.target) as client:
-        return await max_offset(client.master(scene.target.brokers[0].name), scene.topic, 0) == offset
 
 
 def found(outcome: Compared) -> set[tuple[str, int | None, int | None]]:
@@ -103,6 +97,7 @@ async def test_what_the_copy_makes_is_clean(scene: SceneOf) -> None:
     """Copied by the real thing; what is not copied yet is behind, or missing where all should be there."""
     async with scene(queues=1) as here:
         await here.produce(9000)
+        await settled(here.source, here.topic, 9000)
         await create_topic(here.target, here.topic, queues=1)
         job = CopyJob(
             source=Access(namesrv=(here.source.namesrv,)),
@@ -111,7 +106,7 @@ async def test_what_the_copy_makes_is_clean(scene: SceneOf) -> None:
             memory_bytes=8 * 1024**2,
         )
         await copy_range(job, part_of(here, 0, 8990))
-        await until(lambda: ends_at(here, 8990), what="the target's consume queue")
+        await settled(here.target, here.topic, 8990)
         outcome = await compared(here, end=9000)
         assert (outcome.clean, outcome.selected, outcome.copies, outcome.behind) == (True, 8990, 8990, 10)
         assert outcome.source_digest == outcome.target_digest
@@ -137,7 +132,7 @@ async def test_every_kind_of_damage_is_found_where_it_is(scene: SceneOf) -> None
         await write([(0, b"foreign", {"UNIQ_KEY": "X"})])  # at 14
         await write([copy(offset) for offset in range(13, COUNT)])
         await write([copy(COUNT + 5)])  # the source never had it
-        await until(lambda: ends_at(here, 16 + COUNT - 13), what="the target's consume queue")
+        await settled(here.target, here.topic, 16 + COUNT - 13)
         outcome = await compared(here)
         assert found(outcome) == {
             ("missing", 2, None),
@@ -164,7 +159,7 @@ async def test_order_alone_is_seen_too(scene: SceneOf) -> None:
     async with scene(queues=1) as here:
         forged = await forger(here)
         await forged.write([forged.copy(offset) for offset in (*range(20), 21, 20, *range(22, COUNT))])
-        await until(lambda: ends_at(here, COUNT), what="the target's consume queue")
+        await settled(here.target, here.topic, COUNT)
         outcome = await compared(here)
         assert outcome.source_digest == outcome.target_digest
         assert found(outcome) == {("reordered", 20, 21)}
@@ -175,7 +170,7 @@ async def test_what_a_route_leaves_out_is_not_missing(scene: SceneOf) -> None:
     async with scene(queues=1) as here:
         forged = await forger(here)
         await forged.write([forged.copy(offset) for offset in range(4, COUNT) if offset % 3 == 1])
-        await until(lambda: ends_at(here, 12), what="the target's consume queue")
+        await settled(here.target, here.topic, 12)
         tagged = options(tags=frozenset({b"tag1"}))
         assert found(await compared(here, options=tagged)) == {("missing", 1, None)}
         assert (await compared(here, options=tagged, from_first_copy=True)).clean
