@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from pydantic.fields import FieldInfo
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
@@ -22,6 +19,7 @@ from replicator import __version__, service
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.observe.logging import configure
 from replicator.operate import add_commands
+from replicator.operate.options import ConfigFile, flag_of, with_settings
 from replicator.operate.show import Output
 from replicator.plugins.transforms import chain_of
 from replicator.settings import leaves, load, origins, setting_fields
@@ -35,6 +33,8 @@ START_FAILED: Final = 3
 #: Commands that no worker needs: they are imported when they are asked for, so that a worker starts sooner.
 _LATER: Final = {
     "acl": "replicator.operate.acl",
+    "backfill": "replicator.operate.backfill",
+    "verify": "replicator.operate.verify",
     "sandbox": "replicator.sandbox.commands",
     "demo": "replicator.demo.command",
 }
@@ -60,60 +60,6 @@ app.add_typer(config_app, name="config")
 add_commands(app)
 
 
-Command = Callable[..., None]
-
-
-def _flag(name: str) -> str:
-    return "--" + name.removesuffix(".namesrv").replace(".", "-").replace("_", "-")
-
-
-def _with_settings(command: Command) -> Command:
-    """Gives `command` a flag for each setting; what was given comes as one nested mapping, `flags`."""
-    names = {name.replace(".", "__"): name for name, _ in setting_fields()}
-    own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "flags"]
-    options = [
-        inspect.Parameter(
-            name.replace(".", "__"), inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(name, field)
-        )
-        for name, field in setting_fields()
-        if not name.endswith(("secret_key", "rest_token"))  # it would be seen in the list of processes
-    ]
-
-    def run(**values: Any) -> None:
-        flags: dict[str, Any] = {}
-        for key, name in names.items():
-            value = values.pop(key, None)
-            if value is not None:
-                _put(flags, name.split("."), value)
-        command(**values, flags=flags)
-
-    parameters = [*(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own), *options]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in parameters}
-    run.__doc__ = command.__doc__
-    return run
-
-
-def _option(name: str, field: FieldInfo) -> Any:
-    flag = _flag(name)
-    kind: Any = str
-    if field.annotation is bool:
-        flag, kind = f"{flag}/--no-{flag[2:]}", bool
-    return Annotated[kind | None, typer.Option(flag, help=field.description, show_default=False)]
-
-
-def _put(values: dict[str, Any], path: list[str], value: object) -> None:
-    for name in path[:-1]:
-        values = values.setdefault(name, {})
-    values[path[-1]] = value
-
-
-File = Annotated[
-    Path | None,
-    typer.Option("--config", envvar="REPLICATOR_CONFIG", help="TOML file with settings.", show_default=False),
-]
-
-
 def _show_version(value: bool) -> None:
     if value:
         typer.echo(f"rocketmq-replicator {__version__}")
@@ -121,11 +67,11 @@ def _show_version(value: bool) -> None:
 
 
 @app.callback(invoke_without_command=True)
-@_with_settings
+@with_settings
 def replicate(
     context: typer.Context,
     flags: Mapping[str, Any],
-    config: File = None,
+    config: ConfigFile = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
@@ -135,7 +81,7 @@ def replicate(
     Give --source and --target, each the address of a name server: host:port.
     """
     if context.invoked_subcommand is not None:
-        given = [_flag(name) for name in leaves(flags)]
+        given = [flag_of(name) for name in leaves(flags)]
         source = context.get_parameter_source("config")
         if source is not None and source.name == "COMMANDLINE":
             given.append("--config")
@@ -151,10 +97,10 @@ def replicate(
 
 
 @config_app.command("check")
-@_with_settings
+@with_settings
 def check(
     flags: Mapping[str, Any],
-    config: File = None,
+    config: ConfigFile = None,
     output: Annotated[Output, typer.Option(help="How to show it.")] = Output.TABLE,
 ) -> None:
     """Says what is in force and where each value came from; touches no cluster."""

@@ -35,3 +35,9 @@ class Auditor:
             except ClientError:
                 self.add(look, start, stop)
                 await asyncio.sleep(1.0)
+            finally:
+                self._ranges.task_done()
+
+    async def drained(self) -> None:
+        """Returns once all that was added has been looked at."""
+        await self._ranges.join()

@@ -10,6 +10,7 @@ __all__ = [
     "MessageRejected",
     "OutcomeUnknown",
     "QueueFailed",
+    "SourceEnded",
     "SourceGap",
     "SourceLost",
     "SourceReset",
@@ -21,6 +22,10 @@ __all__ = [
 
 class SourceLost(ReplicatorError):
     """The source broker cannot be pulled from now: go on at the position, later."""
+
+
+class SourceEnded(ReplicatorError):
+    """All messages before the end that was asked for are in the channel."""
 
 
 class SourceGap(ReplicatorError):

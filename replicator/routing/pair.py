@@ -27,6 +27,7 @@ from replicator.routing.faults import (
     LeaseLost,
     OutcomeUnknown,
     QueueFailed,
+    SourceEnded,
     SourceGap,
     SourceLost,
     SourceReset,
@@ -77,18 +78,22 @@ class _Drained(ReplicatorError):
 
 
 class QueuePair:
-    """Copies one source queue to one target queue until drained or cancelled.
+    """Copies one source queue to one target queue until drained, cancelled, or at its end.
 
     Args:
         topic: the topic's name at the target.
         from_start: the queue is new, so it is copied from its first message whatever `start_from` says.
+        end: source offset before which the copy ends; None: it goes on.
     """
 
-    def __init__(self, state: QueueState, shared: Shared, *, topic: str, from_start: bool) -> None:
+    def __init__(
+        self, state: QueueState, shared: Shared, *, topic: str, from_start: bool, end: int | None = None
+    ) -> None:
         self.state = state
         self._shared = shared
         self._topic = topic
         self._from_start = from_start
+        self._end = end
         self._stop = asyncio.Event()
         self._copying: tuple[SourceTask, Channel] | None = None
         self._suspicious = True
@@ -123,7 +128,7 @@ class QueuePair:
                 elif not self._compared:
                     await self._compare(self._known())
                 await self._copy()
-            except _Drained:
+            except (_Drained, SourceEnded):
                 state.clean = True
                 state.set_phase(Phase.STOPPED)
                 return
@@ -167,6 +172,8 @@ class QueuePair:
     async def _copy(self) -> None:
         state, shared, options = self.state, self._shared, self._shared.options
         assert state.position is not None  # noqa: S101 - _recover has set it
+        if self._end is not None and state.position >= self._end:
+            raise SourceEnded("all was copied before")
         reader = shared.source.reader(state.source.broker)
         writer = shared.target.writer(state.target.broker)
         connection = await reader.connection()
@@ -191,6 +198,7 @@ class QueuePair:
             options=options,
             budget=shared.budget,
             from_master=shared.source.is_master(state.source.broker, reader.address),
+            end=self._end,
         )
         sink_task = SinkTask(
             writer,

@@ -17,7 +17,7 @@ from replicator.protocol.message import StoredMessage
 from replicator.routing import provenance
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.channel import Channel, Chunk
-from replicator.routing.faults import SourceGap, SourceLost, SourceReset
+from replicator.routing.faults import SourceEnded, SourceGap, SourceLost, SourceReset
 from replicator.routing.options import RouteOptions
 from replicator.routing.state import QueueState
 from replicator.routing.window import Pull, PullWindow
@@ -38,6 +38,7 @@ class SourceTask:
     Args:
         offset: queue offset, next to read.
         from_master: whether the connection leads to the master; what a slave has not yet is no loss.
+        end: queue offset, greater than `offset`, before which it ends the channel with `SourceEnded`.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class SourceTask:
         options: RouteOptions,
         budget: MemoryBudget,
         from_master: bool,
+        end: int | None = None,
     ) -> None:
         self._connection = connection
         self._channel = channel
@@ -57,6 +59,7 @@ class SourceTask:
         self._options = options
         self._budget = budget
         self._from_master = from_master
+        self._end = end
         self._target = options.identity.target.encode()
         self._window = PullWindow(offset, filtered=options.filtered)
         self._per_message = _FIRST_ANSWER / self._window.stride
@@ -146,6 +149,8 @@ class SourceTask:
                 SourceLost(f"{self._connection.address} makes no progress at {pull.offset}: {pulled.remark}")
             )
             return
+        if self._end is not None and self._end < pulled.max_offset and pulled.code != Response.PULL_OFFSET_MOVED:
+            pulled = pulled._replace(max_offset=self._end)  # nothing behind it is pulled ahead
         if pulled.messages:
             self._per_message += 0.25 * (pulled.size / len(pulled.messages) - self._per_message)
         self._state.max_offset = pulled.max_offset
@@ -173,6 +178,9 @@ class SourceTask:
             self._fail(self._moved(start, pulled))
             return False
         messages, end = pulled.messages, pulled.next_offset
+        over = self._end is not None and end >= self._end
+        if self._end is not None and over:
+            messages, end = [m for m in messages if m.queue_offset < self._end], self._end
         missing = end - start - len(messages)
         if missing:
             if self._options.filtered:
@@ -181,7 +189,9 @@ class SourceTask:
                 self._fail(SourceGap(*_first_hole(start, end, messages)), before=messages)
                 return False
         self._put(messages, end, pulled.size)
-        return True
+        if over:
+            self._fail(SourceEnded("all was read"))
+        return not over
 
     def _put(self, messages: list[StoredMessage], end: int, size: int) -> None:
         """Leaves out what is not to be copied and puts the rest into the channel."""

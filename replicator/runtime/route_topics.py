@@ -102,9 +102,8 @@ class RouteTopics:
 
         What cannot be made is a problem of that topic alone.
         """
-        maps = self._world.store.queue_maps(self.name)
-        new_route = not maps
-        await self._find_lost_maps(maps)
+        new_route = not self._world.store.queue_maps(self.name)
+        maps = await self.find_maps()
         if any(plan.writes for plan in self.plans):
             await self._world.target.refresh()  # or a topic might be made again over what was changed meanwhile
         self.plan()
@@ -150,9 +149,10 @@ class RouteTopics:
                 fresh=[queue for queue in new if plan.queue_map[queue].broker in made],
             )
 
-    async def _find_lost_maps(self, maps: dict[str, dict[Queue, Queue]]) -> None:
-        """Queue maps that the group does not have, read from the copies in the target's queues."""
+    async def find_maps(self) -> dict[str, dict[Queue, Queue]]:
+        """All queue maps; those that the group does not have are read from the copies in the target's queues."""
         world = self._world
+        maps = world.store.queue_maps(self.name)
         for plan in self.plans:
             if plan.topic in maps or plan.problem:
                 continue
@@ -168,6 +168,7 @@ class RouteTopics:
                 maps[plan.topic] = found
                 world.store.save_queue_map(self.name, plan.topic, plan.target_topic, found)
                 log.info("queue map found in the target", topic=plan.topic, queues=len(found))
+        return maps
 
     def queues(self, task: str) -> dict[Key, Queue]:
         """The queues of a task that have a queue map, with their targets."""

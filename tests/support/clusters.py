@@ -97,15 +97,19 @@ async def clusters(
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of the same clusters run in one process, one after the other, so that each cluster starts once.
 
-    Those with brokers come first: the quick ones fill what time is left.
+    So do those with Spark, whose session takes as long to start as a cluster. Those with brokers come first: the
+    quick ones fill what time is left.
     """
 
     def group(item: pytest.Item) -> str:
         marker = item.get_closest_marker("side_by_side")
+        if "spark" in item.path.parts:
+            return "spark"
         return marker.args[0] if marker else item.path.stem
 
-    brokers = [item for item in items if item.get_closest_marker("brokers")]
+    brokers = [item for item in items if item.get_closest_marker("brokers") or "spark" in item.path.parts]
+    others = set(items) - set(brokers)
+    rest = [item for item in items if item in others]
     for item in brokers:
         item.add_marker(pytest.mark.xdist_group(group(item)))
-    rest = [item for item in items if not item.get_closest_marker("brokers")]
     items[:] = [*sorted(brokers, key=group), *rest]

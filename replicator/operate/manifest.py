@@ -1,0 +1,115 @@
+"""The manifest of a backfill: which ranges it copies, frozen when it began, and what became of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from replicator.errors import ConfigError, StartupError
+from replicator.routing.options import Identity
+from replicator.runtime import files
+from replicator.settings import Settings
+from replicator.spark.copying import Copied, Range
+
+__all__ = ["Manifest"]
+
+#: Settings that say what is copied; with others the ranges would be others.
+_DECIDING: Final = ("topics", "exclude_topics", "rename", "start_from", "tags", "sql", "forward")
+
+
+class Manifest:
+    """In `file`, written anew with each outcome.
+
+    Raises:
+        StartupError: the file cannot be written.
+    """
+
+    def __init__(
+        self,
+        file: Path,
+        identity: Identity,
+        route: Mapping[str, Any],
+        ranges: Sequence[Range],
+        outcomes: Sequence[Copied],
+    ) -> None:
+        self.ranges = list(ranges)
+        self.outcomes = {outcome.key: outcome for outcome in outcomes}
+        self._file = file
+        self._identity = identity
+        self._route = dict(route)
+
+    @classmethod
+    def begin(cls, file: Path, settings: Settings, identity: Identity, ranges: Sequence[Range]) -> Manifest:
+        """A new one."""
+        made = cls(file, identity, _deciding(settings), ranges, ())
+        made.write()
+        return made
+
+    @classmethod
+    def read(cls, file: Path, settings: Settings, identity: Identity) -> Manifest | None:
+        """The one of an earlier run; None where there is none.
+
+        Raises:
+            ConfigError: it is of other clusters, or of other settings.
+        """
+        content = files.read(file)
+        if content is None:
+            return None
+        way_out = "give what was given then, or another --manifest"
+        try:
+            ours = Identity(content["source"], content["target"])
+            route = content["route"]
+            ranges = msgspec.convert(content["ranges"], list[Range])
+            outcomes = msgspec.convert(content["outcomes"], list[Copied])
+        except (KeyError, TypeError, msgspec.ValidationError) as error:
+            raise ConfigError(f"manifest = {str(file)!r} is none of a backfill ({error})", hint=way_out) from None
+        if ours != identity:
+            raise ConfigError(
+                f"manifest = {str(file)!r} is of {ours.source} to {ours.target}, not {identity.source} to"
+                f" {identity.target}",
+                hint=way_out,
+            )
+        for name, value in _deciding(settings).items():
+            if route.get(name) != value:
+                raise ConfigError(
+                    f"manifest = {str(file)!r} was begun with {name} = {route.get(name)!r}", hint=way_out
+                )
+        return cls(file, identity, route, ranges, outcomes)
+
+    @property
+    def open(self) -> list[Range]:
+        """The ranges that are not copied to their ends yet."""
+        return [part for part in self.ranges if not self.is_done(part)]
+
+    def is_done(self, part: Range) -> bool:
+        outcome = self.outcomes.get(part.key)
+        return outcome is not None and not outcome.error
+
+    def add(self, outcome: Copied) -> None:
+        """Keeps what became of a range."""
+        self.outcomes[outcome.key] = outcome
+        self.write()
+
+    def write(self) -> None:
+        content = {
+            "source": self._identity.source,
+            "target": self._identity.target,
+            "route": self._route,
+            "ranges": msgspec.to_builtins(self.ranges),
+            "outcomes": msgspec.to_builtins(list(self.outcomes.values())),
+        }
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            files.write(self._file, content)
+        except OSError as error:
+            raise StartupError(
+                f"manifest = {str(self._file)!r} cannot be written ({error.strerror})",
+                hint="name a file of ours with --manifest",
+            ) from None
+
+
+def _deciding(settings: Settings) -> dict[str, Any]:
+    return {name: getattr(settings, name) for name in _DECIDING}

@@ -1,0 +1,78 @@
+"""Settings as flags of commands, all under the same names."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic.fields import FieldInfo
+
+from replicator.settings import setting_fields
+
+__all__ = ["ConfigFile", "flag_of", "with_settings"]
+
+Command = Callable[..., None]
+
+
+def flag_of(name: str) -> str:
+    return "--" + name.removesuffix(".namesrv").replace(".", "-").replace("_", "-")
+
+
+def with_settings(command: Command, *, only: Collection[str] = ()) -> Command:
+    """Gives `command` a flag for each setting; what was given comes as one nested mapping, `flags`.
+
+    Args:
+        only: names of settings; all but those, and those of the clusters, have no flag then.
+    """
+    fields = [(name, field) for name, field in setting_fields() if not only or _is_of(name, only)]
+    names = {name.replace(".", "__"): name for name, _ in fields}
+    own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "flags"]
+    options = [
+        inspect.Parameter(
+            name.replace(".", "__"), inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(name, field)
+        )
+        for name, field in fields
+        if not name.endswith(("secret_key", "rest_token"))  # it would be seen in the list of processes
+    ]
+
+    def run(**values: Any) -> None:
+        flags: dict[str, Any] = {}
+        for key, name in names.items():
+            value = values.pop(key, None)
+            if value is not None:
+                _put(flags, name.split("."), value)
+        command(**values, flags=flags)
+
+    parameters = [*(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own), *options]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    run.__doc__ = command.__doc__
+    return run
+
+
+def _is_of(name: str, only: Collection[str]) -> bool:
+    return name in only or name.startswith(("source.", "target."))
+
+
+def _option(name: str, field: FieldInfo) -> Any:
+    flag = flag_of(name)
+    kind: Any = str
+    if field.annotation is bool:
+        flag, kind = f"{flag}/--no-{flag[2:]}", bool
+    return Annotated[kind | None, typer.Option(flag, help=field.description, show_default=False)]
+
+
+def _put(values: dict[str, Any], path: list[str], value: object) -> None:
+    for name in path[:-1]:
+        values = values.setdefault(name, {})
+    values[path[-1]] = value
+
+
+#: `--config`.
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", envvar="REPLICATOR_CONFIG", help="TOML file with settings.", show_default=False),
+]

@@ -1,0 +1,206 @@
+"""What `backfill` and `verify` look at before Spark begins: both clusters, the queue maps, the ends of queues."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from replicator.client.brokers import max_offset, min_offset, offset_at
+from replicator.client.cluster import Cluster
+from replicator.client.pull import pull
+from replicator.errors import ClientError, ConfigError, StartupError
+from replicator.observe.audit import Audit
+from replicator.routing.auditor import Auditor
+from replicator.routing.budget import MemoryBudget
+from replicator.routing.options import RouteOptions
+from replicator.routing.plan import TopicPlan
+from replicator.routing.queue_map import Queue
+from replicator.runtime.discovery import Discovery
+from replicator.runtime.membership import Heartbeat, Stage
+from replicator.runtime.records import NewerForm, Unreadable, read_message
+from replicator.runtime.route_topics import RouteTopics
+from replicator.runtime.store import Store
+from replicator.runtime.world import World, look, route_options
+from replicator.service import security_of
+from replicator.settings import ClusterSettings, Settings
+from replicator.spark.copying import Range
+
+__all__ = ["Survey", "surveying"]
+
+#: Requests made at the same time.
+_TOGETHER: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Both clusters as a worker would see them; nothing is written to them before `make_ready`."""
+
+    settings: Settings
+    world: World
+    topics: RouteTopics
+
+    @property
+    def options(self) -> RouteOptions:
+        """How the route copies."""
+        return route_options(self.settings.route, self.world.identity, settle_seconds=self.settings.settle_seconds)
+
+    async def find_maps(self) -> None:
+        """Finds the queue maps that there are; writes nothing.
+
+        Raises:
+            StartupError: no topic is selected, or one cannot be copied.
+        """
+        self._refuse()
+        await self.topics.find_maps()
+        self.topics.plan()
+
+    def has(self, part: Range) -> bool:
+        """Whether the target has the range's queue."""
+        config = self.world.target.topics.get(part.target.broker, {}).get(part.target_topic)
+        return config is not None and part.target.queue_id < config.queues
+
+    async def make_ready(self) -> None:
+        """Gives the target's topics the queues that they need, as the live route does.
+
+        Raises:
+            StartupError: no topic is selected, or one cannot be made.
+        """
+        self._refuse()
+        await self.topics.make_ready()
+        for topic, problem in self.topics.problems.items():
+            raise StartupError(f"topic {topic}: {problem}")
+
+    def _refuse(self) -> None:
+        self.topics.refuse_problems()
+        if not self.topics.plans:
+            raise StartupError(
+                f"topics = {', '.join(self.settings.topics)}: the source has no such topic", hint="check --topics"
+            )
+
+    async def ranges(self) -> list[Range]:
+        """All that the source has of the route's queues now: [oldest, next) of each, empty ones too."""
+        limit = asyncio.Semaphore(_TOGETHER)
+
+        async def one(plan: TopicPlan, source: Queue, target: Queue) -> Range:
+            async with limit:
+                reader = self.world.source.cluster.reader(source.broker)
+                end = await max_offset(reader, plan.topic, source.queue_id)
+                start = min(end, await self._start(plan.topic, source))
+            return Range(plan.topic, source, plan.target_topic, target, start, end)
+
+        return await asyncio.gather(
+            *(one(plan, source, target) for plan in self.topics.plans for source, target in plan.queue_map.items())
+        )
+
+    async def _start(self, topic: str, source: Queue) -> int:
+        reader = self.world.source.cluster.reader(source.broker)
+        oldest = await min_offset(reader, topic, source.queue_id)
+        moment = self.settings.route.start_timestamp()
+        if isinstance(moment, str):  # `latest` is where the first copy is
+            return oldest
+        return max(oldest, await offset_at(reader, topic, source.queue_id, moment))
+
+    async def refuse_live_route(self) -> None:
+        """Listens for a session timeout whether a worker of the route's group is there.
+
+        Raises:
+            StartupError: one is, and runs our topics or says nothing of what it runs.
+        """
+        settings, identity = self.settings, self.world.identity
+        group = settings.group or f"{identity.source}-{identity.target}"
+        ours = {plan.topic for plan in self.topics.plans}
+        source, heard = self.world.source, settings.source_online_topic
+        brokers = [name for name, topics in source.topics.items() if heard in topics]
+        found = await asyncio.gather(
+            *(_listen(source.cluster, name, heard, group, settings.session_timeout) for name in brokers)
+        )
+        for heartbeat in (each for each in found if each is not None):
+            tasks = {task.split("/", 2)[1] for task in heartbeat.info.get("tasks", {}) if "/" in task}
+            if not tasks or tasks & ours:
+                raise StartupError(
+                    f"worker {heartbeat.worker} of the group {group} runs, and may copy the same queues",
+                    hint="stop the group's workers, and start them again after the backfill",
+                )
+
+
+async def _listen(cluster: Cluster, broker: str, topic: str, group: str, seconds: float) -> Heartbeat | None:
+    """The first heartbeat of a group that comes to a broker within so many seconds."""
+    try:
+        reader = cluster.reader(broker)
+        at = await max_offset(reader, topic, 0)
+        until = asyncio.get_running_loop().time() + seconds
+        while (left := until - asyncio.get_running_loop().time()) > 0:
+            pulled = await pull(reader, topic, 0, at, suspend=min(1.0, left))
+            for message in pulled.messages:
+                try:
+                    envelope = read_message(message.body[4:])
+                except (Unreadable, NewerForm):
+                    continue
+                beat = envelope.heartbeat
+                if envelope.group == group and beat is not None and beat.stage is not Stage.LEFT:
+                    return beat
+            at = max(at, pulled.next_offset)
+    except ClientError as error:
+        raise StartupError(f"source broker {broker} does not say whether a route is live: {error}") from None
+    return None
+
+
+@asynccontextmanager
+async def surveying(settings: Settings, *, writes: bool) -> AsyncIterator[Survey]:
+    """A survey, within the context.
+
+    Args:
+        writes: it is for a copy, so no worker may use the store path meanwhile; else its queue maps are not needed.
+
+    Raises:
+        ConfigError: transforms are set, or nothing would be copied.
+        StartupError: a cluster cannot be used, or another replicator uses the store path.
+    """
+    if settings.transforms:
+        raise ConfigError(
+            f"transforms = {', '.join(settings.transforms)}: Spark's tasks copy and compare messages as they are",
+            hint="leave them out, or let the route do all of it",
+        )
+    if writes and settings.start_from == "latest":
+        raise ConfigError("start_from = 'latest': nothing would be copied", hint="give earliest or a time")
+    with TemporaryDirectory() as empty:
+        store = Store(settings.store_path if writes else Path(empty))
+        source = Discovery(_cluster(settings.source), masters_only=False)
+        target = Discovery(_cluster(settings.target), masters_only=True)
+        try:
+            try:
+                identity = await look(settings, source, target, store)
+            except ClientError as error:
+                raise StartupError(
+                    error.message, hint=error.hint or "check the address, credentials and TLS"
+                ) from None
+            world = World(
+                source=source,
+                target=target,
+                identity=identity,
+                store=store,
+                budget=MemoryBudget(settings.memory_bytes),
+                auditor=Auditor(),
+                recovering=asyncio.Semaphore(1),
+                may_send=lambda: True,
+                settle_seconds=settings.settle_seconds,
+                drain_timeout=settings.drain_timeout,
+                stall_seconds=settings.stall_seconds,
+                audit=Audit(store.directory / "audit.jsonl"),
+            )
+            topics = RouteTopics(settings.connector, settings.route, world)
+            topics.plan()
+            yield Survey(settings, world, topics)
+        finally:
+            await source.cluster.close()
+            await target.cluster.close()
+            store.close()
+
+
+def _cluster(settings: ClusterSettings) -> Cluster:
+    return Cluster(settings.namesrv, security=security_of(settings), name=settings.cluster)

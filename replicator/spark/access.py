@@ -1,0 +1,76 @@
+"""How a task reaches a cluster: what a connection needs, in a form that can be sent to executors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import uvloop
+
+from replicator.client.cluster import Cluster
+from replicator.client.security import Credentials, Security, TlsMode, tls_context
+from replicator.settings import ClusterSettings
+
+__all__ = ["Access", "run"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """One cluster. It holds the secret itself; TLS files are named, and must be on every executor."""
+
+    namesrv: tuple[str, ...]
+    cluster: str | None = None
+    access_key: str | None = None
+    secret_key: str | None = field(default=None, repr=False)
+    tls: TlsMode = "off"
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+
+    @classmethod
+    def of(cls, settings: ClusterSettings) -> Access:
+        """That of a cluster's settings.
+
+        Raises:
+            ConfigError: the file with its secret cannot be used.
+        """
+        return cls(
+            namesrv=tuple(settings.namesrv),
+            cluster=settings.cluster,
+            access_key=settings.access_key,
+            secret_key=None if settings.access_key is None else settings.secret(),
+            tls=settings.tls.mode,
+            ca_file=settings.tls.ca_file,
+            cert_file=settings.tls.cert_file,
+            key_file=settings.tls.key_file,
+        )
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[Cluster]:
+        """A client that knows the cluster's brokers, within the context.
+
+        Raises:
+            ConfigError, StartupError, Unreachable: see `tls_context` and `Cluster.refresh`.
+        """
+        credentials = None
+        if self.access_key is not None and self.secret_key is not None:
+            credentials = Credentials(self.access_key, self.secret_key)
+        tls = tls_context(self.tls, ca_file=self.ca_file, cert_file=self.cert_file, key_file=self.key_file)
+        cluster = Cluster(self.namesrv, security=Security(credentials, tls), name=self.cluster)
+        try:
+            await cluster.refresh()
+            yield cluster
+        finally:
+            await cluster.close()
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """The outcome of `work`, in an event loop of its own."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(work)

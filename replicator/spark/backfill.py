@@ -1,0 +1,84 @@
+"""Ranges copied by Spark: one task a source queue, so that its order stays; bodies never pass through the JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from replicator.client.brokers import max_offset
+from replicator.errors import ReplicatorError
+from replicator.observe.logging import get_logger
+from replicator.spark.access import Access, run
+from replicator.spark.copying import Copied, CopyJob, Range, copy_range
+from replicator.spark.tasks import each_as_task, run_all
+
+__all__ = ["copy_all", "share_rates"]
+
+log = get_logger(__name__)
+
+
+def copy_all(
+    spark: Any,
+    job: CopyJob,
+    parts: Sequence[Range],
+    *,
+    on_copied: Callable[[Copied], None],
+    on_look: Callable[[int], None],
+) -> None:
+    """Copies `parts`, one Spark task each.
+
+    Args:
+        on_copied: called with the outcome of each when it is known.
+        on_look: called now and then with how many messages have come to the target's queues meanwhile.
+
+    Raises:
+        ConfigError: speculation is switched on.
+        ReplicatorError: Spark gave up; what was copied is there, and found when it is tried again.
+    """
+    shared = share_rates(job, len(parts), spark.sparkContext.defaultParallelism)
+    gauge = _Gauge(job.target, parts)
+    run_all(spark, partial(_copy, shared), parts, on_outcome=on_copied, on_look=lambda: on_look(gauge.moved()))
+
+
+def share_rates(job: CopyJob, tasks: int, slots: int) -> CopyJob:
+    """`job` with the part of its rates that each of `slots` tasks at a time may have."""
+    at_once = max(1, min(tasks, slots))
+    return replace(job, rate_messages=_part(job.rate_messages, at_once), rate_bytes=_part(job.rate_bytes, at_once))
+
+
+def _part(limit: int, shares: int) -> int:
+    return max(1, limit // shares) if limit else 0
+
+
+def _copy(job: CopyJob, attempts: int, parts: Iterable[Range]) -> Iterator[Copied]:
+    return each_as_task(attempts, parts, lambda part: run(copy_range(job, part)), Copied.failed)
+
+
+class _Gauge:
+    """How much the target's queues have grown since the beginning."""
+
+    def __init__(self, target: Access, parts: Sequence[Range]) -> None:
+        self._target = target
+        self._queues = sorted({(part.target_topic, part.target) for part in parts})
+        self._first = self._sum()
+        self._last = 0
+
+    def moved(self) -> int:
+        """Messages, others' too; what was known last where the target does not answer now."""
+        now = self._sum()
+        if now is not None and self._first is not None:
+            self._last = now - self._first
+        return self._last
+
+    def _sum(self) -> int | None:
+        try:
+            return run(self._ask())
+        except ReplicatorError as error:
+            log.debug("target not asked", reason=str(error))
+            return None
+
+    async def _ask(self) -> int:
+        async with self._target.connected() as cluster:
+            return sum([await max_offset(cluster.master(q.broker), topic, q.queue_id) for topic, q in self._queues])

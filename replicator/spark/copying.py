@@ -1,0 +1,235 @@
+"""The copy of a range of one queue, as a Spark task makes it: the live path's own tasks, up to an end.
+
+At its start the target's tail says what is there already, so a task that failed or was killed is simply run
+again: nothing is lost by that, nothing comes twice, and the order stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from replicator.client.brokers import min_offset, read_config
+from replicator.client.cluster import Cluster
+from replicator.errors import ReplicatorError
+from replicator.routing.auditor import Auditor
+from replicator.routing.budget import MemoryBudget
+from replicator.routing.dead_letter import DeadLetters
+from replicator.routing.limiter import RateLimiter
+from replicator.routing.options import RouteOptions
+from replicator.routing.pair import QueuePair, Shared
+from replicator.routing.queue_map import Queue
+from replicator.routing.recovery import first_copy
+from replicator.routing.state import Phase, QueueState
+from replicator.spark.access import Access
+from replicator.spark.reading import RangeReader
+
+__all__ = ["Copied", "CopyFailed", "CopyJob", "Range", "copy_range"]
+
+#: Seconds between two looks at whether a copy makes progress.
+_LOOK: Final = 0.5
+#: Seconds that looking at others' messages may take at the end.
+_AUDIT: Final = 30.0
+
+
+class CopyFailed(ReplicatorError):
+    """A range could not be copied to its end; what has arrived stays, and the next attempt goes on behind it."""
+
+
+class Range(msgspec.Struct, frozen=True):
+    """Messages [start, end) of a source queue, and the target queue that they go to."""
+
+    topic: str
+    source: Queue
+    target_topic: str
+    target: Queue
+    start: int
+    end: int
+
+    @property
+    def key(self) -> str:
+        """Names its source queue."""
+        return f"{self.topic}/{self.source.broker}/{self.source.queue_id}"
+
+
+class Copied(msgspec.Struct, frozen=True):
+    """What became of the range `key`: its messages add up to `end` - `start`, unless `error` says why it stopped.
+
+    `copied` were sent by the attempt that ended it, `before` were at the target when that began, `gaps` had gone
+    from the source, `left_out` were left out by the route's filters. `first` and `last` are the target offsets of
+    what the attempt knows. `repeated` copies are there twice, `foreign` messages others wrote in between.
+    """
+
+    key: str
+    start: int
+    end: int
+    copied: int = 0
+    before: int = 0
+    gaps: int = 0
+    left_out: dict[str, int] = {}
+    first: int | None = None
+    last: int | None = None
+    resets: int = 0
+    repeated: int = 0
+    foreign: int = 0
+    seconds: float = 0.0
+    error: str = ""
+
+    @classmethod
+    def failed(cls, part: Range, error: str) -> Copied:
+        """One that could not be copied to its end."""
+        return cls(part.key, part.start, part.end, error=error)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyJob:
+    """What all ranges have in common.
+
+    `rate_messages` and `rate_bytes` are per second and task, 0 is no limit; `stall_seconds` without progress
+    end a task with an error.
+    """
+
+    source: Access
+    target: Access
+    options: RouteOptions
+    memory_bytes: int
+    rate_messages: int = 0
+    rate_bytes: int = 0
+    stall_seconds: float = 60.0
+
+
+async def copy_range(job: CopyJob, part: Range) -> Copied:
+    """Copies what of `part` is not at the target yet.
+
+    Raises:
+        CopyFailed: a policy stopped it, or there was no progress for too long.
+        StartupError, ClientError: a cluster cannot be reached at all.
+    """
+    started = time.monotonic()
+    state = QueueState(part.topic, part.source, part.target)
+    state.position = state.start = part.start
+    async with job.source.connected() as source, job.target.connected() as target, _auditing() as auditor:
+        await _refuse_later_start(job, part, source, target)
+        shared = await _shared(job, part, source, target, auditor)
+        pair = QueuePair(state, shared, topic=part.target_topic, from_start=False, end=part.end)
+        copying = asyncio.create_task(pair.run())
+        try:
+            await _watch(copying, state, clusters=(source, target), seconds=job.stall_seconds)
+        finally:
+            copying.cancel()
+            await asyncio.wait([copying])
+        async with asyncio.timeout(_AUDIT):
+            await auditor.drained()
+    if state.phase is not Phase.STOPPED or not state.clean:
+        raise CopyFailed(f"{part.key} at offset {state.position}: {state.reason or 'it ended early'}")
+    return _outcome(part, state, time.monotonic() - started)
+
+
+async def _refuse_later_start(job: CopyJob, part: Range, source: Cluster, target: Cluster) -> None:
+    """What lies before the first copy can no longer be put in front of it.
+
+    Raises:
+        CopyFailed: the target queue has later messages of the source queue, and not those of the range's start.
+    """
+    wanted = (job.options.identity.source, *part.source)
+    broker, queue_id = target.master(part.target.broker), part.target.queue_id
+    if await min_offset(broker, part.target_topic, queue_id) > 0:
+        return  # the target's retention has taken the first ones
+    first = await first_copy(broker, part.target_topic, queue_id, mine=lambda found: found[1:4] == wanted, floor=0)
+    if first is None or first <= part.start:
+        return
+    before = RangeReader(
+        source, part.topic, part.source, part.start, min(first, part.end), on_loss="skip", options=job.options
+    )
+    async for messages in before.chunks():
+        if messages:
+            raise CopyFailed(
+                f"{part.key}: the copies at the target begin with source offset {first},"
+                f" so that offset {messages[0].queue_offset} would come behind them",
+                hint="backfill into another topic with --rename",
+            )
+
+
+@asynccontextmanager
+async def _auditing() -> AsyncIterator[Auditor]:
+    auditor = Auditor()
+    running = asyncio.create_task(auditor.run())
+    try:
+        yield auditor
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
+async def _shared(job: CopyJob, part: Range, source: Cluster, target: Cluster, auditor: Auditor) -> Shared:
+    limit = (await read_config(target.master(part.target.broker))).max_message_size
+    options = job.options
+    dead_letters = DeadLetters(
+        target, options.dead_letter_topic, cluster=options.identity.source, limit=lambda _: limit
+    )
+    return Shared(
+        source=source,
+        target=target,
+        options=options,
+        budget=MemoryBudget(job.memory_bytes),
+        limiter=RateLimiter(job.rate_messages, job.rate_bytes),
+        dead_letters=dead_letters,
+        auditor=auditor,
+        recovering=asyncio.Semaphore(1),
+        message_limit=lambda _: limit,
+    )
+
+
+async def _watch(
+    copying: asyncio.Task[None], state: QueueState, *, clusters: tuple[Cluster, ...], seconds: float
+) -> None:
+    """Returns when the copy has ended; follows brokers that come back elsewhere meanwhile."""
+    clock = asyncio.get_running_loop().time
+    position, since, asked = state.position, clock(), clock()
+    while not copying.done():
+        await asyncio.wait([copying], timeout=_LOOK)
+        if state.position != position:
+            position, since = state.position, clock()
+        elif clock() - since > seconds and not copying.done():
+            raise CopyFailed(
+                f"{state.key.removeprefix('/')} made no progress at offset {state.position} for {seconds:g} s:"
+                f" {state.reason or 'the broker gives nothing'}"
+            )
+        if state.phase is Phase.WAITING and clock() - asked > 2.0:
+            asked = clock()
+            for cluster in clusters:
+                await _refresh(cluster)
+    copying.result()
+
+
+async def _refresh(cluster: Cluster) -> None:
+    try:
+        await cluster.refresh()
+    except ReplicatorError:
+        return  # it is asked again, until the watch gives up
+
+
+def _outcome(part: Range, state: QueueState, seconds: float) -> Copied:
+    runs: list[Any] = list(state.offsets)
+    length = part.end - part.start
+    return Copied(
+        key=part.key,
+        start=part.start,
+        end=part.end,
+        copied=state.copied,
+        before=max(0, length - state.copied - state.gaps - sum(state.skipped.values())),
+        gaps=state.gaps,
+        left_out=dict(state.skipped),
+        first=runs[0].target if runs else None,
+        last=runs[-1].target + runs[-1].length - 1 if runs else None,
+        resets=state.resets,
+        repeated=state.repeated,
+        foreign=state.foreign,
+        seconds=round(seconds, 3),
+    )

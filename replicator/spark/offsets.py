@@ -1,0 +1,127 @@
+"""What a batch read covers: queues and their offsets, frozen on the driver, and cut into parts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from replicator.client.brokers import max_offset, min_offset, offset_at
+from replicator.client.cluster import Cluster
+from replicator.client.pull import pull
+from replicator.client.topics import read_topics
+from replicator.errors import ConfigError
+from replicator.routing.queue_map import Queue
+from replicator.spark.options import EARLIEST, Bound, ReadOptions
+
+__all__ = ["Part", "freeze", "split"]
+
+#: Requests made at the same time.
+_TOGETHER: Final = 32
+
+
+class Part(NamedTuple):
+    """Messages [start, end) of a queue."""
+
+    topic: str
+    queue: Queue
+    start: int
+    end: int
+
+
+async def freeze(cluster: Cluster, options: ReadOptions) -> list[Part]:
+    """All queues that are read, with what is read of them.
+
+    Raises:
+        ConfigError: a topic, queue or offset that was asked for is not there.
+        ClientError: a broker does not answer.
+    """
+    queues = await _queues(cluster, options)
+    for name, bound in (("startingOffsets", options.start), ("endingOffsets", options.end)):
+        _refuse_unknown(name, bound, queues)
+    limit = asyncio.Semaphore(_TOGETHER)
+
+    async def one(topic: str, queue: Queue) -> Part:
+        async with limit:
+            reader = cluster.reader(queue.broker)
+            ends = (
+                await min_offset(reader, topic, queue.queue_id),
+                await max_offset(reader, topic, queue.queue_id),
+            )
+            start = await _resolve(cluster, topic, queue, options.start, ends)
+            end = await _resolve(cluster, topic, queue, options.end, ends)
+        lost = start < ends[0] or end > ends[1] or start > ends[1]
+        if lost and options.fail_on_data_loss:
+            raise ConfigError(
+                f"{topic}/{queue.broker}/{queue.queue_id} has the offsets {ends[0]} to {ends[1]},"
+                f" {start} to {end} were asked for",
+                hint="give offsets that are there, or failOnDataLoss=false",
+            )
+        start, end = max(start, ends[0]), min(end, ends[1])
+        return Part(topic, queue, min(start, end), end)
+
+    return list(await asyncio.gather(*(one(*each) for each in queues)))
+
+
+async def _queues(cluster: Cluster, options: ReadOptions) -> list[tuple[str, Queue]]:
+    found: list[tuple[str, Queue]] = []
+    for broker in cluster.brokers():
+        topics = (await read_topics(cluster.reader(broker))).topics
+        found += [
+            (name, Queue(broker, i))
+            for name, config in topics.items()
+            if options.pattern.fullmatch(name)
+            for i in range(config.queues)
+        ]
+    missing = set(options.named) - {topic for topic, _ in found}
+    if missing:
+        raise ConfigError(f"topic = {', '.join(sorted(missing))!r}: no broker has it", hint="check its name")
+    return sorted(found)
+
+
+def _refuse_unknown(option: str, bound: Bound, queues: Sequence[tuple[str, Queue]]) -> None:
+    there = set(queues)
+    for topic, brokers in (bound.offsets or {}).items():
+        for broker, offsets in brokers.items():
+            for queue_id in offsets:
+                if (topic, Queue(broker, queue_id)) not in there:
+                    raise ConfigError(
+                        f"{option} names {topic}/{broker}/{queue_id}, which is not read", hint="take it out there"
+                    )
+
+
+async def _resolve(cluster: Cluster, topic: str, queue: Queue, bound: Bound, ends: tuple[int, int]) -> int:
+    least, most = ends
+    if bound.timestamp is not None:
+        return await _at(cluster, topic, queue, bound.timestamp, ends)
+    offset = bound.default
+    if bound.offsets is not None:
+        offset = bound.offsets.get(topic, {}).get(queue.broker, {}).get(queue.queue_id, offset)
+    if offset >= 0:
+        return offset
+    return least if offset == EARLIEST else most
+
+
+async def _at(cluster: Cluster, topic: str, queue: Queue, timestamp: int, ends: tuple[int, int]) -> int:
+    """The first message stored at `timestamp` or later; brokers give the last one where all are older."""
+    reader = cluster.reader(queue.broker)
+    offset = min(max(await offset_at(reader, topic, queue.queue_id, timestamp), ends[0]), ends[1])
+    if offset < ends[1]:
+        pulled = await pull(reader, topic, queue.queue_id, offset, count=1)
+        if pulled.messages and pulled.messages[0].store_timestamp < timestamp:
+            return offset + 1
+    return offset
+
+
+def split(parts: Sequence[Part], least: int) -> list[Part]:
+    """`parts` without empty ones, long ones cut until there are about `least`."""
+    full = [part for part in parts if part.end > part.start]
+    total = sum(part.end - part.start for part in full)
+    return [cut for part in full for cut in _cut(part, max(1, round(least * (part.end - part.start) / total)))]
+
+
+def _cut(part: Part, pieces: int) -> Iterator[Part]:
+    length = part.end - part.start
+    pieces = min(pieces, length)
+    for i in range(pieces):
+        yield part._replace(start=part.start + length * i // pieces, end=part.start + length * (i + 1) // pieces)

@@ -1,0 +1,242 @@
+"""The options of the data source `rocketmq`, in the manner of Spark's own Kafka source."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from replicator.errors import ConfigError
+from replicator.settings import ClusterSettings
+from replicator.spark.access import Access
+
+__all__ = ["EARLIEST", "LATEST", "Bound", "ReadOptions", "WriteOptions"]
+
+#: What stands for the ends of a queue in offsets given as JSON, as in Spark's Kafka source.
+LATEST: Final = -1
+EARLIEST: Final = -2
+
+_CLUSTER: Final = (
+    "nameServer",
+    "cluster",
+    "accessKey",
+    "secretKey",
+    "secretKeyFile",
+    "tls",
+    "tlsCaFile",
+    "tlsCertFile",
+    "tlsKeyFile",
+)
+_READ: Final = (
+    "topic",
+    "topicsPattern",
+    "startingOffsets",
+    "endingOffsets",
+    "startingTimestamp",
+    "endingTimestamp",
+    "minPartitions",
+    "failOnDataLoss",
+    "provenance",
+    "clusterId",
+)
+_WRITE: Final = ("topic",)
+_ALIASES: Final = {
+    "namesrv": "nameServer",
+    "topics": "topic",
+    "subscribe": "topic",
+    "subscribePattern": "topicsPattern",
+}
+
+#: One end of what is read: EARLIEST, LATEST, a time in ms since the epoch, or offsets by topic, broker and queue.
+Offsets = Mapping[str, Mapping[str, Mapping[int, int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One end of what is read: `default` is EARLIEST or LATEST, and holds where nothing else is given."""
+
+    default: int
+    timestamp: int | None = None
+    offsets: Offsets | None = None
+
+
+class _Given:
+    """Options by name, in whatever case they were written."""
+
+    def __init__(self, options: Mapping[str, str], known: tuple[str, ...]) -> None:
+        names = {name.lower(): name for name in known} | {
+            alias.lower(): name for alias, name in _ALIASES.items() if name in known
+        }
+        self._values: dict[str, str] = {}
+        for option, value in options.items():
+            name = names.get(option.lower())
+            if name is None:
+                close = difflib.get_close_matches(option, known, n=1, cutoff=0.5)
+                way_out = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+                raise ConfigError(f"{option} is no option of the data source rocketmq", hint=way_out)
+            if name in self._values:
+                raise ConfigError(f"{option} = {value!r}: {name} is given twice", hint="keep one")
+            self._values[name] = value
+
+    def __getitem__(self, name: str) -> str | None:
+        return self._values.get(name)
+
+    def whole(self, name: str, least: int) -> int | None:
+        value = self[name]
+        if value is None:
+            return None
+        if not value.strip().isdecimal() or int(value) < least:
+            raise ConfigError(f"{name} = {value!r}", hint=f"give a whole number, {least} or more")
+        return int(value)
+
+    def yes(self, name: str, *, default: bool) -> bool:
+        value = self[name]
+        if value is None:
+            return default
+        if value.lower() not in ("true", "false"):
+            raise ConfigError(f"{name} = {value!r}", hint="give true or false")
+        return value.lower() == "true"
+
+    def access(self) -> Access:
+        if self["nameServer"] is None:
+            raise ConfigError("nameServer is missing", hint="give the name servers, host:port, separated by commas")
+        tls = {
+            name: value
+            for name, option in (
+                ("mode", "tls"),
+                ("ca_file", "tlsCaFile"),
+                ("cert_file", "tlsCertFile"),
+                ("key_file", "tlsKeyFile"),
+            )
+            if (value := self[option]) is not None
+        }
+        try:
+            settings = ClusterSettings(
+                namesrv=self["nameServer"],
+                cluster=self["cluster"],
+                access_key=self["accessKey"],
+                secret_key=self["secretKey"],
+                secret_key_file=None if self["secretKeyFile"] is None else Path(str(self["secretKeyFile"])),
+                tls=tls,
+            )
+        except ValidationError as error:
+            problem = error.errors()[0]
+            message = problem["msg"].removeprefix("Value error, ")
+            raise ConfigError(f"options of the cluster: {'.'.join(map(str, problem['loc']))}: {message}") from None
+        return Access.of(settings)
+
+    def bound(self, offsets: str, timestamp: str, default: int) -> Bound:
+        given, moment = self[offsets], self.whole(timestamp, 0)
+        if given is not None and moment is not None:
+            raise ConfigError(f"{offsets} and {timestamp} are both given", hint="keep one")
+        if given is None:
+            return Bound(default, timestamp=moment)
+        word = given.strip().lower()
+        if word in ("earliest", "latest"):
+            end = EARLIEST if word == "earliest" else LATEST
+            if end != default:
+                raise ConfigError(
+                    f"{offsets} = {given!r}: nothing would be read", hint="leave it out, or give JSON"
+                )
+            return Bound(default)
+        return Bound(default, offsets=_offsets(offsets, given))
+
+
+def _offsets(option: str, given: str) -> Offsets:
+    """Offsets as JSON, in RocketMQ's form: queue ids are per broker."""
+    try:
+        parsed: Any = json.loads(given)
+        return {
+            str(topic): {
+                str(broker): {int(queue): _offset(offset) for queue, offset in queues.items()}
+                for broker, queues in brokers.items()
+            }
+            for topic, brokers in parsed.items()
+        }
+    except (ValueError, TypeError, AttributeError):
+        raise ConfigError(
+            f"{option} = {given!r}",
+            hint='give earliest, latest, or JSON like {"orders":{"broker-a":{"0":17}}}; -2 is earliest, -1 latest',
+        ) from None
+
+
+def _offset(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < EARLIEST:
+        raise ValueError(value)
+    return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """What a batch read was asked for.
+
+    `pattern` matches whole names of topics; `cluster_id` is what provenance calls the cluster, None for its name.
+    """
+
+    access: Access
+    pattern: re.Pattern[str]
+    named: tuple[str, ...]
+    start: Bound
+    end: Bound
+    min_partitions: int
+    fail_on_data_loss: bool
+    provenance: bool
+    cluster_id: str | None
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> ReadOptions:
+        """From options as Spark hands them over.
+
+        Raises:
+            ConfigError: names the option, its value and the way out.
+        """
+        given = _Given(options, _CLUSTER + _READ)
+        topics, pattern = given["topic"], given["topicsPattern"]
+        if (topics is None) == (pattern is None):
+            raise ConfigError("topic or topicsPattern says what is read", hint="give one of them")
+        named = tuple(name.strip() for name in (topics or "").split(",") if name.strip())
+        if topics is not None and not named:
+            raise ConfigError(f"topic = {topics!r}", hint="give names separated by commas")
+        try:
+            compiled = re.compile("|".join(map(re.escape, named)) if pattern is None else pattern)
+        except re.error as error:
+            raise ConfigError(f"topicsPattern = {pattern!r} ({error})", hint="give a regular expression") from None
+        provenance, least = given.yes("provenance", default=False), given.whole("minPartitions", 1)
+        if provenance and least is not None:
+            raise ConfigError(
+                f"provenance = true with minPartitions = {least}: a queue in parts would not be copied in order",
+                hint="leave minPartitions out",
+            )
+        if given["clusterId"] is not None and not provenance:
+            raise ConfigError("clusterId without provenance = true would do nothing", hint="give both or neither")
+        return cls(
+            access=given.access(),
+            pattern=compiled,
+            named=named,
+            start=given.bound("startingOffsets", "startingTimestamp", EARLIEST),
+            end=given.bound("endingOffsets", "endingTimestamp", LATEST),
+            min_partitions=least or 1,
+            fail_on_data_loss=given.yes("failOnDataLoss", default=True),
+            provenance=provenance,
+            cluster_id=given["clusterId"],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """What a write was asked for; `topic` wins over the column."""
+
+    access: Access
+    topic: str | None
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> WriteOptions:
+        """As `ReadOptions.of`."""
+        given = _Given(options, _CLUSTER + _WRITE)
+        return cls(access=given.access(), topic=given["topic"])

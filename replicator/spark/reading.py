@@ -1,0 +1,121 @@
+"""A range of a queue read whole, pulls ahead: what the data source and `verify` read with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Final, Literal
+
+from replicator.client.cluster import Cluster
+from replicator.errors import ClientError, ReplicatorError
+from replicator.protocol.message import StoredMessage
+from replicator.routing.budget import MemoryBudget
+from replicator.routing.channel import Channel
+from replicator.routing.faults import SourceEnded, SourceGap, SourceLost, SourceReset
+from replicator.routing.options import Identity, RouteOptions
+from replicator.routing.queue_map import Queue
+from replicator.routing.source_task import SourceTask
+from replicator.routing.state import QueueState
+
+__all__ = ["PLAIN", "RangeReader"]
+
+#: Bytes that one reader holds.
+_MEMORY: Final = 8 * 1024 * 1024
+#: Seconds between attempts where a broker does not answer, and how many of them in a row are made.
+_PAUSE: Final = 0.5
+_ATTEMPTS: Final = 20
+
+#: All messages, whatever they are: no loop check, no filter.
+PLAIN: Final = RouteOptions(identity=Identity("", ""))
+
+
+class RangeReader:
+    """Reads [start, end) of a queue in order.
+
+    Args:
+        on_loss: what to do where the broker no longer has a message of the range.
+        options: those of a route leave out what the route would.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        topic: str,
+        queue: Queue,
+        start: int,
+        end: int,
+        *,
+        on_loss: Literal["fail", "skip"] = "fail",
+        options: RouteOptions = PLAIN,
+    ) -> None:
+        #: Queue offset, next to read.
+        self.position = start
+        #: Messages of the range that the broker no longer had.
+        self.gaps = 0
+        self._cluster = cluster
+        self._topic = topic
+        self._queue = queue
+        self._end = end
+        self._on_loss = on_loss
+        self._options = options
+
+    async def chunks(self) -> AsyncIterator[list[StoredMessage]]:
+        """The messages, some at a time.
+
+        Raises:
+            SourceGap, SourceReset: they are not all there, and that is to fail.
+            ReplicatorError: the broker could not be read for ten seconds.
+        """
+        failures = 0
+        while self.position < self._end:
+            before = self.position
+            try:
+                async for messages in self._some():
+                    yield messages
+            except SourceEnded:
+                return
+            except SourceGap as gap:
+                if self._on_loss == "fail":
+                    raise
+                self.position = min(gap.end, self._end)
+                self.gaps += self.position - gap.start
+            except SourceReset:
+                if self._on_loss == "fail":
+                    raise
+                self.gaps += self._end - self.position
+                return
+            except (SourceLost, ClientError) as lost:
+                failures = 1 if self.position > before else failures + 1
+                if failures >= _ATTEMPTS:
+                    place = f"{self._topic}/{self._queue.broker}/{self._queue.queue_id}"
+                    raise ReplicatorError(f"{place} cannot be read: {lost}") from None
+                await asyncio.sleep(_PAUSE)
+                await self._cluster.refresh()
+
+    async def _some(self) -> AsyncIterator[list[StoredMessage]]:
+        """What comes until the channel fails."""
+        reader = self._cluster.reader(self._queue.broker)
+        budget = MemoryBudget(_MEMORY)
+        channel = Channel(budget)
+        task = SourceTask(
+            await reader.connection(),
+            channel,
+            offset=self.position,
+            state=QueueState(self._topic, self._queue, self._queue),
+            options=self._options,
+            budget=budget,
+            from_master=self._cluster.is_master(self._queue.broker, reader.address),
+            end=self._end,
+        )
+        task.start()
+        try:
+            while True:
+                await channel.ready()
+                chunk = channel.chunks[0]
+                channel.release(channel.pop())
+                task.pump()
+                yield chunk.messages
+                self.position = chunk.next_offset
+        finally:
+            task.stop()
+            channel.drop()

@@ -1,0 +1,85 @@
+"""Messages as rows of the data source: the schema, and Arrow batches of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from replicator.errors import ProtocolError
+from replicator.protocol import properties
+from replicator.protocol.compression import decompress
+from replicator.protocol.message import StoredMessage
+from replicator.routing.provenance import Stamp
+from replicator.spark.offsets import Part
+
+__all__ = ["SCHEMA", "batch_of"]
+
+#: The columns as Spark's DDL.
+SCHEMA: Final = (
+    "topic STRING, brokerName STRING, queueId INT, queueOffset BIGINT, msgId STRING, keys STRING, tags STRING,"
+    " body BINARY, properties MAP<STRING, STRING>, bornTimestamp TIMESTAMP, storeTimestamp TIMESTAMP,"
+    " flag INT, sysFlag INT, reconsumeTimes INT"
+)
+
+_TIME: Final = pa.timestamp("us", tz="UTC")
+_ARROW: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("brokerName", pa.string()),
+        ("queueId", pa.int32()),
+        ("queueOffset", pa.int64()),
+        ("msgId", pa.string()),
+        ("keys", pa.string()),
+        ("tags", pa.string()),
+        ("body", pa.binary()),
+        ("properties", pa.map_(pa.string(), pa.string())),
+        ("bornTimestamp", _TIME),
+        ("storeTimestamp", _TIME),
+        ("flag", pa.int32()),
+        ("sysFlag", pa.int32()),
+        ("reconsumeTimes", pa.int32()),
+    ]
+)
+
+
+def batch_of(part: Part, messages: Sequence[StoredMessage], stamp: Stamp | None) -> pa.RecordBatch:
+    """The rows of `messages`, one or more.
+
+    Args:
+        stamp: puts provenance into their properties; None leaves them as they are.
+    """
+    raw = [message.properties for message in messages] if stamp is None else stamp.renew(messages)
+    told = [properties.decode(each) for each in raw]
+    count = len(messages)
+    columns: list[Any] = [
+        [part.topic] * count,
+        [part.queue.broker] * count,
+        [part.queue.queue_id] * count,
+        [message.queue_offset for message in messages],
+        [each.get("UNIQ_KEY") for each in told],
+        [each.get("KEYS") for each in told],
+        [each.get("TAGS") for each in told],
+        [_body(message) for message in messages],
+        [list(each.items()) for each in told],
+        [1000 * message.born_timestamp for message in messages],
+        [1000 * message.store_timestamp for message in messages],
+        [_signed(message.flag) for message in messages],
+        [_signed(message.sys_flag) for message in messages],
+        [_signed(message.reconsume_times) for message in messages],
+    ]
+    arrays = [pa.array(column, type=field.type) for column, field in zip(columns, _ARROW, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+
+
+def _body(message: StoredMessage) -> bytes:
+    """As the producer wrote it; as stored where it is compressed with anything but zlib, or damaged."""
+    try:
+        return decompress(message.body[4:], message.sys_flag)
+    except ProtocolError:
+        return message.body[4:]
+
+
+def _signed(value: int) -> int:
+    return value - 2**32 if value >= 2**31 else value

@@ -1,0 +1,72 @@
+"""The Spark session of the commands; PySpark is imported here and nowhere before."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from replicator.errors import ConfigError, StartupError
+from replicator.spark.java import java_home
+
+__all__ = ["MASTER", "refuse_speculation", "session"]
+
+#: All cores of this machine; a task that fails is tried four times in all, as on a cluster.
+MASTER: Final = "local[*,4]"
+
+
+@contextmanager
+def session(*, master: str | None = None, conf: Mapping[str, str] | None = None) -> Iterator[Any]:
+    """A SparkSession, ended with the context.
+
+    Args:
+        master: `local[*,4]` by default.
+        conf: Spark's own settings.
+
+    Raises:
+        StartupError: there is no PySpark, no Java, or the session does not come up.
+        ConfigError: speculation is switched on.
+    """
+    try:
+        sql = importlib.import_module("pyspark.sql")
+    except ImportError:
+        raise StartupError("there is no PySpark here", hint="pip install 'rocketmq-replicator[spark]'") from None
+    # Workers would else be whatever `python3` is on PATH, which knows nothing of our packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if (home := java_home()) is not None:
+        os.environ["JAVA_HOME"] = str(home)
+    builder = sql.SparkSession.builder.appName("rocketmq-replicator").master(master or MASTER)
+    settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+    settings |= conf or {}
+    if master is None or master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        settings = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} | settings
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    try:
+        spark = builder.getOrCreate()
+    except Exception as error:  # noqa: BLE001 - what the JVM throws comes as many types
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise StartupError(
+            f"no Spark session at {master or MASTER}: {reason}", hint="see Spark's output above"
+        ) from None
+    try:
+        refuse_speculation(spark)
+        yield spark
+    finally:
+        spark.stop()
+
+
+def refuse_speculation(spark: Any) -> None:
+    """Two attempts of one task at the same time would write each message twice.
+
+    Raises:
+        ConfigError: `spark.speculation` is switched on.
+    """
+    if str(spark.sparkContext.getConf().get("spark.speculation", "false")).lower() == "true":
+        raise ConfigError(
+            "spark.speculation = true: two attempts of one task would write to one queue", hint="set it to false"
+        )

@@ -1,0 +1,117 @@
+"""One Spark task for each of many pieces of work, whose outcomes are told while others still run."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from replicator.errors import ReplicatorError
+from replicator.spark.session import refuse_speculation
+
+__all__ = ["each_as_task", "run_all"]
+
+#: Seconds between two looks at what has come.
+_LOOK: Final = 1.0
+#: What Spark allows where nothing is set.
+_FAILURES: Final = 4
+
+P = TypeVar("P")
+
+
+def run_all(
+    spark: Any,
+    work: Callable[[int, Iterable[P]], Iterator[Any]],
+    parts: Sequence[P],
+    *,
+    on_outcome: Callable[[Any], None],
+    on_look: Callable[[], None],
+) -> None:
+    """Runs `work` on each of `parts`, each in a task of its own.
+
+    Args:
+        work: is given how often a task is tried in all, and its part; gives outcomes.
+        on_outcome: called with each outcome once its task has ended.
+        on_look: called each second.
+
+    Raises:
+        ConfigError: speculation is switched on.
+        ReplicatorError: Spark gave up.
+    """
+    refuse_speculation(spark)
+    context = spark.sparkContext
+    # Outcomes come over an accumulator, since a job's own result is there only when the last task has ended.
+    outcomes = context.accumulator([], _Rows())
+    tasks = context.parallelize(list(parts), len(parts)).mapPartitions(partial(work, attempts_of(spark)))
+    failure: list[Exception] = []
+
+    def run() -> None:
+        try:
+            tasks.foreach(partial(_tell, outcomes))
+        except Exception as error:  # noqa: BLE001 - the JVM's errors come as many types
+            failure.append(error)
+
+    running = threading.Thread(target=run, name="spark job", daemon=True)
+    running.start()
+    told = 0
+    try:
+        while running.is_alive():
+            running.join(_LOOK)
+            found = list(outcomes.value)
+            for outcome in found[told:]:
+                on_outcome(outcome)
+            told = len(found)
+            on_look()
+        for outcome in list(outcomes.value)[told:]:
+            on_outcome(outcome)
+    except BaseException:
+        context.cancelAllJobs()
+        raise
+    if failure:
+        lines = [line.strip() for line in str(failure[0]).splitlines()]
+        reason = next((line for line in lines if "Error" in line), type(failure[0]).__name__)
+        raise ReplicatorError(f"Spark gave up: {reason}", hint="mend that and run it again")
+
+
+def each_as_task(
+    attempts: int, parts: Iterable[P], one: Callable[[P], Any], failed: Callable[[P, str], Any]
+) -> Iterator[Any]:
+    """What a task does with its parts: `one` of each.
+
+    The last of its attempts tells an error as what `failed` makes of it, so that other tasks go on.
+    """
+    context = importlib.import_module("pyspark").TaskContext.get()
+    attempt = context.attemptNumber() if context is not None else 0
+    for part in parts:
+        try:
+            yield one(part)
+        except ReplicatorError as error:
+            if attempt + 1 < attempts:
+                raise RuntimeError(str(error)) from None  # what PySpark has to pickle should be plain
+            yield failed(part, str(error))
+
+
+def attempts_of(spark: Any) -> int:
+    """How often Spark tries a task before it gives the whole job up."""
+    master = spark.sparkContext.master
+    if master.startswith("local"):
+        given = re.fullmatch(r"local\[[^,\]]+,\s*(\d+)\]", master)
+        return int(given[1]) if given else 1
+    return int(spark.sparkContext.getConf().get("spark.task.maxFailures", str(_FAILURES)))
+
+
+def _tell(outcomes: Any, outcome: Any) -> None:
+    outcomes.add([outcome])
+
+
+class _Rows:
+    """Puts the outcomes of tasks together, in the form that Spark's accumulators want."""
+
+    def zero(self, value: list[Any]) -> list[Any]:
+        return []
+
+    def addInPlace(self, value1: list[Any], value2: list[Any]) -> list[Any]:  # noqa: N802 - Spark's name
+        return value1 + value2

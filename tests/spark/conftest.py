@@ -1,0 +1,68 @@
+"""One Spark session for all tests: two tasks at a time, three attempts each."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from replicator.observe.logging import configure
+from replicator.spark.session import session
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Begun with no Java on PATH and in JAVA_HOME, so on that of the sandbox."""
+    conf = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "500",
+        "spark.driver.memory": "1g",
+    }
+    with ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PATH", str(_without_java(tmp_path_factory.mktemp("bin"))))
+            patch.setenv("JAVA_HOME", str(tmp_path_factory.mktemp("no-java")))
+            patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+            assert shutil.which("java") is None
+            spark = stack.enter_context(session(master="local[2,3]", conf=conf))
+        yield spark
+
+
+@pytest.fixture
+def logs_aside() -> Iterator[None]:
+    """The log goes to this process's standard error, whatever a test takes for its own meanwhile."""
+    configure(level="error")
+    yield
+    structlog.reset_defaults()
+
+
+def _without_java(directory: Path) -> Path:
+    """A directory of links to what Spark's scripts call."""
+    for name in (
+        "bash",
+        "env",
+        "dirname",
+        "basename",
+        "readlink",
+        "ps",
+        "grep",
+        "cat",
+        "rm",
+        "mkdir",
+        "uname",
+        "ls",
+        "nice",
+        "head",
+        "tr",
+        "sed",
+    ):
+        for place in (Path("/bin"), Path("/usr/bin")):
+            if (place / name).exists():
+                (directory / name).symlink_to(place / name)
+                break
+    return directory

@@ -1,0 +1,182 @@
+"""`replicator backfill` on real brokers: all copied in order, over tasks that fail, and on to the live route."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from replicator.cli import app
+from replicator.operate import backfill as command
+from replicator.sandbox import ClusterSpec
+from replicator.spark import backfill as job
+from replicator.spark import copying
+from tests.spark.waiting import settled
+from tests.support.scene import Scene, SceneOf
+
+pytestmark = pytest.mark.brokers
+
+
+@pytest.fixture
+def run(spark: Any, logs_aside: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """The command in this process, with the tests' own Spark session."""
+
+    @contextmanager
+    def ours(*, master: str | None = None) -> Iterator[Any]:
+        assert master is None
+        yield spark
+
+    monkeypatch.setattr(command, "session", ours)
+    monkeypatch.setattr(command, "configure", lambda level: None)  # the runner closes what it would log to
+
+    async def run(scene: Scene, *arguments: str) -> Result:
+        given = ["--source", scene.source.namesrv, "--target", scene.target.namesrv, "--topics", scene.topic]
+        given += ["--store-path", str(tmp_path / "store"), "--session-timeout", "3", "--settle-seconds", "0.2"]
+        return await asyncio.to_thread(
+            CliRunner().invoke, app, ["backfill", *given, *arguments], catch_exceptions=True
+        )
+
+    return run
+
+
+async def test_backfill_and_then_the_live_route(run: Any, scene: SceneOf, tmp_path: Path) -> None:
+    """Two brokers to one, under load: no gap, no overlap, order kept; the route finds the copies by itself."""
+    pair = ClusterSpec(name="wide", brokers=2)
+    async with scene(source=pair) as here:
+        await here.produce(9000)
+        async with here.producer(per_second=1000) as load:
+            ended = await run(here, "--output", "json")
+            assert ended.exit_code == 0, (ended.output, ended.exception)
+            told = json.loads(ended.stdout)
+            assert told["complete"]
+            assert told["ranges"] == 8
+            assert told["copied"] > 1000  # a broker may tell a queue's end late
+            async with here.worker("--group", "spark-backfill") as worker:
+                await worker.caught_up(here.topic, 1)
+                await load.finish()
+                await worker.caught_up(here.topic, 1)
+                assert (
+                    sum(queue["copied"] for queue in worker.queues(here.topic))
+                    == 9000 + load.acknowledged - told["copied"]
+                )
+                live = await run(here, "--group", "spark-backfill", "--manifest", str(tmp_path / "other"))
+                assert live.exit_code == 1
+                assert "stop the group's workers" in str(live.exception)
+        await here.assert_clean(9000 + load.acknowledged)
+
+
+async def test_tasks_that_fail_and_are_killed_are_made_again(
+    run: Any, scene: SceneOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error, then a process that dies in mid-send: nothing lost, nothing twice, order kept."""
+
+    async def fails(work: Any, part: Any) -> Any:
+        from pyspark import TaskContext
+
+        context: Any = TaskContext.get()
+        attempt = context.attemptNumber()
+        if attempt == 2:
+            return await copying.copy_range(work, part)
+        whole = asyncio.create_task(copying.copy_range(work, part))
+        await asyncio.wait([whole], timeout=1.0)
+        assert not whole.done()
+        if attempt == 1:
+            os._exit(9)
+        whole.cancel()
+        raise OSError("failed by the test")
+
+    def patched(*arguments: Any) -> Iterator[Any]:
+        from replicator.spark import backfill
+
+        there: Any = backfill  # as it is in the task's process, which serves other tests too
+        there.copy_range = fails
+        try:
+            yield from there._copy(*arguments)
+        finally:
+            there.copy_range = copying.copy_range
+
+    async with scene(queues=2) as here:
+        await here.produce(12_000)
+        await settled(here.source, here.topic, 12_000)
+        monkeypatch.setattr(job, "_copy", patched)
+        ended = await run(here, "--rate-messages", "4000", "--batch-messages", "50", "--output", "json")
+        assert ended.exit_code == 0, (ended.output, ended.exception)
+        told = json.loads(ended.stdout)
+        assert told["before"] > 0
+        assert told["before"] + told["copied"] == 12_000
+        await here.assert_clean(12_000)
+
+
+async def test_a_run_that_was_broken_off_goes_on(
+    run: Any, scene: SceneOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One queue fails for good, the others go on; the next run does that one, the route what came since."""
+
+    def refusing(work: Any, attempts: int, parts: Any) -> Any:
+        from replicator.errors import ReplicatorError
+        from replicator.spark.tasks import each_as_task
+
+        def one(part: Any) -> Any:
+            if part.source.queue_id == 1:
+                raise ReplicatorError("refused by the test")
+            return copying.Copied(part.key, part.start, part.end, copied=whole(work, part))
+
+        def whole(work: Any, part: Any) -> int:
+            from replicator.spark.access import run
+
+            return run(copying.copy_range(work, part)).copied
+
+        return each_as_task(attempts, parts, one, copying.Copied.failed)
+
+    async with scene() as here:
+        await here.produce(4000)
+        await settled(here.source, here.topic, 4000)
+        with monkeypatch.context() as patch:
+            patch.setattr(job, "_copy", refusing)
+            ended = await run(here)
+        assert ended.exit_code == 1, (ended.output, ended.exception)
+        assert "1 of 4 queues are open: run it again" in ended.stdout
+        assert "refused by the test" in " ".join(ended.stdout.split())
+        await here.produce(400, start=4000)
+        wrong = await run(here, "--tags", "tag1")
+        assert "was begun with tags = []" in str(wrong.exception)
+        ended = await run(here, "--output", "json")
+        assert ended.exit_code == 0, (ended.output, ended.exception)
+        told = json.loads(ended.stdout)
+        assert [(queue["copied"], queue["end"]) for queue in told["queues"]] == [(1000, 1000)] * 4
+        again = await run(here)
+        assert (again.exit_code, again.stdout.split()[-1]) == (0, "complete")
+        async with here.worker() as worker:
+            await worker.caught_up(here.topic, 400)
+        await here.assert_clean(4400)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--start-from", "latest"), "nothing would be copied"),
+        (("--topics", "no-such-topic"), "the source has no such topic"),
+        (("--exclude-groups", "a"), "No such option"),
+    ],
+)
+async def test_what_cannot_be_done_is_said(run: Any, scene: SceneOf, flags: tuple[str, str], message: str) -> None:
+    """Before anything is written."""
+    async with scene() as here:
+        ended = await run(here, *flags)
+        assert ended.exit_code != 0
+        assert message in f"{ended.exception} {ended.output}"
+
+
+async def test_transforms_are_refused(run: Any, scene: SceneOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where they come from the environment."""
+    monkeypatch.setenv("REPLICATOR_TRANSFORMS", "mask?field=card")
+    async with scene() as here:
+        ended = await run(here)
+        assert "transforms = mask?field=card: Spark's tasks" in str(ended.exception)

@@ -1,0 +1,234 @@
+"""The data source on real brokers: what is read, what is written, and what is refused in one line."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from replicator.errors import ConfigError
+from replicator.protocol import properties
+from replicator.spark.options import ReadOptions, WriteOptions
+from tests.spark.waiting import settled
+from tests.support.scene import Scene, SceneOf
+from tests.support.traffic import connected, create_topic, raw_topic, send
+
+brokers = pytest.mark.brokers
+
+
+@pytest.fixture
+def source(spark: Any) -> Any:
+    """The session, which knows the data source."""
+    from replicator.spark.datasource import RocketMQDataSource
+
+    spark.dataSource.register(RocketMQDataSource)
+    return spark
+
+
+def reading(spark: Any, scene: Scene, **options: object) -> Any:
+    reader = spark.read.format("rocketmq").option("nameServer", scene.source.namesrv)
+    for name, value in {"topic": scene.topic, **options}.items():
+        reader = reader.option(name, value)
+    return reader.load()
+
+
+def writing(frame: Any, scene: Scene, **options: object) -> None:
+    writer = frame.write.format("rocketmq").mode("append").option("namesrv", scene.target.namesrv)
+    for name, value in options.items():
+        writer = writer.option(name, value)
+    writer.save()
+
+
+@brokers
+async def test_all_of_a_topic_is_read(source: Any, scene: SceneOf) -> None:
+    """Every message once, in order within its queue, with all that it has; a queue may come in parts."""
+    async with scene() as here:
+        await here.produce(3000)
+        broker = here.source.brokers[0].name
+        zipped, packed = b"x" * 9000, zlib.compress(b"x" * 9000)
+        async with connected(here.source) as client:
+            told = {"UNIQ_KEY": "Z1", "KEYS": "a b", "TAGS": "ü", "own": "1"}
+            await send(client, broker, here.topic, 0, [(packed, told)], sys_flag=0x301, flag=2**32 - 5, born=1234)
+        await settled(here.source, here.topic, 3001)
+        frame = reading(source, here, minPartitions=8)
+        assert frame.rdd.getNumPartitions() >= 8
+        rows = frame.collect()
+        stored = await raw_topic(here.source, here.topic)
+        assert {
+            (r.brokerName, r.queueId, r.queueOffset): (bytes(r.body), r.properties) for r in rows if r.msgId != "Z1"
+        } == {
+            (*place, m.queue_offset): (m.body[4:], properties.decode(m.properties))
+            for place, messages in stored.items()
+            for m in messages
+            if m.sys_flag & 1 == 0
+        }
+        (last,) = [row for row in rows if row.msgId == "Z1"]
+        assert (bytes(last.body), last.keys, last.tags, last.flag) == (zipped, "a b", "ü", -5)
+        assert last.bornTimestamp.astimezone(UTC) == datetime.fromtimestamp(1.234, UTC)
+        assert (last.topic, last.brokerName, last.queueId, last.queueOffset) == (here.topic, broker, 0, 750)
+        for queue_id in range(4):
+            offsets = [row.queueOffset for row in rows if row.queueId == queue_id]
+            assert offsets == sorted(offsets)
+
+
+@brokers
+async def test_a_part_of_a_topic_is_read(source: Any, scene: SceneOf) -> None:
+    """By offsets, by time; an empty topic and an empty part too."""
+    async with scene() as here:
+        assert reading(source, here).count() == 0
+        await here.produce(400)
+        await settled(here.source, here.topic, 400)
+        broker = here.source.brokers[0].name
+        some = reading(
+            source,
+            here,
+            startingOffsets=json.dumps({here.topic: {broker: {"0": 90, "1": -1}}}),
+            endingOffsets=json.dumps({here.topic: {broker: {"0": 95, "2": -2, "3": 7}}}),
+        )
+        found = sorted((row.queueId, row.queueOffset) for row in some.collect())
+        assert found == [(0, i) for i in range(90, 95)] + [(3, i) for i in range(7)]
+        stamps = sorted(m.store_timestamp for ms in (await raw_topic(here.source, here.topic)).values() for m in ms)
+        middle = stamps[200]
+        expected = [sum(s < middle for s in stamps), sum(s >= middle for s in stamps), 0]
+        assert [
+            reading(source, here, endingTimestamp=middle).count(),
+            reading(source, here, startingTimestamp=middle).count(),
+            reading(source, here, startingTimestamp=stamps[-1] + 60_000).count(),
+        ] == expected
+        with pytest.raises(Exception, match="has the offsets 0 to 100, 0 to 200 were asked for"):
+            reading(source, here, endingOffsets=json.dumps({here.topic: {broker: {"0": 200}}})).count()
+
+
+@brokers
+async def test_rows_become_messages(source: Any, scene: SceneOf) -> None:
+    """To the queue that is named, to that of the sharding key, or to all in turn."""
+    async with scene() as here:
+        await create_topic(here.target, here.topic)
+        broker = here.target.brokers[0].name
+        schema = (
+            "body STRING, tags STRING, keys STRING, properties MAP<STRING,STRING>, brokerName STRING, queueId INT"
+        )
+        rows: list[tuple[Any, ...]] = [(f"n{i}", "t", f"k{i}", {"own": "ö"}, broker, 3) for i in range(1200)]
+        rows += [(f"s{i}", None, None, {"__SHARDINGKEY": f"{i % 7}"}, None, None) for i in range(1200)]
+        rows += [(f"r{i}", None, None, None, None, None) for i in range(1200)]
+        writing(source.createDataFrame(rows, schema).coalesce(1), here, topic=here.topic)
+        await settled(here.target, here.topic, 3600)
+        stored = await raw_topic(here.target, here.topic)
+        found = [
+            (place[1], m.body[4:].decode(), properties.decode(m.properties))
+            for place, ms in stored.items()
+            for m in ms
+        ]
+        named = [
+            (queue, body, told["own"], told["KEYS"], told["TAGS"]) for queue, body, told in found if body[0] == "n"
+        ]
+        assert named == [(3, f"n{i}", "ö", f"k{i}", "t") for i in range(1200)]
+        sharded: dict[str, list[tuple[int, int]]] = {}
+        for queue, body, told in found:
+            if body[0] == "s":
+                sharded.setdefault(told["__SHARDINGKEY"], []).append((queue, int(body[1:])))
+        for key, places in sharded.items():
+            assert len({queue for queue, _ in places}) == 1
+            assert [number for _, number in places] == list(range(int(key), 1200, 7))
+        turned = [queue for queue, body, _ in found if body[0] == "r"]
+        assert {turned.count(queue) for queue in range(4)} == {300}
+        assert len({told["UNIQ_KEY"] for _, _, told in found}) == 3600
+
+
+@brokers
+async def test_copies_are_written_once_over_attempts_that_fail(source: Any, scene: SceneOf) -> None:
+    """Rows with provenance are looked for in the target, by a task that is tried again and by another job."""
+    from replicator.spark import datasource
+
+    class Failing(datasource.RocketMQDataSource):
+        """Its writers fail in the middle of their first attempt."""
+
+        @classmethod
+        def name(cls) -> str:
+            return "failing"
+
+        def writer(self, schema: Any, overwrite: bool) -> Any:
+            whole: Any = super().writer(schema, overwrite)
+            write = whole.write
+
+            def first_fails(batches: Iterator[Any]) -> Any:
+                from pyspark import TaskContext
+
+                context: Any = TaskContext.get()
+
+                def some() -> Iterator[Any]:
+                    for number, batch in enumerate(batches):
+                        if number == 2 and context.attemptNumber() == 0:
+                            raise OSError("killed by the test")
+                        yield batch
+
+                return write(some())
+
+            whole.write = first_fails
+            return whole
+
+    source.dataSource.register(Failing)
+    async with scene() as here:
+        await here.produce(6000)
+        await settled(here.source, here.topic, 6000)
+        await create_topic(here.target, here.topic)
+        broker = here.target.brokers[0].name
+        from pyspark.sql.functions import lit
+
+        frame = reading(source, here, provenance="true", clusterId="east").withColumn("brokerName", lit(broker))
+        frame.write.format("failing").mode("append").option("namesrv", here.target.namesrv).save()
+        await settled(here.target, here.topic, 6000)
+        await here.assert_clean(6000)
+        writing(frame, here)
+        await here.assert_clean(6000)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "topic or topicsPattern"),
+        ({"topic": "a", "topicsPattern": "b"}, "topic or topicsPattern"),
+        ({"startingOffset": "latest"}, "did you mean startingOffsets"),
+        ({"topics": "a", "startingOffsets": "latest"}, "nothing would be read"),
+        ({"topic": "a", "startingOffsets": '{"a":{"0":1}}'}, "queue|broker-a"),
+        ({"topic": "a", "startingOffsets": "earliest", "startingTimestamp": "7"}, "both given"),
+        ({"topic": "a", "minPartitions": "0"}, "whole number, 1 or more"),
+        ({"topic": "a", "failOnDataLoss": "maybe"}, "true or false"),
+        ({"topic": "a", "provenance": "true", "minPartitions": "9"}, "leave minPartitions out"),
+        ({"topic": "a", "nameServer": "nowhere"}, "no host:port"),
+        ({"topic": "a", "accessKey": "c"}, "go together"),
+    ],
+)
+def test_options_that_cannot_be_used(options: dict[str, str], message: str) -> None:
+    """One line each."""
+    with pytest.raises(ConfigError, match=message) as caught:
+        ReadOptions.of({"nameServer": "b:1"} | options)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_writer_has_no_options_of_readers() -> None:
+    """Nothing that would do nothing."""
+    with pytest.raises(ConfigError, match="nameServer is missing"):
+        WriteOptions.of({})
+    with pytest.raises(ConfigError, match="minPartitions is no option"):
+        WriteOptions.of({"nameServer": "a:1", "minPartitions": "3"})
+
+
+@brokers
+async def test_what_cannot_be_written(source: Any, scene: SceneOf) -> None:
+    """Overwriting, unknown columns, no body, no topic."""
+    async with scene() as here:
+        rows = source.createDataFrame([("a", 1)], "body STRING, other INT")
+        with pytest.raises(Exception, match="column other cannot be written"):
+            writing(rows, here, topic=here.topic)
+        with pytest.raises(Exception, match="topic"):
+            writing(rows.drop("other"), here)
+        with pytest.raises(Exception, match="there is no column body"):
+            writing(rows.select(rows.body.alias("keys")), here, topic=here.topic)
+        writer = rows.drop("other").write.format("rocketmq").mode("overwrite")
+        with pytest.raises(Exception, match="cannot be taken back"):
+            writer.option("namesrv", here.target.namesrv).option("topic", here.topic).save()

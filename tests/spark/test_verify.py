@@ -1,0 +1,216 @@
+"""What `replicator verify` finds, damage by damage, and that it finds nothing where nothing is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from replicator.cli import app
+from replicator.operate import verify as command
+from replicator.routing.options import Identity, RouteOptions
+from replicator.routing.queue_map import Queue
+from replicator.spark.access import Access
+from replicator.spark.comparing import Compared, CompareJob, compare
+from replicator.spark.copying import CopyJob, Range, copy_range
+from tests.spark.waiting import settled
+from tests.support.scene import Scene, SceneOf
+from tests.support.traffic import connected, create_topic, raw_topic, send
+
+pytestmark = pytest.mark.brokers
+
+COUNT = 40
+
+
+def options(**more: Any) -> RouteOptions:
+    return RouteOptions(identity=Identity("east", "west"), settle_seconds=0.0, **more)
+
+
+async def compared(scene: Scene, *, queue: int = 0, end: int | None = None, **more: Any) -> Compared:
+    chosen = more.pop("options", options())
+    job = CompareJob(
+        source=Access(namesrv=(scene.source.namesrv,)),
+        target=Access(namesrv=(scene.target.namesrv,)),
+        options=chosen,
+        **more,
+    )
+    return await compare(job, part_of(scene, queue, COUNT if end is None else end))
+
+
+def part_of(scene: Scene, queue: int, end: int) -> Range:
+    source, target = scene.source.brokers[0].name, scene.target.brokers[0].name
+    return Range(scene.topic, Queue(source, queue), scene.topic, Queue(target, queue), 0, end)
+
+
+Copy = tuple[int, bytes, dict[str, str]]
+
+
+class Forger:
+    """Writes copies by hand, so that any of them can be wrong."""
+
+    def __init__(self, scene: Scene, stored: Mapping[int, int]) -> None:
+        self._scene = scene
+        self._stored = stored
+
+    def copy(self, offset: int, *, queue: int = 0, stored: int | None = None, **changed: str) -> Copy:
+        """A right copy of what `produce` stored, unless told otherwise."""
+        scene = self._scene
+        told = {"KEYS": f"k{offset}", "TAGS": f"tag{offset % 3}", "UNIQ_KEY": f"U{offset:030d}", "n": str(offset)}
+        place = f"east/{scene.source.brokers[0].name}/{queue}/{offset}/{stored or self._stored.get(offset, 1)}"
+        whole = {"__RPL_ORIGIN": "east", "__RPL_SOURCE": place, **told, **changed}
+        return offset, f"{offset:012d}".encode().ljust(100, b"\xfe"), whole
+
+    async def write(self, copies: list[Copy], *, flag: int = 0, sys_flag: int = 0) -> None:
+        async with connected(self._scene.target) as client:
+            await send(
+                client,
+                self._scene.target.brokers[0].name,
+                self._scene.topic,
+                0,
+                [(body, told) for _, body, told in copies],
+                flag=flag,
+                sys_flag=sys_flag,
+            )
+
+
+async def forger(scene: Scene) -> Forger:
+    """After 40 messages in one source queue, whose target is empty."""
+    await scene.produce(COUNT)
+    await settled(scene.source, scene.topic, COUNT)
+    await create_topic(scene.target, scene.topic, queues=1)
+    ((_, messages),) = (await raw_topic(scene.source, scene.topic)).items()
+    return Forger(scene, {m.queue_offset: m.store_timestamp for m in messages})
+
+
+def found(outcome: Compared) -> set[tuple[str, int | None, int | None]]:
+    return {(each.kind, each.source, each.target) for each in outcome.findings}
+
+
+async def test_what_the_copy_makes_is_clean(scene: SceneOf) -> None:
+    """Copied by the real thing; what is not copied yet is behind, or missing where all should be there."""
+    async with scene(queues=1) as here:
+        await here.produce(9000)
+        await settled(here.source, here.topic, 9000)
+        await create_topic(here.target, here.topic, queues=1)
+        job = CopyJob(
+            source=Access(namesrv=(here.source.namesrv,)),
+            target=Access(namesrv=(here.target.namesrv,)),
+            options=options(),
+            memory_bytes=8 * 1024**2,
+        )
+        await copy_range(job, part_of(here, 0, 8990))
+        await settled(here.target, here.topic, 8990)
+        outcome = await compared(here, end=9000)
+        assert (outcome.clean, outcome.selected, outcome.copies, outcome.behind) == (True, 8990, 8990, 10)
+        assert outcome.source_digest == outcome.target_digest
+        outcome = await compared(here, end=9000, complete=True)
+        assert outcome.counts == {"missing": 10}
+
+
+async def test_every_kind_of_damage_is_found_where_it_is(scene: SceneOf) -> None:
+    """Ten kinds in one queue, each with its coordinates; all else is right."""
+    async with scene(queues=1) as here:
+        forged = await forger(here)
+        copy, write = forged.copy, forged.write
+        await write([copy(0), copy(1)])  # at target offsets 0 and 1; 2 is missing
+        await write([copy(3), copy(4), copy(3)])  # 3 again, at 4
+        await write([copy(6), copy(5)])  # 5 behind 6, at 6
+        await write([(7, b"other".ljust(100, b"\xfe"), copy(7)[2])])  # at 7
+        await write([copy(8)], flag=9)  # at 8
+        await write([copy(9, n="wrong", more="1")])  # at 9
+        await write([copy(10)], sys_flag=1)  # at 10
+        await write([copy(11, stored=77)])  # at 11
+        await write([copy(12, __RPL_ORIGIN="elsewhere")])  # at 12
+        await write([copy(3, queue=7)])  # at 13, from another queue
+        await write([(0, b"foreign", {"UNIQ_KEY": "X"})])  # at 14
+        await write([copy(offset) for offset in range(13, COUNT)])
+        await write([copy(COUNT + 5)])  # the source never had it
+        await settled(here.target, here.topic, 16 + COUNT - 13)
+        outcome = await compared(here)
+        assert found(outcome) == {
+            ("missing", 2, None),
+            ("repeated", 3, 4),
+            ("reordered", 5, 6),
+            ("body", 7, 7),
+            ("flag", 8, 8),
+            ("properties", 9, 9),
+            ("header", 10, 10),
+            ("stale", 11, 11),
+            ("origin", 12, 12),
+            ("misplaced", None, 13),
+            ("extra", None, 14),
+            ("unknown", COUNT + 5, 15 + COUNT - 13),
+        }
+        assert set(outcome.counts.values()) == {1}
+        (changed,) = [each.detail for each in outcome.findings if each.kind == "properties"]
+        assert changed == "more, n"
+        assert "extra" not in (await compared(here, extra=False)).counts
+
+
+async def test_order_alone_is_seen_too(scene: SceneOf) -> None:
+    """Counts and digests are equal then."""
+    async with scene(queues=1) as here:
+        forged = await forger(here)
+        await forged.write([forged.copy(offset) for offset in (*range(20), 21, 20, *range(22, COUNT))])
+        await settled(here.target, here.topic, COUNT)
+        outcome = await compared(here)
+        assert outcome.source_digest == outcome.target_digest
+        assert found(outcome) == {("reordered", 20, 21)}
+
+
+async def test_what_a_route_leaves_out_is_not_missing(scene: SceneOf) -> None:
+    """Other tags, and whatever lies before a route that began late."""
+    async with scene(queues=1) as here:
+        forged = await forger(here)
+        await forged.write([forged.copy(offset) for offset in range(4, COUNT) if offset % 3 == 1])
+        await settled(here.target, here.topic, 12)
+        tagged = options(tags=frozenset({b"tag1"}))
+        assert found(await compared(here, options=tagged)) == {("missing", 1, None)}
+        assert (await compared(here, options=tagged, from_first_copy=True)).clean
+        assert (await compared(here)).counts["missing"] > 20
+
+
+@pytest.fixture
+def run(spark: Any, logs_aside: None, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The command in this process, with the tests' own Spark session."""
+
+    @contextmanager
+    def ours(*, master: str | None = None) -> Iterator[Any]:
+        yield spark
+
+    monkeypatch.setattr(command, "session", ours)
+    monkeypatch.setattr(command, "configure", lambda level: None)  # the runner closes what it would log to
+
+    async def run(scene: Scene, *arguments: str) -> Result:
+        given = ["--source", scene.source.namesrv, "--target", scene.target.namesrv, "--topics", scene.topic]
+        return await asyncio.to_thread(CliRunner().invoke, app, ["verify", *given, *arguments])
+
+    return run
+
+
+async def test_the_command_beside_a_running_route(run: Any, scene: SceneOf, tmp_path: Path) -> None:
+    """Nothing wrong while it runs; one message that is not its own is told, in JSON and in the report."""
+    async with scene() as here, here.worker() as worker, here.producer(per_second=1000):
+        await worker.caught_up(here.topic, 2000)
+        ended = await run(here, "--output", "json")
+        assert ended.exit_code == 0, (ended.output, ended.exception)
+        told = json.loads(ended.stdout)
+        assert told["clean"]
+        assert len(told["queues"]) == 4
+        assert all(queue["selected"] == queue["copies"] > 400 for queue in told["queues"])
+        async with connected(here.target) as client:
+            broker = here.target.brokers[0].name
+            stored = await send(client, broker, here.topic, 2, [(b"foreign", {"UNIQ_KEY": "X"})])
+        report = tmp_path / "report.md"
+        ended = await run(here, "--report", str(report))
+        assert ended.exit_code == 1, (ended.output, ended.exception)
+        assert f"- extra: target {here.topic}/{broker}/2/{stored.offset}" in report.read_text()
+        assert re.search(r"source and target differ\s*$", ended.stdout)
+        assert (await run(here, "--ignore-extra")).exit_code == 0
