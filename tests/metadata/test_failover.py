@@ -16,7 +16,7 @@ import pytest
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.metadata.test_sync import QUICK, asked, exact, ready
 from tests.support.clusters import ClusterPool
-from tests.support.javatool import JavaToolError, Order, java_produce
+from tests.support.javatool import JavaToolError, Order, java_consume, java_produce
 from tests.support.offsets import commit, make_group, offsets_of
 from tests.support.traffic import create_topic, produce, raw_topic, topics_of
 from tests.support.worker import Worker, until
@@ -155,6 +155,10 @@ async def test_the_source_is_dead(clusters: ClusterPool, tmp_path: Path, topic_n
             assert "cannot be known" in report["left"][0]["problem"]
             assert await perms(target, topic) == {6}
             assert await offsets_of(target, group, topic) == {("west-a", 0): 20, ("west-a", 1): 50}
+            rest = await java_consume(target.namesrv, topic, group=group, count=130, idle=40)
+            assert {message.properties["KEYS"] for message in rest} == {
+                f"k{number}" for number in range(200) if number // 2 >= (50 if number % 2 else 20)
+            }
             assert [sent.status for sent in await java_produce(target.namesrv, [order])] == ["SEND_OK"]
             await source.brokers[0].start()
             await until(lambda: worker.get("/health/ready")["ready"], what="its group is there again")

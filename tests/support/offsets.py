@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from replicator.client.groups import read_groups, write_group
+from replicator.client.groups import delete_group, read_groups, write_group
 from replicator.client.offsets import commit_offset, read_offsets
 from replicator.sandbox import Cluster
 from tests.support.traffic import connected
 
-__all__ = ["commit", "make_group", "offsets_of"]
+__all__ = ["commit", "drop_group", "make_group", "offsets_of"]
 
 Lane = tuple[str, int]
 
@@ -20,6 +20,13 @@ async def make_group(cluster: Cluster, group: str, **settings: object) -> None:
         for broker in client.brokers():
             known = (await read_groups(client.master(broker))).groups["TOOLS_CONSUMER"]
             await write_group(client.writer(broker), {**known, "attributes": {}, **settings, "groupName": group})
+
+
+async def drop_group(cluster: Cluster, group: str) -> None:
+    """Deletes `group` on every broker."""
+    async with connected(cluster) as client:
+        for broker in client.brokers():
+            await delete_group(client.writer(broker), group)
 
 
 async def commit(cluster: Cluster, group: str, topic: str, offsets: Mapping[Lane, int]) -> None:
