@@ -226,6 +226,7 @@ class Worker:
         stopped.cancel()
         joined.cancel()
         self.group.recall()
+        await self.progress.publish()  # or what we last said before a crash would count twice
 
     # The group.
 

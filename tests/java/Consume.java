@@ -5,8 +5,10 @@ import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.util.HexFormat;
+import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 
@@ -16,6 +18,8 @@ import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.consumer.store.OffsetStore;
+import org.apache.rocketmq.client.consumer.store.ReadOffsetType;
 import org.apache.rocketmq.client.impl.factory.MQClientInstance;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
@@ -114,6 +118,7 @@ public final class Consume {
         long idle = args.number("idle-s", 10) * 1_000_000_000L;
         AtomicInteger seen = new AtomicInteger();
         AtomicLong latest = new AtomicLong(System.nanoTime());
+        Map<MessageQueue, Long> consumed = new ConcurrentHashMap<>();
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args.need("group"), args.credentials());
         consumer.setNamesrvAddr(args.need("namesrv"));
         consumer.setVipChannelEnabled(args.flag("vip"));
@@ -129,13 +134,22 @@ public final class Consume {
             if (seen.incrementAndGet() > count) {
                 return ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT;
             }
-            messages.forEach(message -> print(message, context.getMessageQueue()));
+            messages.forEach(message -> {
+                print(message, context.getMessageQueue());
+                consumed.put(context.getMessageQueue(), message.getQueueOffset() + 1);
+            });
             latest.set(System.nanoTime());
             return ConsumeOrderlyStatus.SUCCESS;
         });
         consumer.start();
         try {
             while (seen.get() < count && System.nanoTime() - latest.get() < idle) {
+                Thread.sleep(50);
+            }
+            // What was printed is committed a moment later, when the listener has returned.
+            OffsetStore offsets = consumer.getDefaultMQPushConsumerImpl().getOffsetStore();
+            for (int i = 0; i < 200 && !args.flag("broadcast") && consumed.entrySet().stream().anyMatch(
+                each -> offsets.readOffset(each.getKey(), ReadOffsetType.READ_FROM_MEMORY) < each.getValue()); i++) {
                 Thread.sleep(50);
             }
         } finally {

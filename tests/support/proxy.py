@@ -114,7 +114,15 @@ class FaultProxy:
         self._adjust()
 
     def mend(self) -> None:
-        """Ends `cut`; what was held back arrives now."""
+        """Ends `cut`; what was held back arrives now, but for connections that the process has ended meanwhile.
+
+        A reset that came while nothing was read is seen only behind what was sent before it, which is lost with it.
+        """
+        alive = set() if self._cut is None else ports_of(self._cut)
+        for link in list(self._links):
+            if link.cut and link.client_port not in alive:
+                link.up.discard()
+                link.abort()
         self._cut = None
         self._adjust()
 
@@ -152,7 +160,8 @@ class FaultProxy:
     def _adjust(self) -> None:
         cut = set() if self._cut is None else ports_of(self._cut)
         for link in list(self._links):
-            theirs = link.cut = link.client_port in cut
+            # A socket that its process has ended is nobody's any more, and is cut off all the same.
+            theirs = link.cut = link.client_port in cut or (link.cut and self._cut is not None)
             link.up.stalled, link.down.stalled = self.stalled_up or theirs, self.stalled_down or theirs
             link.up.drain()
             link.down.drain()
