@@ -217,7 +217,9 @@ async def test_what_cannot_be_is_refused(
         assert worker.ask("PUT", "/connectors/none/pause")[0] == 404
         assert worker.ask("POST", "/connectors/x", b"{")[0] == 400
         assert worker.ask("POST", "/connectors/x", [1])[0] == 400
-        assert worker.ask("POST", "/connectors/x", {"topics": "a" * 1024**2})[0] == 413
+        # The answer may come, and the connection end, before all of the body is written: then it is asked again.
+        too_much = await until(partial(worker.ask, "POST", "/connectors/x", {"topics": "a" * 1024**2}))
+        assert too_much[0] == 413
         for path in ("/connectors/route/stop", "/connectors/stop/all"):
             status, refused = worker.ask("GET", path)
             assert (status, refused["hint"]) == (405, "use PUT")
