@@ -25,7 +25,7 @@ from replicator.runtime.store import InUse, Store
 from replicator.runtime.worker import Worker
 from replicator.settings import ClusterSettings, Settings
 
-__all__ = ["DRAINED", "run", "security_of"]
+__all__ = ["DRAINED", "cluster_of", "run"]
 
 #: Exit codes.
 DRAINED: Final = 0
@@ -210,6 +210,11 @@ def security_of(settings: ClusterSettings) -> Security:
     return Security(
         credentials, tls_context(tls.mode, ca_file=tls.ca_file, cert_file=tls.cert_file, key_file=tls.key_file)
     )
+
+
+def cluster_of(settings: ClusterSettings) -> Cluster:
+    """A client of a cluster, for commands that need no worker."""
+    return Cluster(settings.namesrv, security=security_of(settings), name=settings.cluster)
 
 
 def _connect(

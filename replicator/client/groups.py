@@ -10,6 +10,7 @@ import msgspec
 
 from replicator.client.endpoint import Endpoint
 from replicator.client.tables import TableRequest, members, read_pages
+from replicator.client.topics import READABLE
 from replicator.errors import BrokerRefused, ProtocolError
 from replicator.protocol import fastjson
 from replicator.protocol.codes import Request, Response
@@ -23,8 +24,6 @@ _TABLE: Final = TableRequest(
     "maxGroupNum",
     "totalGroupNum",
 )
-#: Of the perm's bits, the one that `forbid` sets (`PermName.PERM_READ`).
-_READ: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ async def read_groups(broker: Endpoint, *, known: GroupTable | None = None) -> G
 
 def _unreadable(group: str, topics: object) -> frozenset[str]:
     try:
-        return frozenset(topic for topic, bits in members(topics).items() if int(bits) & _READ)
+        return frozenset(topic for topic, bits in members(topics).items() if int(bits) & READABLE)
     except (TypeError, ValueError):
         raise ProtocolError(f"group {group!r} has unreadable forbidden topics") from None
 

@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from replicator.client.endpoint import Endpoint
-from replicator.client.tables import members
+from replicator.client.tables import TABLE_TIMEOUT, members
 from replicator.errors import ProtocolError
 from replicator.protocol import fastjson
 from replicator.protocol.codes import Request
 
 __all__ = ["OffsetTable", "commit_offset", "read_offsets"]
-
-#: Seconds. Thousands of groups are megabytes of JSON.
-_TIMEOUT = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +29,7 @@ async def read_offsets(broker: Endpoint, *, known: OffsetTable | None = None) ->
         BrokerRefused, Unreachable, RequestTimeout: see there.
         ProtocolError: no table of offsets.
     """
-    answer = await broker.ask(Request.GET_ALL_CONSUMER_OFFSET, {}, timeout=_TIMEOUT)
+    answer = await broker.ask(Request.GET_ALL_CONSUMER_OFFSET, {}, timeout=TABLE_TIMEOUT)
     if known is not None and known.raw == answer.body:
         return known
     table = members(members(fastjson.parse(answer.body)).get("offsetTable"))

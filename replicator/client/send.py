@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from replicator.client.endpoint import Endpoint
+from replicator.client.pull import GROUP
 from replicator.errors import BrokerRefused
+from replicator.protocol.batch import header_fields
 from replicator.protocol.codes import STORED, Request
 from replicator.protocol.frame import Frame
 
-__all__ = ["SEND_TIMEOUT", "Stored", "send_batch", "send_single"]
+__all__ = ["SEND_TIMEOUT", "Stored", "new_fields", "send_batch", "send_single"]
 
 #: Seconds until a send's outcome counts as unknown. A busy broker answers in 0.2 s by itself
 #: (`waitTimeMillsInSendQueue`); a synchronous flush or slave takes up to 5 s.
@@ -22,6 +25,18 @@ class Stored(NamedTuple):
 
     code: int
     offset: int
+
+
+def new_fields(topic: str, queue_id: int, *, group: str = GROUP) -> dict[str, str]:
+    """The fields of a batch of messages that are born now, not copied."""
+    return header_fields(
+        group=group,
+        topic=topic,
+        queue_id=queue_id,
+        sys_flag=0,
+        born_timestamp=int(time.time() * 1000),
+        reconsume_times=0,
+    )
 
 
 async def send_batch(broker: Endpoint, fields: dict[str, str], body: Sequence[bytes]) -> Stored:

@@ -11,12 +11,12 @@ from replicator.client.endpoint import Endpoint
 from replicator.errors import ProtocolError
 from replicator.protocol import fastjson
 
-__all__ = ["Pages", "TableRequest", "members", "read_pages"]
+__all__ = ["TABLE_TIMEOUT", "Pages", "TableRequest", "members", "read_pages"]
 
 #: Entries in one page; older brokers answer with all.
 _PAGE: Final = 5000
 #: Seconds. Thousands of entries are megabytes of JSON.
-_TIMEOUT: Final = 30.0
+TABLE_TIMEOUT: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ async def read_pages(broker: Endpoint, request: TableRequest, *, known: tuple[by
         answer = await broker.ask(
             request.code,
             {request.seq: str(len(entries)), request.most: str(_PAGE), "dataVersion": version},
-            timeout=_TIMEOUT,
+            timeout=TABLE_TIMEOUT,
         )
         raw.append(answer.body)
         if known == tuple(raw):

@@ -14,13 +14,12 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from acl_sync import AclOptions, AclPlan, AclSyncer, Applied
-from replicator.client.cluster import Cluster
 from replicator.errors import StartupError
 from replicator.observe.logging import configure
 from replicator.operate.show import Output, show, table
 from replicator.runtime import files
-from replicator.service import security_of
-from replicator.settings import ClusterSettings, Settings, load
+from replicator.service import cluster_of
+from replicator.settings import Settings, load
 
 __all__ = ["app"]
 
@@ -119,12 +118,8 @@ def _wanted(
     return _Wanted(settings=settings, options=options)
 
 
-def _cluster(settings: ClusterSettings) -> Cluster:
-    return Cluster(settings.namesrv, security=security_of(settings), name=settings.cluster)
-
-
 async def _run(wanted: _Wanted, *, apply: bool) -> tuple[AclPlan, list[Applied], dict[str, Any]]:
-    source, target = _cluster(wanted.settings.source), _cluster(wanted.settings.target)
+    source, target = cluster_of(wanted.settings.source), cluster_of(wanted.settings.target)
     try:
         syncer = AclSyncer(source, target, wanted.options, owned=files.read(wanted.file))
         plan = await syncer.plan()

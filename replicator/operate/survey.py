@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from replicator.client.bounded import bounded
 from replicator.client.brokers import max_offset, min_offset, offset_at
 from replicator.client.cluster import Cluster
 from replicator.client.pull import pull
@@ -26,14 +27,14 @@ from replicator.runtime.records import NewerForm, Unreadable, read_message
 from replicator.runtime.route_topics import RouteTopics
 from replicator.runtime.store import Store
 from replicator.runtime.world import World, look, route_options
-from replicator.service import security_of
-from replicator.settings import ClusterSettings, Settings
+from replicator.service import cluster_of
+from replicator.settings import Settings
 from replicator.spark.copying import Range
 
 __all__ = ["Survey", "surveying"]
 
 #: Requests made at the same time.
-_TOGETHER: Final = 32
+_AT_ONCE: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +85,16 @@ class Survey:
 
     async def ranges(self) -> list[Range]:
         """All that the source has of the route's queues now: [oldest, next) of each, empty ones too."""
-        limit = asyncio.Semaphore(_TOGETHER)
 
-        async def one(plan: TopicPlan, source: Queue, target: Queue) -> Range:
-            async with limit:
-                reader = self.world.source.cluster.reader(source.broker)
-                end = await max_offset(reader, plan.topic, source.queue_id)
-                start = min(end, await self._start(plan.topic, source))
+        async def one(lane: tuple[TopicPlan, Queue, Queue]) -> Range:
+            plan, source, target = lane
+            reader = self.world.source.cluster.reader(source.broker)
+            end = await max_offset(reader, plan.topic, source.queue_id)
+            start = min(end, await self._start(plan.topic, source))
             return Range(plan.topic, source, plan.target_topic, target, start, end)
 
-        return await asyncio.gather(
-            *(one(plan, source, target) for plan in self.topics.plans for source, target in plan.queue_map.items())
-        )
+        lanes = [(plan, *pair) for plan in self.topics.plans for pair in plan.queue_map.items()]
+        return await bounded(one, lanes, at_once=_AT_ONCE)
 
     async def _start(self, topic: str, source: Queue) -> int:
         reader = self.world.source.cluster.reader(source.broker)
@@ -170,8 +169,8 @@ async def surveying(settings: Settings, *, writes: bool) -> AsyncIterator[Survey
         raise ConfigError("start_from = 'latest': nothing would be copied", hint="give earliest or a time")
     with TemporaryDirectory() as empty:
         store = Store(settings.store_path if writes else Path(empty))
-        source = Discovery(_cluster(settings.source), masters_only=False)
-        target = Discovery(_cluster(settings.target), masters_only=True)
+        source = Discovery(cluster_of(settings.source), masters_only=False)
+        target = Discovery(cluster_of(settings.target), masters_only=True)
         try:
             try:
                 identity = await look(settings, source, target, store)
@@ -200,7 +199,3 @@ async def surveying(settings: Settings, *, writes: bool) -> AsyncIterator[Survey
             await source.cluster.close()
             await target.cluster.close()
             store.close()
-
-
-def _cluster(settings: ClusterSettings) -> Cluster:
-    return Cluster(settings.namesrv, security=security_of(settings), name=settings.cluster)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from replicator.client.pull import GROUP
-from replicator.client.send import send_batch
+from replicator.client.send import new_fields, send_batch
 from replicator.errors import BrokerRefused, Unreachable
 from replicator.plugins.interface import Polled, Position, Record, SourceTask
-from replicator.protocol.batch import entry, header_fields
+from replicator.protocol.batch import entry
 from replicator.protocol.properties import MAX_PROPERTIES, encode
 from replicator.routing.batcher import STORED_MORE
 from replicator.routing.faults import MessageRejected, judge
@@ -92,16 +90,8 @@ class PluginSourceTask(PluginTask):
             writer = self._world.target.cluster.writer(queue.broker)
             await writer.connection()
             self._refuse_without_lease()
-            fields = header_fields(
-                group=GROUP,
-                topic=topic,
-                queue_id=queue.queue_id,
-                sys_flag=0,
-                born_timestamp=int(time.time() * 1000),
-                reconsume_times=0,
-            )
             try:
-                await send_batch(writer, fields, parts)
+                await send_batch(writer, new_fields(topic, queue.queue_id), parts)
             except BrokerRefused as error:
                 raise judge(error) from None
             self.position = last.position

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from functools import partial
+from typing import Any, Final
 
+from replicator.client.bounded import bounded
 from replicator.client.brokers import max_offset, min_offset
 from replicator.client.pull import pull
 from replicator.errors import ClientError
@@ -22,10 +23,8 @@ from replicator.runtime.world import World
 __all__ = ["group_standings", "readiness", "topic_lags"]
 
 #: Requests under way at once.
-_TOGETHER: Final = 64
+_AT_ONCE: Final = 64
 _COUNTED: Final = ("again", "skipped", "anywhere", "ahead", "unread")
-
-T = TypeVar("T")
 
 
 async def readiness(route: Route, world: World) -> dict[str, Any]:
@@ -36,8 +35,8 @@ async def readiness(route: Route, world: World) -> dict[str, Any]:
     """
     route.keep(ended=False)
     topics = await topic_lags(route, world)
-    actions = await route.sync.plan()
-    groups = group_standings(await route.sync.places()) if "offsets" in route.settings.sync else []
+    actions, places = await route.sync.look()
+    groups = group_standings(places)
     differences = [action.shown() for action in actions if action.kind != "offsets"]
     reasons = [*_of_topics(topics), *_of_groups(groups), *_of_differences(differences)]
     return {
@@ -60,7 +59,7 @@ async def topic_lags(route: Route, world: World) -> list[dict[str, Any]]:
     problems = route.problems
     found = []
     for plan in route.topics.plans:
-        queues = await _together(_lag(plan, queue, copy, world) for queue in plan.queue_map)
+        queues = await bounded(partial(_lag, plan, copy, world), plan.queue_map, at_once=_AT_ONCE)
         found.append(
             {
                 "topic": plan.topic,
@@ -80,7 +79,7 @@ class _Lag:
     problem: str = ""
 
 
-async def _lag(plan: TopicPlan, queue: Queue, copy: Copy, world: World) -> _Lag:
+async def _lag(plan: TopicPlan, copy: Copy, world: World, queue: Queue) -> _Lag:
     copied = copy.queue(plan.topic, queue)
     try:
         reader = world.source.cluster.reader(queue.broker)
@@ -93,16 +92,6 @@ async def _lag(plan: TopicPlan, queue: Queue, copy: Copy, world: World) -> _Lag:
         return _Lag(problem=f"what the source has cannot be known now: {error}")
     stored = [message.store_timestamp for message in oldest.messages]
     return _Lag(end - begin, max(0.0, time.time() - stored[0] / 1000) if stored else 0.0)
-
-
-async def _together(work: Iterable[Awaitable[T]]) -> Sequence[T]:
-    limit = asyncio.Semaphore(_TOGETHER)
-
-    async def one(each: Awaitable[T]) -> T:
-        async with limit:
-            return await each
-
-    return await asyncio.gather(*(one(each) for each in work))
 
 
 def _of_topics(topics: Iterable[dict[str, Any]]) -> Iterable[str]:

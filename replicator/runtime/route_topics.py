@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+from replicator.client.bounded import bounded
 from replicator.client.topics import write_topic
 from replicator.errors import BrokerRefused, ClientError, ProtocolError, StartupError
 from replicator.metadata.groups import GroupSelector
@@ -20,7 +20,7 @@ from replicator.settings import RouteSettings
 __all__ = ["Key", "RouteTopics"]
 
 #: Topics made at the same time.
-_TOGETHER: Final = 16
+_AT_ONCE: Final = 16
 #: Messages looked at in a target queue whose queue map was lost, to find where its copies came from.
 _LOOK_BACK: Final = 1024
 
@@ -108,15 +108,12 @@ class RouteTopics:
             await self._world.target.refresh()  # or a topic might be made again over what was changed meanwhile
         self.plan()
         before = self._world.target.topics
-        limit = asyncio.Semaphore(_TOGETHER)
 
         async def make(plan: TopicPlan) -> None:
-            async with limit:
-                made = await self._make(plan)
-            if made:
+            if await self._make(plan):
                 self._keep_map(plan, maps.get(plan.topic, {}), before, new_route=new_route)
 
-        await asyncio.gather(*(make(plan) for plan in self.plans if not plan.problem))
+        await bounded(make, [plan for plan in self.plans if not plan.problem], at_once=_AT_ONCE)
 
     async def _make(self, plan: TopicPlan) -> bool:
         """Makes the topic at the target's brokers; whether it is there now."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from replicator.client.bounded import bounded
 from replicator.client.brokers import max_offset, min_offset, offset_at
 from replicator.client.cluster import Cluster
 from replicator.client.pull import pull
@@ -17,7 +17,7 @@ from replicator.spark.options import EARLIEST, Bound, ReadOptions
 __all__ = ["Part", "freeze", "split"]
 
 #: Requests made at the same time.
-_TOGETHER: Final = 32
+_AT_ONCE: Final = 32
 
 
 class Part(NamedTuple):
@@ -39,17 +39,16 @@ async def freeze(cluster: Cluster, options: ReadOptions) -> list[Part]:
     queues = await _queues(cluster, options)
     for name, bound in (("startingOffsets", options.start), ("endingOffsets", options.end)):
         _refuse_unknown(name, bound, queues)
-    limit = asyncio.Semaphore(_TOGETHER)
 
-    async def one(topic: str, queue: Queue) -> Part:
-        async with limit:
-            reader = cluster.reader(queue.broker)
-            ends = (
-                await min_offset(reader, topic, queue.queue_id),
-                await max_offset(reader, topic, queue.queue_id),
-            )
-            start = await _resolve(cluster, topic, queue, options.start, ends)
-            end = await _resolve(cluster, topic, queue, options.end, ends)
+    async def one(lane: tuple[str, Queue]) -> Part:
+        topic, queue = lane
+        reader = cluster.reader(queue.broker)
+        ends = (
+            await min_offset(reader, topic, queue.queue_id),
+            await max_offset(reader, topic, queue.queue_id),
+        )
+        start = await _resolve(cluster, topic, queue, options.start, ends)
+        end = await _resolve(cluster, topic, queue, options.end, ends)
         lost = start < ends[0] or end > ends[1] or start > ends[1]
         if lost and options.fail_on_data_loss:
             raise ConfigError(
@@ -60,7 +59,7 @@ async def freeze(cluster: Cluster, options: ReadOptions) -> list[Part]:
         start, end = max(start, ends[0]), min(end, ends[1])
         return Part(topic, queue, min(start, end), end)
 
-    return list(await asyncio.gather(*(one(*each) for each in queues)))
+    return await bounded(one, queues, at_once=_AT_ONCE)
 
 
 async def _queues(cluster: Cluster, options: ReadOptions) -> list[tuple[str, Queue]]:

@@ -13,12 +13,11 @@ from typing import Final, NamedTuple
 
 from replicator.client.brokers import read_config
 from replicator.client.cluster import Cluster
-from replicator.client.pull import GROUP
-from replicator.client.send import send_batch
+from replicator.client.send import new_fields, send_batch
 from replicator.client.topics import WRITABLE, read_topics
 from replicator.errors import BrokerRefused, ConfigError, ReplicatorError, Unreachable
 from replicator.protocol import properties
-from replicator.protocol.batch import ENTRY_OVERHEAD, entry, header_fields
+from replicator.protocol.batch import ENTRY_OVERHEAD, entry
 from replicator.protocol.properties import BROKER_MADE, MAX_PROPERTIES
 from replicator.routing import provenance
 from replicator.routing.batcher import STORED_MORE
@@ -172,14 +171,7 @@ class Sender:
         return -1 if tail.last is None else tail.last.source
 
     async def _deliver(self, topic: str, queue: Queue, batch: list[_Message]) -> None:
-        fields = header_fields(
-            group=GROUP,
-            topic=topic,
-            queue_id=queue.queue_id,
-            sys_flag=0,
-            born_timestamp=int(time.time() * 1000),
-            reconsume_times=0,
-        )
+        fields = new_fields(topic, queue.queue_id)
         parts = [part for message in batch for part in message.parts]
         until, pause = time.monotonic() + _PATIENCE, 0.05
         while True:

@@ -6,18 +6,17 @@ import argparse
 import asyncio
 import json
 import sys
-import time
 import uuid
 import zlib
 from typing import Any
 
 from replicator.client.cluster import Cluster
-from replicator.client.send import send_batch
+from replicator.client.send import new_fields, send_batch
 from replicator.client.topics import read_topics
 from replicator.demo.clusters import connected
 from replicator.errors import ClientError
 from replicator.protocol import properties
-from replicator.protocol.batch import entry, header_fields
+from replicator.protocol.batch import entry
 
 
 async def lanes(client: Cluster, topic: str) -> list[tuple[str, int]]:
@@ -33,14 +32,7 @@ async def send(client: Cluster, group: str, *, lane: tuple[str, int], order: dic
     told = {"KEYS": order.get("keys"), "TAGS": order.get("tags"), "UNIQ_KEY": unique, **order.get("properties", {})}
     raw = properties.encode({name: value for name, value in told.items() if value})
     parts = entry(len(body).to_bytes(4) + body, raw, body_crc=zlib.crc32(body) & 0x7FFFFFFF, flag=0)
-    fields = header_fields(
-        group=group,
-        topic=order["topic"],
-        queue_id=queue_id,
-        sys_flag=0,
-        born_timestamp=int(time.time() * 1000),
-        reconsume_times=0,
-    )
+    fields = new_fields(order["topic"], queue_id, group=group)
     stored = await send_batch(client.writer(broker), fields, parts)
     return {"msg_id": unique, "offset": stored.offset}
 
