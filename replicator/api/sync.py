@@ -56,7 +56,8 @@ def sync_routes(worker: Worker) -> APIRouter:
     async def plan(name: str) -> JSONResponse:
         """What is to be done at the target now; `blocked` says why something is not done by itself."""
         _, route = found(name)
-        return answer([action.shown() for action in await route.sync.plan()])
+        steps, _ = await route.sync.look()
+        return answer([step.shown() for step in steps])
 
     @routes.get("/connectors/{name}/sync")
     async def status(name: str) -> JSONResponse:

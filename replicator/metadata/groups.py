@@ -39,7 +39,7 @@ _SYSTEM: Final = frozenset(
 )
 _SYSTEM_PREFIXES: Final = ("CID_RMQ_SYS_", "CID_DefaultHeartBeatSyncerTopic", "replicator_sys_", "%")
 
-#: The broker that a group's settings are of; what the target's are is its own.
+#: The one member of a group's settings that is not compared.
 _NAME: Final = "groupName"
 
 

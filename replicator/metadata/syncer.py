@@ -115,10 +115,10 @@ class Syncer:
         return Planned(kept, planned.wanted)
 
     async def remember_topics(
-        self, planned: Planned, ledger: Ledger, applied: Iterable[Applied]
+        self, planned: Planned, ledger: Ledger, applied: Collection[Applied]
     ) -> dict[Key, Entry | None]:
         """What has become of it, for the ledger."""
-        target = await self._topics[1].refresh()
+        target = await _since(self._topics[1], applied)
         current = {
             (broker, name): topics.settings_of(config)
             for broker, table in target.items()
@@ -142,10 +142,10 @@ class Syncer:
         return self._without_deletions(planned)
 
     async def remember_groups(
-        self, planned: Planned, ledger: Ledger, applied: Iterable[Applied]
+        self, planned: Planned, ledger: Ledger, applied: Collection[Applied]
     ) -> dict[Key, Entry | None]:
         """What has become of it, for the ledger."""
-        target = await self._groups[1].refresh()
+        target = await _since(self._groups[1], applied)
         current = {
             (broker, name): groups.settings_of(config)
             for broker, table in target.items()
@@ -168,7 +168,7 @@ class Syncer:
             if not action.blocked and isinstance(action.write, Commit) and action.write.group not in forced
         }
         live = {group for broker, group in sorted(asked) if await consumers(self._target.master(broker), group)}
-        return plan_offsets(places, live=live, forced=forced), places
+        return plan_offsets(places, live=live, forced=forced) if live else planned, places
 
     # Both.
 
@@ -193,6 +193,11 @@ def _topics(cluster: Cluster, *, masters_only: bool) -> Tables[TopicTable]:
 
 def _groups(cluster: Cluster, *, masters_only: bool) -> Tables[GroupTable]:
     return Tables(cluster, lambda broker, known: read_groups(broker, known=known), masters_only=masters_only)
+
+
+async def _since(tables: Tables[T], applied: Collection[Applied]) -> Mapping[str, T]:
+    """What the brokers have now; what they had for the plan, where nothing was changed since."""
+    return await tables.refresh() if applied else tables.tables
 
 
 def _written(applied: Iterable[Applied]) -> set[Key]:

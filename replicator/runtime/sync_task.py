@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from replicator.errors import ClientError, ProtocolError, StartupError
 from replicator.metadata.action import Action
 from replicator.metadata.groups import GroupSelector
-from replicator.metadata.ledger import DRIFT, Planned
+from replicator.metadata.ledger import Planned
 from replicator.metadata.offsets import CopiedQueue, GroupQueue, standing
 from replicator.metadata.options import SyncOptions
-from replicator.metadata.syncer import Copy, Syncer
+from replicator.metadata.syncer import Applied, Copy, Syncer
 from replicator.observe.logging import get_logger
 from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.queue_map import Queue
@@ -24,6 +23,7 @@ from replicator.runtime.route_topics import RouteTopics
 from replicator.runtime.schedule import Schedule
 from replicator.runtime.sync_acl import KIND, AclSync, Done, Step
 from replicator.runtime.sync_ledger import SyncLedger
+from replicator.runtime.sync_report import SyncReport
 from replicator.runtime.world import World
 from replicator.settings import RouteSettings
 
@@ -57,7 +57,7 @@ class SyncTask:
         self._lock = asyncio.Lock()
         self._schedule = Schedule()
         self._maps: dict[str, tuple[object, OffsetMap]] = {}
-        self._told: dict[str, str] = {}
+        self._report = SyncReport(topics.name, world, self.ledger)
         self._standings = dict.fromkeys(_SUMMED, 0)
         self._begun: asyncio.Task[None] | None = None
         self._ending = False
@@ -92,16 +92,31 @@ class SyncTask:
             floor=offset["target_floor"],
         )
 
-    async def plan(self, *, forced: Collection[str] = ()) -> list[Step]:
-        """All that is to be done now; writes nothing.
+    async def look(self) -> tuple[list[Step], list[GroupQueue]]:
+        """All that is to be done now, and where all groups stand; writes nothing.
 
         Raises:
             BrokerRefused, Unreachable, RequestTimeout: a cluster could not be asked.
         """
+        steps: list[Step] = []
+        places: list[GroupQueue] = []
         async with self._lock:
-            if self._acl is not None and not self.running:
-                self._acl.forget()  # whoever has the task knows better by now
-            return [action for kind in self._settings.sync for action in await self._look(kind, forced=forced)]
+            for kind in self._settings.sync:
+                if self._acl is not None and kind == KIND:
+                    if not self.running:
+                        self._acl.forget()  # whoever has the task knows better by now
+                    steps += await self._acl.plan()
+                elif kind == "offsets":
+                    planned, places = await self._syncer.plan_offsets(self.copy())
+                    steps += planned
+                else:
+                    steps += (await self._plan(kind)).actions
+        return steps, places
+
+    async def places(self) -> list[GroupQueue]:
+        """Where all groups stand."""
+        async with self._lock:
+            return await self._syncer.places.look(self.copy().queue)
 
     async def check(self) -> None:
         """Whether what is asked for can be done at all.
@@ -113,19 +128,10 @@ class SyncTask:
         if self._acl is not None:
             await self._acl.plan()
 
-    async def _look(self, kind: str, *, forced: Collection[str] = ()) -> Sequence[Step]:
-        if self._acl is not None and kind == KIND:
-            return await self._acl.plan()
-        if kind == "topics":
-            return (await self._syncer.plan_topics(self.copy(), self.ledger.of(kind))).actions
-        if kind == "groups":
-            return (await self._syncer.plan_groups(self.copy(), self.ledger.of(kind))).actions
-        return (await self._syncer.plan_offsets(self.copy(), forced=forced))[0]
-
-    async def places(self) -> list[GroupQueue]:
-        """Where all groups stand."""
-        async with self._lock:
-            return (await self._syncer.plan_offsets(self.copy()))[1]
+    async def _plan(self, kind: str) -> Planned:
+        """Of topics or groups."""
+        plan = self._syncer.plan_topics if kind == "topics" else self._syncer.plan_groups
+        return await plan(self.copy(), self.ledger.of(kind))
 
     # Doing it.
 
@@ -182,10 +188,8 @@ class SyncTask:
         return done
 
     async def _sync(self, kind: str, forced: Collection[str]) -> list[Done]:
-        if kind == "topics":
-            return await self._settle(kind, self._syncer.plan_topics, self._syncer.remember_topics)
-        if kind == "groups":
-            return await self._settle(kind, self._syncer.plan_groups, self._syncer.remember_groups)
+        if kind in ("topics", "groups"):
+            return await self._settle(kind)
         if self._acl is not None and kind == KIND:
             steps, settled = await self._acl.sync()
             self._tell(kind, steps, settled, {})
@@ -195,15 +199,15 @@ class SyncTask:
         self._standings = {name: sum(getattr(each, name) for each in standings) for name in _SUMMED}
         done = await self._apply(planned)
         self._tell(kind, planned, done, self._syncer.failures)
-        return done
+        return [*done]
 
-    async def _settle(self, kind: str, plan: Any, remember: Any) -> list[Done]:
-        ledger = self.ledger.of(kind)
-        planned: Planned = await plan(self.copy(), ledger)
+    async def _settle(self, kind: str) -> list[Done]:
+        planned = await self._plan(kind)
         done = await self._apply(planned.actions)
-        self.ledger.learn(kind, await remember(planned, ledger, done))
+        remember = self._syncer.remember_topics if kind == "topics" else self._syncer.remember_groups
+        self.ledger.learn(kind, await remember(planned, self.ledger.of(kind), done))
         self._tell(kind, planned.actions, done, self._syncer.failures)
-        return done
+        return [*done]
 
     async def hand_over(self, *, open_all: bool) -> tuple[list[Done], list[str]]:
         """The last sync, when the route has stopped; topics get the perm that the source has, protected or not.
@@ -234,20 +238,20 @@ class SyncTask:
             opened = [await self._syncer.apply(action) for action in planned.actions]
             ledger = self.ledger.of("topics")
             self.ledger.learn("topics", await self._syncer.remember_topics(planned, ledger, opened))
-        self._note("hand-over", [*done, *opened])
+        self._report.note("hand-over", [*done, *opened])
         return [*done, *opened], failed
 
     async def _last(self, kind: str) -> Sequence[Done]:
         if self._acl is not None and kind == KIND:
             return (await self._acl.sync())[1]
         if kind == "groups":
-            actions = (await self._syncer.plan_groups(self.copy(), self.ledger.of(kind))).actions
+            actions = (await self._plan(kind)).actions
         else:
             actions, _ = await self._syncer.plan_offsets(self.copy())
         return [await self._syncer.apply(action) for action in actions if not action.blocked]
 
-    async def _apply(self, actions: Iterable[Action]) -> list[Done]:
-        done: list[Done] = []
+    async def _apply(self, actions: Iterable[Action]) -> list[Applied]:
+        done = []
         for action in actions:
             if action.blocked:
                 continue
@@ -266,72 +270,10 @@ class SyncTask:
             done = await self.sync(forced=request["force"])
             self.ledger.put("answer", {"id": request["id"], "done": [each.shown() for each in done]})
 
-    # Telling.
-
-    def _tell(
-        self,
-        kind: str,
-        actions: Sequence[Step],
-        done: Sequence[Done],
-        failures: Mapping[str, str],
-    ) -> None:
-        blocked = [action for action in actions if action.blocked]
-        failed = [each for each in done if each.error]
-        known = self.ledger.get("status")
-        before = known.get("kinds", {}).get(kind, {})
-        well = not failures and not failed
-        told = {
-            "at": time.time() if well else before.get("at", 0.0),
-            "applied": before.get("applied", 0) + len(done) - len(failed),
-            "blocked": len(blocked),
-            "drift": sum(action.blocked == DRIFT for action in blocked),
-            "failed": len(failed),
-            "reasons": sorted(
-                {*(f"{b or 'cluster'}: {why}" for b, why in failures.items()), *(f.error for f in failed)}
-            ),
-            **(self._standings if kind == "offsets" else {}),
-        }
-        kinds = {**known.get("kinds", {}), kind: told}
-        self.ledger.put("status", {"owner": self._world.store.state.worker, "kinds": kinds})
-        ill = [f"{kind}: {why}" for kind, each in kinds.items() for why in each["reasons"]]
-        self.phase, self.reason = (Phase.WAITING, ill[0]) if ill else (Phase.RUNNING, "")
-        self._log(kind, blocked, failed, failures)
-        self._note(kind, done)
-
-    def _log(
-        self,
-        kind: str,
-        blocked: Iterable[Step],
-        failed: Iterable[Done],
-        failures: Mapping[str, str],
-    ) -> None:
-        """What an operator has to know, once each."""
-        news = {f"{kind}/{broker}": reason for broker, reason in failures.items()}
-        news |= {f"{kind}/{each.action.broker}/{each.action.key}": each.error for each in failed}
-        news |= {f"{kind}/{action.broker}/{action.key}": action.blocked for action in blocked}
-        for key, reason in news.items():
-            if self._told.get(key) != reason:
-                log.warning("not in step at the target", what=key, reason=reason)
-        gone = {key for key in self._told if key.startswith(f"{kind}/")}
-        self._told = {key: why for key, why in self._told.items() if key not in gone} | news
-
-    def _note(self, kind: str, done: Sequence[Done]) -> None:
-        """Writes down what was done."""
-        entries = [
-            {
-                "at": time.time(),
-                "worker": self._world.store.state.worker,
-                "connector": self._topics.name,
-                **each.shown(),
-            }
-            for each in done
-        ]
-        for entry in entries:
-            self._world.audit.write(entry)
-            if kind != "offsets":
-                log.info("target changed", **{name: entry[name] for name in ("kind", "verb", "broker", "name")})
-        if kind != "offsets":  # there are too many of those for all to remember
-            self.ledger.audit(entries)
+    def _tell(self, kind: str, actions: Sequence[Step], done: Sequence[Done], failures: Mapping[str, str]) -> None:
+        more = self._standings if kind == "offsets" else {}
+        self.reason = self._report.tell(kind, actions, done, failures, more)
+        self.phase = Phase.WAITING if self.reason else Phase.RUNNING
 
 
 def sync_options(settings: RouteSettings, world: World) -> SyncOptions:

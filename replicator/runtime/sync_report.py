@@ -1,0 +1,86 @@
+"""What a metadata task tells of its work: to the group, to the log, and to the audit log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from replicator.metadata.ledger import DRIFT
+from replicator.observe.logging import get_logger
+from replicator.runtime.sync_acl import Done, Step
+from replicator.runtime.sync_ledger import SyncLedger
+from replicator.runtime.world import World
+
+__all__ = ["SyncReport"]
+
+log = get_logger(__name__)
+
+
+class SyncReport:
+    """Of the route `connector`."""
+
+    def __init__(self, connector: str, world: World, ledger: SyncLedger) -> None:
+        self._connector = connector
+        self._world = world
+        self._ledger = ledger
+        self._told: dict[str, str] = {}
+
+    def tell(
+        self,
+        kind: str,
+        actions: Sequence[Step],
+        done: Sequence[Done],
+        failures: Mapping[str, str],
+        more: Mapping[str, int],
+    ) -> str:
+        """How it went with one kind, in the group's shared state too.
+
+        Args:
+            failures: by broker, or "" for a whole cluster, why it could not be asked.
+            more: what else is told of this kind.
+
+        Returns:
+            what ails any kind; empty when all is well.
+        """
+        blocked = [action for action in actions if action.blocked]
+        failed = [each for each in done if each.error]
+        known = self._ledger.get("status").get("kinds", {})
+        before = known.get(kind, {})
+        told = {
+            "at": before.get("at", 0.0) if failures or failed else time.time(),
+            "applied": before.get("applied", 0) + len(done) - len(failed),
+            "blocked": len(blocked),
+            "drift": sum(action.blocked == DRIFT for action in blocked),
+            "failed": len(failed),
+            "reasons": sorted(
+                {*(f"{b or 'cluster'}: {why}" for b, why in failures.items()), *(f.error for f in failed)}
+            ),
+            **more,
+        }
+        kinds = {**known, kind: told}
+        self._ledger.put("status", {"owner": self._world.store.state.worker, "kinds": kinds})
+        self._log(kind, blocked, failed, failures)
+        self.note(kind, done)
+        return next((f"{name}: {why}" for name, each in kinds.items() for why in each["reasons"]), "")
+
+    def _log(self, kind: str, blocked: Iterable[Step], failed: Iterable[Done], failures: Mapping[str, str]) -> None:
+        """What an operator has to know, once each."""
+        news = {f"{kind}/{broker}": reason for broker, reason in failures.items()}
+        news |= {f"{kind}/{each.action.broker}/{each.action.key}": each.error for each in failed}
+        news |= {f"{kind}/{action.broker}/{action.key}": action.blocked for action in blocked}
+        for key, reason in news.items():
+            if self._told.get(key) != reason:
+                log.warning("not in step at the target", what=key, reason=reason)
+        others = {key: why for key, why in self._told.items() if not key.startswith(f"{kind}/")}
+        self._told = others | news
+
+    def note(self, kind: str, done: Sequence[Done]) -> None:
+        """Writes down what was done."""
+        who = {"worker": self._world.store.state.worker, "connector": self._connector}
+        entries = [{"at": time.time(), **who, **each.shown()} for each in done]
+        for entry in entries:
+            self._world.audit.write(entry)
+            if kind != "offsets":
+                log.info("target changed", **{name: entry[name] for name in ("kind", "verb", "broker", "name")})
+        if kind != "offsets":  # there are too many of those for all to remember
+            self._ledger.audit(entries)
