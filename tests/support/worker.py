@@ -23,18 +23,22 @@ __all__ = ["Worker", "until"]
 
 async def until(condition: Callable[[], Any], *, seconds: float = 60.0, what: str = "condition") -> Any:
     """Waits until `condition` gives something true, and gives that."""
-    async with asyncio.timeout(seconds):
-        while True:
-            try:
-                value = condition()
-                if asyncio.iscoroutine(value):
-                    value = await value
-            except (OSError, ValueError, KeyError):
-                value = None
-            if value:
-                return value
-            await asyncio.sleep(0.05)
-    raise TimeoutError(what)
+    value: Any = None
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                try:
+                    value = condition()
+                    if asyncio.iscoroutine(value):
+                        value = await value
+                except (OSError, ValueError, LookupError) as error:
+                    value = error
+                else:
+                    if value:
+                        return value
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise TimeoutError(f"{what}: not within {seconds:g} s, last seen {value!r}") from None
 
 
 def _this_test() -> str:
