@@ -7,20 +7,20 @@ import signal
 import socket
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import uvloop
 
-from replicator import __version__
+from replicator import systemd
 from replicator.api.app import make_app
 from replicator.api.server import Server, bind
 from replicator.client.cluster import Cluster
 from replicator.client.security import Credentials, Security, tls_context
 from replicator.errors import ClientError, StartupError
-from replicator.observe.logging import get_logger
-from replicator.observe.metrics import make_registry
-from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState
-from replicator.runtime.route import Route
+from replicator.observe.logging import get_logger, tell_repeats
+from replicator.observe.metrics import process_registry, render
+from replicator.runtime.numbers import snapshot
+from replicator.runtime.pulse import Pulse
 from replicator.runtime.store import InUse, Store
 from replicator.runtime.worker import Worker
 from replicator.settings import ClusterSettings, Settings
@@ -104,25 +104,26 @@ async def _run_until_signal(worker: Worker, sock: socket.socket) -> int:
         received.append(number)
         if len(received) == 1:
             log.info("draining", signal=number.name)
+            systemd.stopping()
             stop.set()
         elif main is not None:
             main.cancel()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number)
-    registry = make_registry(
-        _View(worker),
-        buckets=LATENCY_BUCKETS,
-        phases=list(Phase),
-        labels=lambda: {"source": worker.identity.source, "target": worker.identity.target},
-        version=__version__,
-    )
+    pulse = Pulse([tell_repeats, systemd.alive])
+    process = process_registry()
+
+    async def metrics() -> bytes:
+        return await asyncio.to_thread(render, await snapshot(worker, pulse), process)
+
     server = Server(
-        make_app(worker, registry, stopping=stop.is_set, token=_token(worker.settings)),
+        make_app(worker, metrics=metrics, stopping=stop.is_set, token=_token(worker.settings)),
         sock,
         worker.settings.rest_tls,
     )
     serving = asyncio.create_task(server.run_on_socket(), name="http")
+    beating = asyncio.create_task(pulse.run(), name="pulse")
     log.info(
         "replicating",
         source=worker.identity.source,
@@ -131,6 +132,7 @@ async def _run_until_signal(worker: Worker, sock: socket.socket) -> int:
         group=worker.group.name,
         metrics=f"{server.url}/metrics",
     )
+    systemd.ready(f"replicating {worker.identity.source} to {worker.identity.target}, REST at {server.url}")
     try:
         await worker.run(stop)
     except asyncio.CancelledError:
@@ -139,66 +141,11 @@ async def _run_until_signal(worker: Worker, sock: socket.socket) -> int:
             return 128 + received[-1]
         raise
     finally:
+        beating.cancel()
         server.should_exit = True
         await serving
     log.info("drained", copied=worker.routes.copied)
     return DRAINED
-
-
-class _View:
-    """The worker as the metrics see it."""
-
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
-
-    @property
-    def states(self) -> list[QueueState]:
-        return self._worker.routes.states
-
-    @property
-    def refreshed_at(self) -> float:
-        return self._worker.refreshed_at
-
-    @property
-    def saved_at(self) -> float:
-        return self._worker.progress.saved_at
-
-    @property
-    def memory_used(self) -> int:
-        return self._worker.budget.used
-
-    @property
-    def throttled_seconds(self) -> float:
-        return sum(route.throttled_seconds for route in self._worker.routes)
-
-    @property
-    def members(self) -> int:
-        return 1 + len(self._worker.coordinator.membership.others)
-
-    @property
-    def generation(self) -> int:
-        return self._worker.coordinator.assignment.generation.number
-
-    @property
-    def tasks(self) -> int:
-        return len(self._worker.coordinator.running)
-
-    @property
-    def holds_lease(self) -> bool:
-        return self._worker.may_send()
-
-    @property
-    def fencings(self) -> int:
-        return self._worker.fencings
-
-    @property
-    def sync(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-        routes = [route for route in self._worker.routes if isinstance(route, Route) and route.sync.running]
-        return {route.name: route.sync.ledger.get("status").get("kinds", {}) for route in routes}
-
-    @property
-    def ignored(self) -> Mapping[str, int]:
-        return self._worker.group.ignored
 
 
 def security_of(settings: ClusterSettings) -> Security:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from replicator import __version__
 from replicator.api.connectors import connector_routes
 from replicator.api.envelope import install
 from replicator.api.group import group_routes
 from replicator.api.guard import install_guard
+from replicator.api.logs import log_routes
 from replicator.api.sync import sync_routes
 from replicator.runtime.status import queue_status, topic_status
 from replicator.runtime.worker import Worker
@@ -22,11 +23,12 @@ __all__ = ["make_app"]
 
 
 def make_app(
-    worker: Worker, registry: CollectorRegistry, *, stopping: Callable[[], bool], token: str | None
+    worker: Worker, *, metrics: Callable[[], Awaitable[bytes]], stopping: Callable[[], bool], token: str | None
 ) -> FastAPI:
     """The application; reading is GET.
 
     Args:
+        metrics: what /metrics says.
         token: what requests must bring, except for metrics and health.
     """
     app = FastAPI(title="rocketmq-replicator", version=__version__)
@@ -35,10 +37,11 @@ def make_app(
     app.include_router(connector_routes(worker))
     app.include_router(group_routes(worker))
     app.include_router(sync_routes(worker))
+    app.include_router(log_routes())
 
     @app.get("/metrics", tags=["worker"])
-    async def metrics() -> Response:
-        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+    async def metrics_page() -> Response:
+        return Response(await metrics(), media_type=CONTENT_TYPE_LATEST)
 
     @app.get("/health/live", tags=["worker"])
     async def live() -> dict[str, str]:

@@ -11,18 +11,23 @@ PREFIX: Final = "rocketmq_replicator_"
 #: Labels of all metrics but `build_info`: the clusters' ids.
 ALWAYS: Final = ("source", "target")
 _TOPIC: Final = ("connector", "topic")
+_QUEUE: Final = (*_TOPIC, "broker", "queue")
 _SYNC: Final = ("connector", "kind")
 _ROUTE: Final = ("connector",)
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A metric, its name without the prefix and without what samples end in (`_total` of a counter)."""
+    """A metric, its name without the prefix and without what samples end in (`_total` of a counter).
+
+    `everywhere`: it has the labels of `ALWAYS`.
+    """
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
     text: str
     labels: tuple[str, ...] = ()
+    everywhere: bool = True
 
 
 METRICS: Final = {
@@ -37,21 +42,51 @@ METRICS: Final = {
         Spec("repeated_messages", "counter", "Copies found more than once in a target queue.", _TOPIC),
         Spec("foreign_messages", "counter", "Messages of others found in a mapped target queue.", _TOPIC),
         Spec("send_retries", "counter", "Sends that the target refused for the moment.", _TOPIC),
+        Spec(
+            "errors",
+            "counter",
+            "What went wrong, by what it meant for the queue and by the broker's code (or unreachable, timeout).",
+            (*_TOPIC, "kind", "code"),
+        ),
+        Spec("in_flight_messages", "gauge", "Messages pulled that the target has not acknowledged yet.", _TOPIC),
+        Spec("source_wait_seconds", "counter", "Time that queues had nothing to send, added up.", _TOPIC),
+        Spec("target_wait_seconds", "counter", "Time that queues waited for the target to answer.", _TOPIC),
         Spec("lag_messages", "gauge", "Messages that the source has and the target has not.", _TOPIC),
-        Spec("lag_seconds", "gauge", "Age of the newest copied message where there is a lag, else 0.", _TOPIC),
+        Spec(
+            "lag_seconds",
+            "gauge",
+            "Age of the oldest message that the target lacks, 0 if none; by the source broker's clock.",
+            _TOPIC,
+        ),
         Spec("queues", "gauge", "Source queues by state.", (*_TOPIC, "state")),
         Spec("queues_stalled", "gauge", "Queues that lag, make no progress, and were restarted in vain.", _TOPIC),
         Spec(
             "replication_latency_seconds", "histogram", "From stored at the source to acknowledged by the target."
         ),
         Spec("memory_used_bytes", "gauge", "Memory held by messages under way."),
+        Spec("memory_limit_bytes", "gauge", "What it may hold: the setting memory_bytes."),
         Spec("throttled_seconds", "counter", "Time that batches waited for the rate limits."),
         Spec("refresh_last_success_timestamp_seconds", "gauge", "Last look at both clusters."),
         Spec("checkpoint_last_success_timestamp_seconds", "gauge", "Last state on disk."),
         Spec("group_members", "gauge", "Workers of the group that this one sees, itself too."),
         Spec("assignment_generation", "gauge", "Number of the assignment that is in force; it grows with each."),
+        Spec("rebalances", "counter", "Times that tasks changed hands, or were looked at anew."),
+        Spec("rebalance_seconds", "counter", "Time until every task had its owner again, added up."),
+        Spec("rebalancing", "gauge", "Whether tasks are changing hands now: 1, or 0."),
         Spec("tasks", "gauge", "Tasks that run here."),
         Spec("lease_held", "gauge", "Whether this worker may send: 1, or 0."),
+        Spec(
+            "heartbeat_last_echo_timestamp_seconds",
+            "gauge",
+            "When the newest of our own heartbeats that came back was sent, by side (source, sink).",
+            ("side",),
+        ),
+        Spec(
+            "member_last_heartbeat_timestamp_seconds",
+            "gauge",
+            "When another worker was last heard, by its id.",
+            ("worker",),
+        ),
         Spec("fencings", "counter", "Times that this worker lost its lease and ended all its tasks."),
         Spec(
             "control_messages_ignored",
@@ -82,6 +117,21 @@ METRICS: Final = {
             "Queues for which groups have no offset there yet.",
             ("connector",),
         ),
-        Spec("build_info", "gauge", "The program's version.", ("version",)),
+        Spec("event_loop_delay_seconds", "gauge", "Longest time within a minute that the event loop was late."),
+        Spec(
+            "queue_messages_replicated",
+            "counter",
+            "As messages_replicated, of each source queue; with metrics_per_queue.",
+            _QUEUE,
+        ),
+        Spec("queue_lag_messages", "gauge", "As lag_messages; with metrics_per_queue.", _QUEUE),
+        Spec("queue_lag_seconds", "gauge", "As lag_seconds; with metrics_per_queue.", _QUEUE),
+        Spec(
+            "queue_position",
+            "gauge",
+            "Source offset before which all is settled; with metrics_per_queue.",
+            _QUEUE,
+        ),
+        Spec("build_info", "gauge", "The program's version.", ("version",), everywhere=False),
     )
 }

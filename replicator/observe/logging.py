@@ -1,7 +1,11 @@
-"""Structured logs: JSON where nobody looks at a terminal, one event per thing that happened."""
+"""Structured logs: JSON where nobody looks at a terminal, one event per thing that happened, repeats counted.
+
+The least severity that is logged is the process's own and can be changed while it runs.
+"""
 
 from __future__ import annotations
 
+import atexit
 import logging
 import sys
 from collections.abc import MutableMapping
@@ -9,10 +13,19 @@ from typing import Any, Final
 
 import structlog
 
-__all__ = ["configure", "get_logger"]
+from replicator.observe.repeats import Repeats
+
+__all__ = ["LEVELS", "configure", "get_level", "get_logger", "set_level", "tell_repeats"]
+
+#: Severities, the least first.
+LEVELS: Final = ("debug", "info", "warning", "error")
+_SEVERITY: Final = {name.lower(): number for name, number in logging.getLevelNamesMapping().items()}
 
 #: Names whose values never reach a log.
 _SECRET: Final = ("secret", "password", "token", "signature")
+
+_repeats = Repeats()
+_least = "info"
 
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:
@@ -25,6 +38,7 @@ def configure(*, level: str = "info", terminal: bool | None = None) -> None:
     """Sets logging up for the process: to standard error.
 
     Args:
+        level: one of `LEVELS`.
         terminal: text for people; JSON otherwise. None: whether standard error is a terminal.
     """
     if terminal is None:
@@ -32,8 +46,11 @@ def configure(*, level: str = "info", terminal: bool | None = None) -> None:
     renderer: structlog.typing.Processor = (
         structlog.dev.ConsoleRenderer(pad_event_to=0) if terminal else structlog.processors.JSONRenderer()
     )
+    set_level(level)
     structlog.configure(
         processors=[
+            _severe_enough,
+            _repeats,
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -41,10 +58,35 @@ def configure(*, level: str = "info", terminal: bool | None = None) -> None:
             structlog.processors.format_exc_info,
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
+    atexit.register(tell_repeats, now=True)
+
+
+def get_level() -> str:
+    """The least severity that is logged now."""
+    return _least
+
+
+def set_level(level: str) -> None:
+    """From now on what is less severe than `level` is not logged."""
+    global _least
+    _least = level
+
+
+def tell_repeats(*, now: bool = False) -> None:
+    """Logs how many events were left out as repeats of what is over by now, or of all."""
+    for left in _repeats.take(now=now):
+        logger: structlog.stdlib.BoundLogger = structlog.get_logger(module=left.module)
+        getattr(logger, left.level)(f"{left.event} (more)", times=left.times, seconds=round(left.seconds, 1))
+
+
+def _severe_enough(_logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    if _SEVERITY.get(method, logging.ERROR) < _SEVERITY[_least]:
+        raise structlog.DropEvent
+    return event
 
 
 def _redact(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

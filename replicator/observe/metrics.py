@@ -1,86 +1,21 @@
-"""Prometheus metrics, read from the queues' own counters when somebody scrapes: nothing on the data path."""
+"""A snapshot as Prometheus reads it. Nothing here touches the data path, so another thread may do it.
+
+Our own samples are written as text here: prometheus-client needs 2.2 s for 10,000 topics, this 0.5 s. What it knows
+of the process itself comes from it.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Final
 
-from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
 
-from replicator.observe.catalogue import ALWAYS, METRICS, PREFIX
+from replicator.observe.catalogue import ALWAYS, METRICS, PREFIX, Spec
+from replicator.observe.numbers import Sample, Snapshot
 
-__all__ = ["QueueView", "WorkerView", "make_registry"]
-
-
-class QueueView(Protocol):
-    """What is read of one queue."""
-
-    route: str
-    topic: str
-    batches: int
-    copied: int
-    copied_bytes: int
-    skipped: dict[str, int]
-    gaps: int
-    resets: int
-    repeated: int
-    foreign: int
-    retries: int
-    latency: list[int]
-    latency_sum: float
-    store_timestamp: int
-    stalled: bool
-
-    @property
-    def lag(self) -> int: ...
-
-    @property
-    def phase(self) -> str: ...
-
-
-class WorkerView(Protocol):
-    """What is read of the worker."""
-
-    @property
-    def refreshed_at(self) -> float: ...
-
-    @property
-    def saved_at(self) -> float: ...
-
-    @property
-    def states(self) -> Iterable[QueueView]: ...
-
-    @property
-    def memory_used(self) -> int: ...
-
-    @property
-    def throttled_seconds(self) -> float: ...
-
-    @property
-    def members(self) -> int: ...
-
-    @property
-    def generation(self) -> int: ...
-
-    @property
-    def tasks(self) -> int: ...
-
-    @property
-    def holds_lease(self) -> bool: ...
-
-    @property
-    def fencings(self) -> int: ...
-
-    @property
-    def ignored(self) -> Mapping[str, int]: ...
-
-    @property
-    def sync(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-        """How the metadata tasks that run here are doing: by connector and kind."""
-
+__all__ = ["process_registry", "render"]
 
 #: Metrics that are sums over a topic's queues, by what is added up.
 _SUMS: Final = {
@@ -93,155 +28,83 @@ _SUMS: Final = {
     "foreign_messages": "foreign",
     "send_retries": "retries",
     "lag_messages": "lag",
+    "in_flight_messages": "in_flight",
     "queues_stalled": "stalled",
+    "source_wait_seconds": "source_wait",
+    "target_wait_seconds": "target_wait",
 }
-#: Metrics of a kind of metadata, by their name in its status; and those of groups' offsets.
-_SYNC: Final = {
-    "sync_last_success_timestamp_seconds": "at",
-    "sync_actions_applied": "applied",
-    "sync_failed_actions": "failed",
-    "sync_blocked_actions": "blocked",
-    "sync_drift": "drift",
-}
-_GROUPS: Final = {
-    "groups_read_again_messages": "again",
-    "groups_skipped_messages": "skipped",
-    "groups_queues_without_offset": "anywhere",
-}
-
-Family = CounterMetricFamily | GaugeMetricFamily
+_ESCAPED: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
-class _TopicSums:
-    """The queues that one connector has of one topic, added up."""
-
-    def __init__(self) -> None:
-        self.numbers = dict.fromkeys(_SUMS.values(), 0)
-        self.skipped: dict[str, int] = {}
-        self.phases: dict[str, int] = {}
-        self.lag_seconds = 0.0
-
-    def add(self, queue: QueueView, now: float) -> None:
-        for name in self.numbers:
-            self.numbers[name] += getattr(queue, name)
-        for reason, count in queue.skipped.items():
-            self.skipped[reason] = self.skipped.get(reason, 0) + count
-        self.phases[queue.phase] = self.phases.get(queue.phase, 0) + 1
-        if queue.lag and queue.store_timestamp:
-            self.lag_seconds = max(self.lag_seconds, now - queue.store_timestamp / 1000)
-
-
-class _Worker(Collector):
-    def __init__(
-        self, worker: WorkerView, buckets: Sequence[float], phases: Iterable[str], labels: Mapping[str, str]
-    ) -> None:
-        self._worker = worker
-        self._buckets = [*(str(bound) for bound in buckets), "+Inf"]
-        self._phases = list(phases)
-        self._values = [labels[name] for name in ALWAYS]
-
-    def collect(self) -> Iterator[Metric]:
-        now = time.time()
-        topics: dict[tuple[str, str], _TopicSums] = {}
-        histogram = [0] * len(self._buckets)
-        latency_sum = 0.0
-        for queue in self._worker.states:
-            topics.setdefault((queue.route, queue.topic), _TopicSums()).add(queue, now)
-            histogram = [a + b for a, b in zip(histogram, queue.latency, strict=True)]
-            latency_sum += queue.latency_sum
-        yield from self._per_topic(topics)
-        yield self._latency(histogram, latency_sum)
-        yield from self._plain()
-        yield from self._sync()
-
-    def _family(self, name: str, samples: Iterable[tuple[Sequence[str], float]]) -> Family:
-        spec = METRICS[name]
-        kind = CounterMetricFamily if spec.kind == "counter" else GaugeMetricFamily
-        family: Family = kind(PREFIX + name, spec.text, labels=[*ALWAYS, *spec.labels])
-        for labels, value in samples:
-            family.add_metric([*self._values, *labels], value)
-        return family
-
-    def _plain(self) -> Iterator[Metric]:
-        worker = self._worker
-        for name, value in (
-            ("memory_used_bytes", worker.memory_used),
-            ("throttled_seconds", worker.throttled_seconds),
-            ("refresh_last_success_timestamp_seconds", worker.refreshed_at),
-            ("checkpoint_last_success_timestamp_seconds", worker.saved_at),
-            ("group_members", worker.members),
-            ("assignment_generation", worker.generation),
-            ("tasks", worker.tasks),
-            ("lease_held", worker.holds_lease),
-            ("fencings", worker.fencings),
-        ):
-            yield self._family(name, [((), value)])
-        yield self._family("control_messages_ignored", [((kind,), n) for kind, n in worker.ignored.items()])
-
-    def _per_topic(self, topics: Mapping[tuple[str, str], _TopicSums]) -> Iterator[Metric]:
-        for name, attribute in _SUMS.items():
-            yield self._family(name, [(topic, sums.numbers[attribute]) for topic, sums in topics.items()])
-        yield self._family("lag_seconds", [(topic, sums.lag_seconds) for topic, sums in topics.items()])
-        yield self._family(
-            "messages_skipped",
-            [((*topic, why), count) for topic, sums in topics.items() for why, count in sums.skipped.items()],
-        )
-        yield self._family(
-            "queues",
-            [
-                ((*topic, phase), sums.phases.get(phase, 0))
-                for topic, sums in topics.items()
-                for phase in self._phases
-            ],
-        )
-
-    def _sync(self) -> Iterator[Metric]:
-        sync = self._worker.sync
-        for name, key in _SYNC.items():
-            yield self._family(
-                name, [((route, kind), told[key]) for route, kinds in sync.items() for kind, told in kinds.items()]
-            )
-        for name, key in _GROUPS.items():
-            yield self._family(
-                name, [((route,), kinds["offsets"][key]) for route, kinds in sync.items() if "offsets" in kinds]
-            )
-
-    def _latency(self, counts: Sequence[int], total: float) -> Metric:
-        name = "replication_latency_seconds"
-        family = HistogramMetricFamily(PREFIX + name, METRICS[name].text, labels=ALWAYS)
-        running = 0
-        buckets = []
-        for bound, count in zip(self._buckets, counts, strict=True):
-            running += count
-            buckets.append((bound, float(running)))
-        family.add_metric(self._values, buckets=buckets, sum_value=total)
-        return family
-
-
-def make_registry(
-    worker: WorkerView,
-    *,
-    buckets: Sequence[float],
-    phases: Iterable[str],
-    labels: Callable[[], Mapping[str, str]],
-    version: str,
-) -> CollectorRegistry:
-    """A registry with the worker's metrics and the process's own."""
+def process_registry() -> CollectorRegistry:
+    """What prometheus-client knows of the process itself."""
     registry = CollectorRegistry()
-    registry.register(_Worker(worker, buckets, phases, labels()))
-    registry.register(_Build(version))
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)
     return registry
 
 
-class _Build(Collector):
-    def __init__(self, version: str) -> None:
-        self._version = version
+def render(snapshot: Snapshot, process: CollectorRegistry) -> bytes:
+    """The page in Prometheus' text format: what is in `snapshot`, and the process's own."""
+    always = tuple(_escape(snapshot.always[name]) for name in ALWAYS)
+    lines = list(_latency(snapshot, always))
+    for name, samples in (*_per_topic(snapshot), *snapshot.samples.items()):
+        lines += _lines(METRICS[name], samples, always)
+    return "\n".join([*lines, ""]).encode() + generate_latest(process)
 
-    def collect(self) -> Iterator[Metric]:
-        spec = METRICS["build_info"]
-        family = GaugeMetricFamily(PREFIX + spec.name, spec.text, labels=spec.labels)
-        family.add_metric([self._version], 1)
-        yield family
+
+@lru_cache(maxsize=65_536)
+def _escape(value: str) -> str:
+    return value.translate(_ESCAPED)
+
+
+def _head(spec: Spec, name: str) -> list[str]:
+    return [f"# HELP {name} {spec.text}", f"# TYPE {name} {spec.kind}"]
+
+
+def _lines(spec: Spec, samples: Iterable[Sample], always: tuple[str, ...]) -> list[str]:
+    name = PREFIX + spec.name + ("_total" if spec.kind == "counter" else "")
+    names = (*(ALWAYS if spec.everywhere else ()), *spec.labels)
+    order = sorted(range(len(names)), key=names.__getitem__)
+    labels = ",".join(f'{names[i]}="%s"' for i in order)
+    line = f"{name}{{{labels}}} %r" if labels else f"{name} %r"
+    common = always if spec.everywhere else ()
+    lines = _head(spec, name)
+    for values, number in samples:
+        given = (*common, *map(_escape, values))
+        lines.append(line % (*[given[i] for i in order], float(number)))
+    return lines
+
+
+def _per_topic(snapshot: Snapshot) -> Iterator[tuple[str, list[Sample]]]:
+    topics = snapshot.topics.items()
+    for name, attribute in _SUMS.items():
+        yield name, [(topic, numbers.sums[attribute]) for topic, numbers in topics]
+    yield "lag_seconds", [(topic, numbers.lag_seconds) for topic, numbers in topics]
+    yield (
+        "messages_skipped",
+        [((*topic, why), count) for topic, numbers in topics for why, count in numbers.skipped.items()],
+    )
+    yield (
+        "errors",
+        [((*topic, *error), count) for topic, numbers in topics for error, count in numbers.errors.items()],
+    )
+    yield (
+        "queues",
+        [((*topic, p), numbers.phases.get(p, 0)) for topic, numbers in topics for p in snapshot.phases],
+    )
+
+
+def _latency(snapshot: Snapshot, always: tuple[str, ...]) -> Iterator[str]:
+    spec = METRICS["replication_latency_seconds"]
+    name = PREFIX + spec.name
+    yield from _head(spec, name)
+    labels = ",".join(f'{label}="{value}"' for label, value in zip(ALWAYS, always, strict=True))
+    bounds = [*(str(bound) for bound in snapshot.buckets), "+Inf"]
+    running = 0
+    for bound, count in zip(bounds, snapshot.latency or [0] * len(bounds), strict=True):
+        running += count
+        yield f'{name}_bucket{{{labels},le="{bound}"}} {running}'
+    yield f"{name}_count{{{labels}}} {running}"
+    yield f"{name}_sum{{{labels}}} {snapshot.latency_sum!r}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from replicator.errors import BrokerRefused, ReplicatorError
+import re
+
+from replicator.errors import BrokerRefused, ProtocolError, ReplicatorError, RequestTimeout, Unreachable
 from replicator.protocol.codes import Response
 
 __all__ = [
@@ -16,11 +18,21 @@ __all__ = [
     "SourceReset",
     "TargetBlocked",
     "TransformRefused",
+    "code_of",
     "judge",
+    "kind_of",
 ]
 
 
-class SourceLost(ReplicatorError):
+class Fault(ReplicatorError):
+    """`code` is what the broker answered, by name, or why it did not; empty where there is none."""
+
+    def __init__(self, message: str, *, hint: str = "", code: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+
+
+class SourceLost(Fault):
     """The source broker cannot be pulled from now: go on at the position, later."""
 
 
@@ -64,15 +76,15 @@ class LeaseLost(ReplicatorError):
     """This worker may not send now: end, and let the group decide who goes on."""
 
 
-class TargetBlocked(ReplicatorError):
+class TargetBlocked(Fault):
     """The target takes nothing now, and nothing of the last send was stored: try again, later."""
 
 
-class OutcomeUnknown(ReplicatorError):
+class OutcomeUnknown(Fault):
     """Whether the last send was stored is unknown: the target queue's tail must be read."""
 
 
-class MessageRejected(ReplicatorError):
+class MessageRejected(Fault):
     """The target will never take this message as it is."""
 
 
@@ -102,19 +114,41 @@ _HINTS = {
 }
 
 
-def judge(error: BrokerRefused) -> ReplicatorError:
+#: Errors without an answer.
+_SILENT = {Unreachable: "unreachable", RequestTimeout: "timeout", ProtocolError: "protocol"}
+
+
+def code_of(error: BaseException) -> str:
+    """What an error of a client is called in metrics: the response code's name, or why there is none."""
+    if isinstance(error, BrokerRefused):
+        try:
+            return Response(error.code).name.lower()
+        except ValueError:
+            return str(error.code)
+    if isinstance(error, Fault):
+        return error.code
+    return next((code for kind, code in _SILENT.items() if isinstance(error, kind)), "")
+
+
+def kind_of(error: BaseException) -> str:
+    """What an error meant for the queue, as metrics call it."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__).lower()
+
+
+def judge(error: BrokerRefused) -> Fault:
     """What a refused send means: `TargetBlocked`, `MessageRejected` or `OutcomeUnknown`."""
+    code = code_of(error)
     if error.code in _NOT_STORED:
-        return TargetBlocked(error.message, hint=_HINTS[Response(error.code)])
+        return TargetBlocked(error.message, hint=_HINTS[Response(error.code)], code=code)
     if error.code in _MISSING:
-        return OutcomeUnknown(error.message, hint=_HINTS[Response(error.code)])
+        return OutcomeUnknown(error.message, hint=_HINTS[Response(error.code)], code=code)
     if error.code == Response.MESSAGE_ILLEGAL:
-        return MessageRejected(error.message)
+        return MessageRejected(error.message, code=code)
     if error.code == Response.SYSTEM_ERROR:
         if _ABOUT_THE_DISK in error.remark:
-            return TargetBlocked(error.message, hint=_HINTS[Response.SERVICE_NOT_AVAILABLE])
+            return TargetBlocked(error.message, hint=_HINTS[Response.SERVICE_NOT_AVAILABLE], code=code)
         if any(words in error.remark for words in _ABOUT_THE_MESSAGE):
-            return MessageRejected(error.message)
+            return MessageRejected(error.message, code=code)
         if "queueId" in error.remark:
-            return OutcomeUnknown(error.message, hint=_HINTS[Response.INVALID_PARAMETER])
-    return OutcomeUnknown(error.message)
+            return OutcomeUnknown(error.message, hint=_HINTS[Response.INVALID_PARAMETER], code=code)
+    return OutcomeUnknown(error.message, code=code)

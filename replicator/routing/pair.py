@@ -157,11 +157,13 @@ class QueuePair:
         state.set_phase(Phase.STOPPED)
 
     def _waits(self, phase: Phase, fault: ReplicatorError) -> None:
+        self.state.error(fault)
         if self.state.reason != str(fault):
             self._log.warning(str(phase), reason=str(fault))
         self.state.set_phase(phase, str(fault))
 
     def _fail(self, fault: ReplicatorError) -> None:
+        self.state.error(fault)
         self._log.error("queue failed", reason=str(fault))
         self.state.set_phase(Phase.FAILED, str(fault))
 
@@ -225,6 +227,7 @@ class QueuePair:
             await sink_task.run()
         finally:
             self._copying = None
+            state.waits.end()
             self._suspicious = sink_task.suspicious
             source_task.stop()
             channel.drop()

@@ -23,12 +23,21 @@ from replicator.protocol.message import StoredMessage
 from replicator.routing.batcher import Batch, Batcher
 from replicator.routing.channel import Channel
 from replicator.routing.dead_letter import DeadLetters
-from replicator.routing.faults import LeaseLost, MessageRejected, OutcomeUnknown, QueueFailed, TargetBlocked, judge
+from replicator.routing.faults import (
+    LeaseLost,
+    MessageRejected,
+    OutcomeUnknown,
+    QueueFailed,
+    TargetBlocked,
+    code_of,
+    judge,
+)
 from replicator.routing.limiter import RateLimiter
 from replicator.routing.options import RouteOptions
 from replicator.routing.selector import RETRY_PREFIX
 from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState
 from replicator.routing.transforming import Transforming
+from replicator.routing.waits import SOURCE, TARGET
 
 __all__ = ["SinkTask"]
 
@@ -92,7 +101,10 @@ class SinkTask:
     async def run(self) -> None:
         """Sends until the channel fails; raises what it failed with, or what went wrong here."""
         while True:
-            await self._channel.ready()
+            if not self._channel.chunks:
+                self._state.waits.begin(SOURCE)
+                await self._channel.ready()
+                self._state.waits.end()
             await self.flush()
 
     async def flush(self) -> None:
@@ -104,10 +116,12 @@ class SinkTask:
             self._on_taken()
             try:
                 if batch.messages:
+                    self._state.head_timestamp = batch.messages[0].store_timestamp
                     await self._limiter.acquire(len(batch.messages), batch.size)
                     await self._deliver(batch)
                 self._state.position = batch.position
                 self._state.skip("transform", batch.left_out)
+                self._state.head_timestamp = 0
             finally:
                 self._channel.release(batch.held)
 
@@ -122,6 +136,7 @@ class SinkTask:
         try:
             stored = await self._send(batch)
         except MessageRejected as rejected:
+            self._state.error(rejected)
             count = len(batch.messages)
             if count > 1:
                 await self._deliver(batch.part(0, count // 2))
@@ -145,6 +160,7 @@ class SinkTask:
                 return await self._once(send)
             except TargetBlocked as blocked:
                 self._state.retries += 1
+                self._state.error(blocked)
                 self._state.reason = str(blocked)
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
         return await self._once(send)
@@ -153,15 +169,18 @@ class SinkTask:
         try:
             await self._target.connection()
         except Unreachable as error:
-            raise TargetBlocked(str(error)) from None
+            raise TargetBlocked(str(error), code=code_of(error)) from None
         if not self._may_send():
             raise LeaseLost("this worker's lease is over: others may own its queues by now")
         try:
+            self._state.waits.begin(TARGET)
             return await send()
         except BrokerRefused as error:
             raise judge(error) from None
         except (Unreachable, RequestTimeout, ProtocolError) as error:
-            raise OutcomeUnknown(str(error)) from None
+            raise OutcomeUnknown(str(error), code=code_of(error)) from None
+        finally:
+            self._state.waits.end()
 
     def _fields(self, message: StoredMessage) -> dict[str, str]:
         return header_fields(
@@ -235,7 +254,7 @@ class SinkTask:
 
     def _observe(self, first: int, last: int, messages: list[StoredMessage]) -> None:
         state = self._state
-        now = time.time() * 1000
+        now = (time.time() + state.skew) * 1000
         high, low = max(0.0, (now - first) / 1000), max(0.0, (now - last) / 1000)
         count = len(messages)
         bucket = bisect_left(LATENCY_BUCKETS, high)

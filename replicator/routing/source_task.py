@@ -17,7 +17,7 @@ from replicator.protocol.message import StoredMessage
 from replicator.routing import provenance
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.channel import Channel, Chunk
-from replicator.routing.faults import SourceEnded, SourceGap, SourceLost, SourceReset
+from replicator.routing.faults import SourceEnded, SourceGap, SourceLost, SourceReset, code_of
 from replicator.routing.options import RouteOptions
 from replicator.routing.state import QueueState
 from replicator.routing.window import Pull, PullWindow
@@ -137,12 +137,12 @@ class SourceTask:
         if self._stopped:
             return
         if isinstance(answer, ClientError):
-            self._fail(SourceLost(str(answer)))
+            self._fail(SourceLost(str(answer), code=code_of(answer)))
             return
         try:
             pulled = read(answer, self._connection.address)
         except (BrokerRefused, ProtocolError) as error:
-            self._fail(SourceLost(str(error)))
+            self._fail(SourceLost(str(error), code=code_of(error)))
             return
         if pulled.code == Response.PULL_RETRY_IMMEDIATELY and pulled.next_offset <= pull.offset:
             self._fail(
@@ -205,6 +205,7 @@ class SourceTask:
             self._state.skip("filter", len(kept) - len(tagged))
             kept = tagged
         self._budget.charge(size)
+        self._state.read_to = end
         self._channel.put(Chunk(kept, end, size, copies=copies))
 
     def _may_pass(self, message: StoredMessage) -> bool:

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from replicator.errors import ReplicatorError
+from replicator.routing.faults import code_of, kind_of
 from replicator.routing.offset_map import OffsetMap
 from replicator.routing.queue_map import Queue
+from replicator.routing.waits import SOURCE, TARGET, Waits
 
 __all__ = ["LATENCY_BUCKETS", "Phase", "QueueState"]
 
@@ -36,7 +39,10 @@ class QueueState:
     target queue if nobody else writes there; None before it has been looked up. Copies below `target_floor`
     are of a source queue that no longer exists. `stalled` says that it makes no progress though there is
     something to copy, and that a restart did not help. Counters count since the process began; `copied_before`
-    messages were copied by those that had the queue before, as far as they could tell.
+    messages were copied by those that had the queue before, as far as they could tell. `read_to` is the source
+    offset after all that was pulled. `store_timestamp` is of the newest copied message, `head_timestamp` of the
+    oldest one that is on its way (0: none is), both by the source broker's clock, which is `skew` seconds ahead
+    of ours. `errors` counts by what an error meant for the queue, and by its code.
     """
 
     __slots__ = (
@@ -45,8 +51,10 @@ class QueueState:
         "copied",
         "copied_before",
         "copied_bytes",
+        "errors",
         "foreign",
         "gaps",
+        "head_timestamp",
         "key",
         "latency",
         "latency_sum",
@@ -54,11 +62,13 @@ class QueueState:
         "offsets",
         "phase",
         "position",
+        "read_to",
         "reason",
         "repeated",
         "resets",
         "retries",
         "route",
+        "skew",
         "skipped",
         "source",
         "stalled",
@@ -68,6 +78,7 @@ class QueueState:
         "target_end",
         "target_floor",
         "topic",
+        "waits",
     )
 
     def __init__(self, topic: str, source: Queue, target: Queue, *, route: str = "") -> None:
@@ -86,7 +97,10 @@ class QueueState:
         self.target_floor = 0
         self.clean = False
         self.offsets = OffsetMap()
+        self.read_to = 0
         self.store_timestamp = 0
+        self.head_timestamp = 0
+        self.skew = 0.0
         self.batches = 0
         self.copied = 0
         self.copied_before = 0
@@ -97,6 +111,8 @@ class QueueState:
         self.repeated = 0
         self.foreign = 0
         self.retries = 0
+        self.errors: dict[tuple[str, str], int] = {}
+        self.waits = Waits()
         self.latency = [0] * (len(LATENCY_BUCKETS) + 1)
         self.latency_sum = 0.0
 
@@ -106,6 +122,29 @@ class QueueState:
         return 0 if self.position is None else max(0, self.max_offset - self.position)
 
     @property
+    def in_flight(self) -> int:
+        """Messages pulled and not settled yet, by their offsets."""
+        return 0 if self.position is None else max(0, self.read_to - self.position)
+
+    @property
+    def source_wait(self) -> float:
+        """Seconds that there was nothing to send."""
+        return self.waits.seconds(SOURCE)
+
+    @property
+    def target_wait(self) -> float:
+        """Seconds that the target had a send to answer."""
+        return self.waits.seconds(TARGET)
+
+    def lag_seconds(self, now: float) -> float:
+        """Age at `now` of the oldest message that the target lacks: 0 without a lag.
+
+        Of the newest copied one while the oldest missing one is not known, and 0 while neither is.
+        """
+        stamp = self.head_timestamp or self.store_timestamp
+        return max(0.0, now + self.skew - stamp / 1000) if self.lag and stamp else 0.0
+
+    @property
     def copied_in_all(self) -> int:
         """Messages copied since the route began, whoever did it."""
         return self.copied_before + self.copied
@@ -113,6 +152,11 @@ class QueueState:
     def set_phase(self, phase: Phase, reason: str = "") -> None:
         self.phase = phase
         self.reason = reason
+
+    def error(self, fault: ReplicatorError) -> None:
+        """Counts `fault`."""
+        name = kind_of(fault), code_of(fault)
+        self.errors[name] = self.errors.get(name, 0) + 1
 
     def skip(self, reason: str, count: int) -> None:
         """Counts `count` messages left out for `reason`."""

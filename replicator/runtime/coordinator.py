@@ -111,6 +111,16 @@ class Coordinator:
             other.generation == generation for other in self.membership.others.values()
         )
 
+    @property
+    def changing_hands(self) -> bool:
+        """Whether somebody has not adopted our assignment yet, or still runs a task of another."""
+        others = self.membership.others.values()
+        return not self.agreed or bool(self.releasing) or any(other.releasing for other in others)
+
+    def settled(self, wanted: Callable[[str], bool]) -> bool:
+        """Whether nothing changes hands, and all of our own tasks that are `wanted` run."""
+        return not self.changing_hands and not any(map(wanted, self.owned - self.running))
+
     def adopt(self, assignment: Assignment) -> bool:
         """Takes `assignment` if it is later than what we have; whether it was."""
         later = assignment.generation > self.assignment.generation

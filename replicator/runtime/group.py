@@ -27,7 +27,7 @@ from replicator.runtime.records import (
 )
 from replicator.runtime.store import Store
 
-__all__ = ["Group", "Log", "Topics", "now"]
+__all__ = ["Group", "Log", "Topics", "clock_skew", "now"]
 
 #: Brokers that heartbeats and assignments are written to, if there are as many.
 _COPIES: Final = 3
@@ -40,6 +40,16 @@ log = get_logger(__name__)
 def now() -> float:
     """Seconds on a clock that also runs while the machine sleeps, where there is one."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def clock_skew(sent: float, stored: float, received: float) -> float:
+    """Seconds that a broker's clock is ahead of ours, at least: 0 if it may be right.
+
+    Args:
+        sent, received: seconds by our clock, when a message left and came back.
+        stored: seconds by the broker's, in between.
+    """
+    return stored - received if stored > received else min(0.0, stored - sent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +76,8 @@ class Log(Protocol):
 class Group:
     """Worker `coordinator.me` in the group `name`.
 
+    `skews` are the seconds that brokers' clocks are ahead of ours, by their names.
+
     Args:
         on_change: called when something has come that may ask for deeds.
         on_records: called with news of the shared state, by kind.
@@ -86,6 +98,7 @@ class Group:
         self.joined = asyncio.Event()
         self.conflict: StartupError | None = None
         self.ignored: dict[str, int] = {}
+        self.skews: dict[str, float] = {}
         self._store = store
         self._topics = topics
         self._on_change = on_change
@@ -228,6 +241,9 @@ class Group:
         if sent is None:
             return
         self._clock.setdefault(said.place, sent - said.stored / 1000)
+        received = time.time()
+        sent_at = received - (now() - sent)
+        self.skews[said.place.broker] = clock_skew(sent_at, said.stored / 1000, received)
         self._hear_early(said.place)
         self.coordinator.echoed(side, heartbeat, sent, now())
         if side is Side.SOURCE and not self.joined.is_set() and self._log is not None and self._log.caught_up:

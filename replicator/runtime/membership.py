@@ -96,6 +96,14 @@ class Membership:
         """When the newest of our own heartbeats that came back was sent."""
         return self._echo[Side.SOURCE]
 
+    def echo_of(self, side: Side) -> float:
+        """When the newest of our own heartbeats that came back on `side` was sent."""
+        return self._echo[side]
+
+    def last_heard(self) -> dict[str, float]:
+        """When each other worker was last heard, by its id."""
+        return {name: max(member.heard.values()) for name, member in self._members.items()}
+
     def echoed(self, side: Side, sent: float) -> None:
         """A heartbeat of our own has come back."""
         self._echo[side] = max(self._echo[side], sent)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+from replicator.observe.numbers import TopicNumbers
 from replicator.routing.state import Phase, QueueState
 from replicator.runtime.worker_connector import WorkerConnector
 
@@ -17,6 +18,17 @@ __all__ = ["queue_status", "task_states", "topic_status"]
 
 #: Worst first: what a topic's state is, given those of its queues.
 _WORST = (Phase.FAILED, Phase.WAITING, Phase.RECOVERING, Phase.STARTING, Phase.RUNNING, Phase.STOPPED)
+
+#: What is told of a topic, by what is added up.
+_SUMS = {
+    "stalled": "stalled",
+    "copied": "copied",
+    "copied_in_all": "copied_in_all",
+    "lag_messages": "lag",
+    "gap_messages": "gaps",
+    "repeated": "repeated",
+    "foreign": "foreign",
+}
 
 
 def queue_status(state: QueueState) -> dict[str, Any]:
@@ -53,32 +65,25 @@ def task_states(connectors: Iterable[WorkerConnector]) -> dict[str, str]:
 
 
 def topic_status(states: Iterable[QueueState]) -> list[dict[str, Any]]:
-    """All topics, sorted by name, each its queues added up."""
-    topics: dict[tuple[str, str], list[QueueState]] = {}
-    for state in states:
-        topics.setdefault((state.topic, state.route), []).append(state)
-    return [_topic(*name, queues) for name, queues in sorted(topics.items())]
-
-
-def _topic(name: str, route: str, queues: list[QueueState]) -> dict[str, Any]:
-    phases = {queue.phase for queue in queues}
-    worst = next(phase for phase in _WORST if phase in phases)
+    """All topics, sorted by name, each its queues added up as /metrics adds them."""
     now = time.time()
-    behind = [now - queue.store_timestamp / 1000 for queue in queues if queue.lag and queue.store_timestamp]
+    topics: dict[tuple[str, str], TopicNumbers] = {}
+    for state in states:
+        topics.setdefault((state.topic, state.route), TopicNumbers()).add(state, now)
+    return [_topic(*name, numbers) for name, numbers in sorted(topics.items(), key=lambda item: item[0])]
+
+
+def _topic(name: str, route: str, numbers: TopicNumbers) -> dict[str, Any]:
+    worst = next(phase for phase in _WORST if phase in numbers.phases)
+    sums = numbers.sums
     return {
         "topic": name,
         "connector": route,
-        "queues": len(queues),
+        "queues": numbers.queues,
         "severity": len(_WORST) - _WORST.index(worst),
-        "stalled": sum(queue.stalled for queue in queues),
         "state": worst.value,
-        "reason": next((queue.reason for queue in queues if queue.phase is worst and queue.reason), ""),
-        "copied": sum(queue.copied for queue in queues),
-        "copied_in_all": sum(queue.copied_in_all for queue in queues),
-        "lag_messages": sum(queue.lag for queue in queues),
-        "lag_seconds": max(behind, default=0.0),
-        "skipped": sum(sum(queue.skipped.values()) for queue in queues),
-        "gap_messages": sum(queue.gaps for queue in queues),
-        "repeated": sum(queue.repeated for queue in queues),
-        "foreign": sum(queue.foreign for queue in queues),
+        "reason": numbers.reasons.get(worst, ""),
+        **{told: sums[added] for told, added in _SUMS.items()},
+        "lag_seconds": numbers.lag_seconds,
+        "skipped": sum(numbers.skipped.values()),
     }

@@ -25,9 +25,7 @@ class GroupView:
     @property
     def rebalancing(self) -> bool:
         """Whether tasks are changing hands now."""
-        coordinator = self._worker.coordinator
-        others = coordinator.membership.others.values()
-        return not coordinator.agreed or bool(coordinator.releasing) or any(other.releasing for other in others)
+        return self._worker.coordinator.changing_hands
 
     def workers(self) -> list[dict[str, Any]]:
         """All workers, sorted by id."""

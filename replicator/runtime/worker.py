@@ -30,6 +30,7 @@ from replicator.runtime.local_log import LocalLog
 from replicator.runtime.membership import Stage
 from replicator.runtime.progress import Progress
 from replicator.runtime.reach import Reach
+from replicator.runtime.rebalances import Rebalances
 from replicator.runtime.records import Kind
 from replicator.runtime.route import Route
 from replicator.runtime.routes import Routes
@@ -71,6 +72,7 @@ class Worker:
         self.budget = MemoryBudget(settings.memory_bytes)
         self.id = store.state.worker = worker_id(settings, store.identity())
         self.rest_address = ""
+        self.rebalances = Rebalances()
         self.refreshed_at = 0.0
         # Heartbeats must not queue behind messages, so they have connections of their own.
         self._control = connect("source", None)
@@ -240,7 +242,10 @@ class Worker:
                 return
             if stop.is_set() and self.coordinator.stage is Stage.ONLINE:
                 self.coordinator.stage = Stage.LEAVING
-            self._do(self.coordinator.step(now(), self.routes.tasks(), wanted=self.routes.wanted()))
+            wanted = self.routes.wanted()
+            self._do(self.coordinator.step(now(), self.routes.tasks(), wanted=wanted))
+            settled = self.coordinator.settled(wanted)
+            self.rebalances.look(self.coordinator.assignment.generation, now(), settled=settled)
             self._lead()
             if self.coordinator.stage is Stage.LEAVING and not self.coordinator.running:
                 await self.progress.publish()
@@ -354,7 +359,9 @@ class Worker:
         self._kicked.set()
 
     async def sample(self) -> None:
-        """The lag of queues that are not being pulled now."""
+        """The lag of queues that are not being pulled now, and how far their brokers' clocks are ahead."""
+        for state in self.routes.states:
+            state.skew = self.group.skews.get(state.source.broker, 0.0)
         for route in self.routes:
             await route.sample()
 

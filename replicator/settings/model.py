@@ -261,6 +261,9 @@ class Settings(RouteSettings, BaseSettings):
         1.0, ge=0, description="seconds that a dead owner's last request may still wait in a broker"
     )
     drain_timeout: float = Field(30.0, ge=0, description="seconds for settling what was pulled, at the end")
+    metrics_per_queue: bool = Field(
+        False, description="lag, position and copied messages of each queue in /metrics, too"
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least severity logged")
 
     @field_validator("memory_bytes")

@@ -1,21 +1,24 @@
-"""The files in conf/ that people begin with: Prometheus takes them, and systemd where it is there."""
+"""The files in conf/ that people begin with: Prometheus takes them, systemd where it is there."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from replicator.settings import Settings
+from replicator.settings import Settings, load
 from tests.support.prometheus import running
 from tests.support.worker import until
 from tools.dashboards.page import ROOT
 
 CONF = ROOT / "conf"
+DOCKER = CONF / "docker"
 
 
 async def test_prometheus_loads_the_rules(tmp_path: Path) -> None:
@@ -58,3 +61,54 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
         ["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, timeout=60, check=False
     )
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def _compose() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((DOCKER / "compose.yml").read_text(encoding="utf-8"))
+    return found
+
+
+def test_composed_workers_have_settings_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What their environment says is a valid worker, with a token, on the port that is scraped and published."""
+    services = _compose()["services"]
+    workers = [name for name in services if name.startswith("worker")]
+    assert len(workers) == 2
+    for name in workers:
+        for key, value in services[name]["environment"].items():
+            monkeypatch.setenv(key, re.sub(r"^\$\{\w+:\?.*\}$", "given", value))
+        settings = load({}, file=None)
+        assert settings.rest_token is not None
+        assert str(settings.store_path) == services[name]["volumes"][0].partition(":")[2]
+    scraped = yaml.safe_load((DOCKER / "prometheus.yml").read_text(encoding="utf-8"))["scrape_configs"][0]
+    assert scraped["static_configs"][0]["targets"] == [f"{name}:{settings.rest_port}" for name in workers]
+    own = yaml.safe_load((CONF / "prometheus.yml").read_text(encoding="utf-8"))["scrape_configs"][0]
+    assert scraped["job_name"] == own["job_name"]
+
+
+def test_what_is_mounted_is_there() -> None:
+    """Files by their paths from compose.yml's directory, configurations and services by their names."""
+    compose = _compose()
+    for name, service in compose["services"].items():
+        for volume in service.get("volumes", []):
+            source = volume.partition(":")[0]
+            assert (DOCKER / source).exists() if source.startswith(".") else source in compose["volumes"], name
+        assert {each["source"] for each in service.get("configs", [])} <= compose["configs"].keys()
+        assert set(service.get("depends_on", [])) <= compose["services"].keys()
+        if "build" in service:
+            assert (DOCKER / service["build"]["context"]).resolve() == ROOT
+            assert (ROOT / service["build"]["dockerfile"]).is_file()
+
+
+def test_the_image_copies_what_there_is() -> None:
+    """And .dockerignore lets it through; it runs as nobody who is known, and begins with the program itself."""
+    text = (DOCKER / "Dockerfile").read_text(encoding="utf-8")
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    copied = [
+        name for line in re.findall(r"^COPY (?!--from)(.*) \S+$", text, re.MULTILINE) for name in line.split()
+    ]
+    assert {"replicator", "acl_sync", "pyproject.toml"} <= set(copied)
+    for name in copied:
+        assert (ROOT / name).exists()
+        assert f"!{name}" in ignored
+    assert re.search(r"^USER \d+:\d+$", text, re.MULTILINE)
+    assert text.splitlines()[-1] == 'ENTRYPOINT ["replicator"]'

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
 from replicator.client.topics import TopicConfig, write_topic
+from replicator.observe.catalogue import ALWAYS, METRICS, PREFIX
 from replicator.sandbox import Cluster
 from tests.support.clusters import ClusterPool
 from tests.support.group import EAST, WEST, producing, share, workers_of
@@ -28,6 +30,7 @@ pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
 #: Of what the source is given, a third is left out, so that there is something to show of that, too.
 FLAGS = (
     *("--sync", "topics,groups,offsets", "--sync-offsets-interval", "0.5", "--tags", "tag0,tag1"),
+    "--metrics-per-queue",
     *("--sync-topics-interval", "0.5", "--sync-groups-interval", "0.5", "--session-timeout", "4"),
 )
 
@@ -110,6 +113,15 @@ async def _load_and_idle(prometheus: Prometheus, source: Cluster, topics: list[s
 
 
 def _well_formed(page: str) -> None:
+    """What is scraped is what is in the catalogue, each with its labels."""
+    families = {family.name: family for family in text_string_to_metric_families(page)}
+    ours = {name.removeprefix(PREFIX): family for name, family in families.items() if name.startswith(PREFIX)}
+    assert ours.keys() == METRICS.keys()
+    for name, family in ours.items():
+        labels = {label for sample in family.samples for label in sample.labels}
+        assert labels - {"le"} <= {*METRICS[name].labels, *ALWAYS}, name
+    missing = {name for name, family in ours.items() if not family.samples}
+    assert missing <= {"errors", "control_messages_ignored"}
     checked = subprocess.run(
         [tool("promtool"), "check", "metrics"], input=page, capture_output=True, text=True, timeout=20, check=False
     )

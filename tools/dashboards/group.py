@@ -53,6 +53,18 @@ GROUP = Board(
                     {_BY: f"increase({own('fencings_total', WORKER)}[$__rate_interval])"},
                 ),
                 Panel(
+                    "Heartbeats that came back",
+                    "Their age: more than `session_timeout` on `source` ends all tasks; on `sink` alone: the target cannot be reached.",
+                    {"{{instance}} {{side}}": _age("heartbeat_last_echo_timestamp_seconds")},
+                    unit="s",
+                ),
+                Panel(
+                    "Others' heartbeats",
+                    "Age of what each worker last heard of another: one column of high lines is a worker that is away.",
+                    {"{{worker}} at {{instance}}": _age("member_last_heartbeat_timestamp_seconds")},
+                    unit="s",
+                ),
+                Panel(
                     "Last look at both clusters",
                     "Grows: the name servers cannot be reached; the worker's log says `refresh failed`. Copying goes on with what is known.",
                     {_BY: _age("refresh_last_success_timestamp_seconds")},
@@ -82,6 +94,17 @@ GROUP = Board(
                     "Generation of the assignment",
                     "A step for each worker or topic that comes or goes. Steps without such: a worker that flaps.",
                     {_BY: _own("assignment_generation")},
+                ),
+                Panel(
+                    "Rebalances",
+                    "How often tasks changed hands. Again and again: a worker that flaps, or topics that come and go.",
+                    {_BY: f"increase({own('rebalances_total', WORKER)}[$__rate_interval])"},
+                ),
+                Panel(
+                    "Time in which tasks changed hands",
+                    "Share of the time; a task that is asked to stop sends what it has first. At 1 for long: somebody does not let go.",
+                    {_BY: rate("rebalance_seconds", WORKER), "now {{instance}}": _own("rebalancing")},
+                    unit="percentunit",
                 ),
                 Panel(
                     "Messages on the system topics that were not understood",
@@ -115,8 +138,14 @@ GROUP = Board(
                 Panel(
                     "Memory of messages under way",
                     "At `memory_bytes` all the time: the target is slower than the source; more memory does not help then.",
-                    {_BY: _own("memory_used_bytes")},
+                    {_BY: _own("memory_used_bytes"), "limit {{instance}}": _own("memory_limit_bytes")},
                     unit="bytes",
+                ),
+                Panel(
+                    "Event loop late by",
+                    "The longest time within a minute. Near the lease (0.7 of `session_timeout`): the machine is overloaded, or too small.",
+                    {_BY: _own("event_loop_delay_seconds")},
+                    unit="s",
                 ),
                 Panel(
                     "Open files",

@@ -7,6 +7,7 @@ from tools.dashboards.model import BY_TOPIC, TOPIC, WORKER, Board, Panel, Row, o
 __all__ = ["ROUTE"]
 
 _BY = "{{connector}} {{topic}}"
+_QUEUE = "{{topic}} {{broker}}/{{queue}}"
 _BUCKETS = f"rate({own('replication_latency_seconds_bucket', WORKER)}[$__rate_interval])"
 
 
@@ -101,8 +102,21 @@ ROUTE = Board(
                     unit="s",
                 ),
                 Panel(
+                    "What is waited for, of the queues' time",
+                    "With a lag: `source` high is a slow source or line, `target` high a slow target. Without one all wait for the source.",
+                    {
+                        f"{{{{topic}}}} {side}": _sum(rate(f"{side}_wait_seconds", TOPIC))
+                        for side in ("source", "target")
+                    },
+                ),
+                Panel(
+                    "Messages on their way",
+                    "Pulled and not acknowledged. High and level with a lag: the target is the slower one.",
+                    {_BY: _sum(own("in_flight_messages", TOPIC))},
+                ),
+                Panel(
                     "From stored at the source to acknowledged by the target",
-                    "High without a lag: the target's disk or the line. Clocks of source and workers must agree.",
+                    "High without a lag: the target's disk or the line. Clocks of source and workers need not agree.",
                     {f"p{int(q * 100)} {{{{source}}}} → {{{{target}}}}": _quantile(q) for q in (0.5, 0.99)},
                     unit="s",
                 ),
@@ -116,8 +130,41 @@ ROUTE = Board(
             ),
         ),
         Row(
+            "Queues, with metrics_per_queue",
+            (
+                Panel(
+                    "Messages not copied, of queues",
+                    "One above the others: its broker, or keys that all go to one queue.",
+                    {_QUEUE: own("queue_lag_messages", TOPIC)},
+                ),
+                Panel(
+                    "Age of the copy, of queues",
+                    "One that rises alone stands still: `/status/queues` of its worker says why.",
+                    {_QUEUE: own("queue_lag_seconds", TOPIC)},
+                    unit="s",
+                ),
+                Panel(
+                    "Messages copied, of queues",
+                    "What each queue takes of the traffic.",
+                    {_QUEUE: rate("queue_messages_replicated", TOPIC)},
+                    unit="mps",
+                ),
+                Panel(
+                    "Position, of queues",
+                    "Level with a lag: it stands still. A step back: the source was truncated or made anew.",
+                    {_QUEUE: own("queue_position", TOPIC)},
+                ),
+            ),
+        ),
+        Row(
             "What should not happen",
             (
+                Panel(
+                    "Errors",
+                    "By what it meant for the queue and by the broker's answer; single ones are retried. What lasts is in the worker's log.",
+                    {"{{kind}} {{code}}": f"sum by (kind, code) ({rate('errors', TOPIC)})"},
+                    unit="ops",
+                ),
                 Panel(
                     "Sends put off by the target",
                     "It is busy, or refuses for the moment; they are tried again in order. If it lasts: the target broker's load and disk.",

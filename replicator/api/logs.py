@@ -1,0 +1,40 @@
+"""How much a worker logs, over HTTP: of this worker alone, until it ends."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict
+
+from replicator.api.envelope import answer
+from replicator.observe.logging import get_level, get_logger, set_level
+
+__all__ = ["log_routes"]
+
+log = get_logger(__name__)
+
+
+class _Level(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    level: Literal["debug", "info", "warning", "error"]
+
+
+def log_routes() -> APIRouter:
+    """/log/level."""
+    routes = APIRouter(tags=["worker"], prefix="/log")
+
+    @routes.get("/level")
+    async def level() -> JSONResponse:
+        return answer({"level": get_level()})
+
+    @routes.put("/level")
+    async def change(wanted: _Level) -> JSONResponse:
+        before = get_level()
+        set_level(wanted.level)
+        log.warning("log level changed", before=before, level=wanted.level)
+        return answer({"level": wanted.level})
+
+    return routes

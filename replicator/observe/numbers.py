@@ -1,0 +1,119 @@
+"""The figures of one moment: what /metrics, /status and the terminal show, added up in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+__all__ = ["QueueView", "Sample", "Snapshot", "TopicNumbers"]
+
+#: Values of a metric's labels, in the catalogue's order, and its value.
+Sample = tuple[Sequence[str], float]
+
+
+class QueueView(Protocol):
+    """What is read of one queue."""
+
+    route: str
+    topic: str
+    reason: str
+    batches: int
+    copied: int
+    copied_bytes: int
+    skipped: dict[str, int]
+    errors: dict[tuple[str, str], int]
+    gaps: int
+    resets: int
+    repeated: int
+    foreign: int
+    retries: int
+    latency: list[int]
+    latency_sum: float
+    stalled: bool
+
+    @property
+    def copied_in_all(self) -> int: ...
+
+    @property
+    def in_flight(self) -> int: ...
+
+    @property
+    def source_wait(self) -> float: ...
+
+    @property
+    def target_wait(self) -> float: ...
+
+    @property
+    def lag(self) -> int: ...
+
+    @property
+    def phase(self) -> str: ...
+
+    def lag_seconds(self, now: float) -> float: ...
+
+
+#: What is added up over a topic's queues.
+_ADDED: Final = (
+    *("batches", "copied", "copied_bytes", "copied_in_all", "foreign", "gaps", "in_flight", "lag", "repeated"),
+    *("resets", "retries", "source_wait", "stalled", "target_wait"),
+)
+
+
+class TopicNumbers:
+    """The queues that one connector has of one topic, added up.
+
+    `sums` are by the queues' own names; `phases` count queues, and `reasons` has the first one of a phase.
+    """
+
+    __slots__ = ("errors", "lag_seconds", "phases", "reasons", "skipped", "sums")
+
+    def __init__(self) -> None:
+        self.sums: dict[str, float] = dict.fromkeys(_ADDED, 0)
+        self.skipped: dict[str, int] = {}
+        self.errors: dict[tuple[str, str], int] = {}
+        self.phases: dict[str, int] = {}
+        self.reasons: dict[str, str] = {}
+        self.lag_seconds = 0.0
+
+    @property
+    def queues(self) -> int:
+        return sum(self.phases.values())
+
+    def add(self, queue: QueueView, now: float) -> None:
+        """Adds `queue` as it is at `now`, seconds since the epoch."""
+        for name in _ADDED:
+            self.sums[name] += getattr(queue, name)
+        for reason, count in queue.skipped.items():
+            self.skipped[reason] = self.skipped.get(reason, 0) + count
+        for error, count in queue.errors.items():
+            self.errors[error] = self.errors.get(error, 0) + count
+        self.phases[queue.phase] = self.phases.get(queue.phase, 0) + 1
+        if queue.reason:
+            self.reasons.setdefault(queue.phase, queue.reason)
+        self.lag_seconds = max(self.lag_seconds, queue.lag_seconds(now))
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """All that /metrics says at one moment.
+
+    `always` are the values of the labels that all have; `topics` is by connector and topic; `latency` counts by
+    bucket, of those whose upper bounds are `buckets` and of what lies above. `samples` are of all other metrics,
+    by their names in the catalogue.
+    """
+
+    always: Mapping[str, str]
+    phases: Sequence[str]
+    buckets: Sequence[float]
+    topics: dict[tuple[str, str], TopicNumbers] = field(default_factory=dict)
+    latency: list[int] = field(default_factory=list)
+    latency_sum: float = 0.0
+    samples: dict[str, Iterable[Sample]] = field(default_factory=dict)
+
+    def add(self, queue: QueueView, now: float) -> None:
+        """Adds a queue as it is at `now`."""
+        self.topics.setdefault((queue.route, queue.topic), TopicNumbers()).add(queue, now)
+        counted = self.latency or [0] * (len(self.buckets) + 1)
+        self.latency = [a + b for a, b in zip(counted, queue.latency, strict=True)]
+        self.latency_sum += queue.latency_sum

@@ -1,0 +1,39 @@
+"""How long a queue has waited, and for whom: who is slow, the source or the target."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+__all__ = ["SOURCE", "TARGET", "Waits"]
+
+SOURCE: Final = 0
+TARGET: Final = 1
+
+
+class Waits:
+    """Seconds by whom was waited for, `SOURCE` or `TARGET`; the wait that goes on now counts too."""
+
+    __slots__ = ("_seconds", "_since", "_whom")
+
+    def __init__(self) -> None:
+        self._seconds = [0.0, 0.0]
+        self._whom = -1
+        self._since = 0.0
+
+    def begin(self, whom: int) -> None:
+        """From now on it waits for `whom`, whoever it was before."""
+        now = time.monotonic()
+        if self._whom >= 0:
+            self._seconds[self._whom] += now - self._since
+        self._whom, self._since = whom, now
+
+    def end(self) -> None:
+        """It waits for nobody."""
+        if self._whom >= 0:
+            self._seconds[self._whom] += time.monotonic() - self._since
+            self._whom = -1
+
+    def seconds(self, whom: int) -> float:
+        """What was waited for `whom` so far."""
+        return self._seconds[whom] + (time.monotonic() - self._since if self._whom == whom else 0.0)

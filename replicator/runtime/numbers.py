@@ -1,0 +1,116 @@
+"""A worker's figures at one moment, for /metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from replicator import __version__
+from replicator.observe.numbers import Sample, Snapshot
+from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState
+from replicator.runtime.group import now
+from replicator.runtime.membership import Side
+from replicator.runtime.pulse import Pulse
+from replicator.runtime.route import Route
+from replicator.runtime.worker import Worker
+
+__all__ = ["snapshot"]
+
+#: Queues that are added up before the event loop may do something else.
+_AT_ONCE: Final = 256
+
+#: Metrics of a kind of metadata, by their name in its status; and those of groups' offsets.
+_SYNC: Final = {
+    "sync_last_success_timestamp_seconds": "at",
+    "sync_actions_applied": "applied",
+    "sync_failed_actions": "failed",
+    "sync_blocked_actions": "blocked",
+    "sync_drift": "drift",
+}
+_GROUPS: Final = {
+    "groups_read_again_messages": "again",
+    "groups_skipped_messages": "skipped",
+    "groups_queues_without_offset": "anywhere",
+}
+_PER_QUEUE: Final[dict[str, Callable[[QueueState, float], float]]] = {
+    "queue_messages_replicated": lambda state, _: state.copied,
+    "queue_lag_messages": lambda state, _: state.lag,
+    "queue_lag_seconds": lambda state, at: state.lag_seconds(at),
+    "queue_position": lambda state, _: state.position or 0,
+}
+
+
+async def snapshot(worker: Worker, pulse: Pulse) -> Snapshot:
+    """Adds up what runs in `worker`, a few queues at a time: messages flow meanwhile."""
+    at = time.time()
+    identity = worker.identity
+    found = Snapshot(
+        always={"source": identity.source, "target": identity.target}, phases=list(Phase), buckets=LATENCY_BUCKETS
+    )
+    queues: dict[str, list[Sample]] = {name: [] for name in _PER_QUEUE}
+    for number, state in enumerate(worker.routes.states, 1):
+        found.add(state, at)
+        if worker.settings.metrics_per_queue:
+            labels = (state.route, state.topic, state.source.broker, str(state.source.queue_id))
+            for name, read in _PER_QUEUE.items():
+                queues[name].append((labels, read(state, at)))
+        if number % _AT_ONCE == 0:
+            await asyncio.sleep(0)
+    found.samples = {
+        **{name: [((), value)] for name, value in _plain(worker).items()},
+        "event_loop_delay_seconds": [((), pulse.delay)],
+        **_group(worker, at),
+        **_sync(worker),
+        **queues,
+        "build_info": [((__version__,), 1)],
+    }
+    return found
+
+
+def _plain(worker: Worker) -> dict[str, float]:
+    coordinator, rebalances = worker.coordinator, worker.rebalances
+    return {
+        "memory_used_bytes": worker.budget.used,
+        "memory_limit_bytes": worker.budget.limit,
+        "throttled_seconds": sum(route.throttled_seconds for route in worker.routes),
+        "refresh_last_success_timestamp_seconds": worker.refreshed_at,
+        "checkpoint_last_success_timestamp_seconds": worker.progress.saved_at,
+        "group_members": 1 + len(coordinator.membership.others),
+        "assignment_generation": coordinator.assignment.generation.number,
+        "rebalances": rebalances.count,
+        "rebalance_seconds": rebalances.seconds(now()),
+        "rebalancing": rebalances.going_on,
+        "tasks": len(coordinator.running),
+        "lease_held": worker.may_send(),
+        "fencings": worker.fencings,
+    }
+
+
+def _group(worker: Worker, at: float) -> dict[str, list[Sample]]:
+    """Times of the group's monotonic clock are told as seconds since the epoch."""
+    ahead, membership = at - now(), worker.coordinator.membership
+    return {
+        "heartbeat_last_echo_timestamp_seconds": [
+            ((side.value,), max(0.0, membership.echo_of(side) + ahead)) for side in Side
+        ],
+        "member_last_heartbeat_timestamp_seconds": [
+            ((name,), heard + ahead) for name, heard in membership.last_heard().items()
+        ],
+        "control_messages_ignored": [((kind,), count) for kind, count in worker.group.ignored.items()],
+    }
+
+
+def _sync(worker: Worker) -> dict[str, list[Sample]]:
+    kinds: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+        route.name: route.sync.ledger.get("status").get("kinds", {})
+        for route in worker.routes
+        if isinstance(route, Route) and route.sync.running
+    }
+    found: dict[str, list[Sample]] = {}
+    for name, key in _SYNC.items():
+        found[name] = [((route, kind), told[key]) for route, all_ in kinds.items() for kind, told in all_.items()]
+    for name, key in _GROUPS.items():
+        found[name] = [((route,), all_["offsets"][key]) for route, all_ in kinds.items() if "offsets" in all_]
+    return found

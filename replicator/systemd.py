@@ -1,0 +1,38 @@
+"""What systemd is told of a service of Type=notify: sd_notify(3), a datagram to the socket that it names."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from replicator.observe.logging import get_logger
+
+__all__ = ["alive", "ready", "stopping"]
+
+log = get_logger(__name__)
+
+
+def ready(status: str) -> None:
+    """It serves; `status` is what `systemctl status` shows."""
+    _tell("READY=1", f"STATUS={status}")
+
+
+def stopping() -> None:
+    """It drains, and ends."""
+    _tell("STOPPING=1", "STATUS=draining")
+
+
+def alive() -> None:
+    """To be said more often than WatchdogSec, or it is started anew."""
+    _tell("WATCHDOG=1")
+
+
+def _tell(*words: str) -> None:
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+            channel.sendto("\n".join(words).encode(), "\0" + address[1:] if address[0] == "@" else address)
+    except OSError as error:
+        log.warning("systemd cannot be told", socket=address, reason=str(error))
