@@ -17,11 +17,14 @@ from typing import Final, cast
 from replicator.client.security import Credentials
 from replicator.client.writer import SocketWriter
 from replicator.errors import ClientError, ProtocolError, RequestTimeout, Unreachable
+from replicator.observe.logging import get_logger
 from replicator.protocol.codes import Response
 from replicator.protocol.frame import ONE_WAY, RESPONSE, Frame, FrameDecoder, encode_answer, encode_request
 from replicator.protocol.signing import sign
 
 __all__ = ["Answer", "Connection", "OnAnswer"]
+
+log = get_logger(__name__)
 
 #: What comes of a request.
 Answer = Frame | ClientError
@@ -214,6 +217,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._writer is not None:
             self._writer.close()
         self._why_closed = why
+        log.debug("connection ended", address=self.address, reason=why)
         self._writable.set()
         if self._sweeper is not None:
             self._sweeper.cancel()

@@ -17,6 +17,7 @@ from typing import Final
 from replicator.client.connection import Connection
 from replicator.client.security import Security
 from replicator.errors import BrokerRefused, Unreachable
+from replicator.observe.logging import get_logger
 from replicator.protocol.codes import Response
 from replicator.protocol.frame import Frame
 
@@ -31,6 +32,8 @@ REQUEST_TIMEOUT: Final = 10.0
 #: Seconds between attempts: the first, and the most.
 _BACKOFF_FIRST: Final = 0.1
 _BACKOFF_MOST: Final = 5.0
+
+log = get_logger(__name__)
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -123,6 +126,7 @@ class Endpoint:
         except ValueError as error:  # addresses come from peers too; a host name may be none
             raise self._failed(str(error)) from None
         self._connection = connection
+        log.debug("connected", address=self.address, tls=tls is not None)
         return connection
 
     def _judge_last(self) -> None:
@@ -140,6 +144,7 @@ class Endpoint:
 
     def _failed(self, reason: str) -> Unreachable:
         self._back_off()
+        log.debug("not connected", address=self.address, reason=reason)
         return Unreachable(self.address, reason)
 
     def _back_off(self) -> None:

@@ -37,7 +37,7 @@ from replicator.routing.limiter import RateLimiter
 from replicator.routing.options import RouteOptions
 from replicator.routing.provenance import Provenance, Stamp
 from replicator.routing.provenance import read as read_provenance
-from replicator.routing.recovery import Copy, Tail, first_copy, read_on, read_range, read_tail
+from replicator.routing.recovery import Copy, Tail, first_after, first_copy, read_on, read_range, read_tail
 from replicator.routing.selector import RETRY_PREFIX
 from replicator.routing.sink_task import SinkTask
 from replicator.routing.source_task import SourceTask
@@ -223,6 +223,7 @@ class QueuePair:
         try:
             if self._stop.is_set():
                 return
+            self._log.debug("copying", position=state.position, source=reader.address, target=writer.address)
             source_task.start()
             await sink_task.run()
         finally:
@@ -255,6 +256,7 @@ class QueuePair:
         self._take(tail, known)
         async with shared.recovering:
             await self._resume(tail)
+        self._log.debug("recovered", position=state.position, target_end=tail.end, copies=len(tail.copies))
 
     def _known(self) -> Copy | None:
         """The last copy that the target acknowledged."""
@@ -371,29 +373,13 @@ class QueuePair:
         if isinstance(fault, SourceGap):
             state.position = fault.end
             return True
+        reader = self._shared.source.reader(state.source.broker)
+        place = (reader, state.topic, state.source.queue_id)
         try:
-            state.position = await self._after_reset(fault)
+            state.position = await first_after(*place, fault.min_offset, fault.max_offset, state.store_timestamp)
         except ClientError as error:
             self._waits(Phase.WAITING, error)
             return False
         state.offsets.clear()
         state.target_floor = state.target_end or 0
         return True
-
-    async def _after_reset(self, fault: SourceReset) -> int:
-        """Where to go on: at the first message that was stored after what we copied last.
-
-        In a topic made anew that is the first of all, in a truncated queue what came since, or its end.
-        """
-        state = self.state
-        reader = self._shared.source.reader(state.source.broker)
-        low, high = fault.min_offset, fault.max_offset
-        while low < high:
-            middle = (low + high) // 2
-            pulled = await pull(reader, state.topic, state.source.queue_id, middle, count=1)
-            # What cannot be seen counts as new: rather twice than never.
-            if pulled.messages and pulled.messages[0].store_timestamp <= state.store_timestamp:
-                low = middle + 1
-            else:
-                high = middle
-        return low

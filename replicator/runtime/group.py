@@ -128,6 +128,7 @@ class Group:
         self._sent[self._sequence] = now()
         self._sent.pop(self._sequence - _REMEMBERED, None)
         body = write_heartbeat(self.name, heartbeat)
+        log.debug("heartbeat", sequence=self._sequence, stage=heartbeat.stage, target_reachable=target_reachable)
         topics = [self._topics.source_online] + [self._topics.sink_online] * target_reachable
         try:
             await asyncio.gather(*(self._log.write(topic, body, copies=_COPIES) for topic in topics))

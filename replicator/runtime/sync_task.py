@@ -160,7 +160,8 @@ class SyncTask:
         self._schedule.start()
 
     async def _once(self, kind: str) -> None:
-        await self.sync([kind])
+        done = await self.sync([kind])
+        log.debug("metadata looked at", kind=kind, changes=len(done))
 
     async def stop(self) -> None:
         """Ends, once what is under way is done; what takes too long goes no further than its next change."""

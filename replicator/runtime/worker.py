@@ -348,6 +348,7 @@ class Worker:
         except (ReplicatorError, OSError) as error:
             log.warning("refresh failed", reason=str(error))
             return
+        log.debug("clusters looked at", source_changed=source_changed, target_changed=target_changed)
         if source_changed or target_changed or self.routes.problems:
             self.routes.plan()
             self._lead_again = True
