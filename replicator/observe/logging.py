@@ -29,7 +29,9 @@ _least = "info"
 
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:
-    """A logger bound to the module's name."""
+    """A logger bound to the module's name; it logs at `info` until somebody configures it."""
+    if not structlog.is_configured():
+        configure()
     logger: structlog.stdlib.BoundLogger = structlog.get_logger(module=name.removeprefix("replicator."))
     return logger
 

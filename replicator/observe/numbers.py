@@ -114,6 +114,10 @@ class Snapshot:
     def add(self, queue: QueueView, now: float) -> None:
         """Adds a queue as it is at `now`."""
         self.topics.setdefault((queue.route, queue.topic), TopicNumbers()).add(queue, now)
-        counted = self.latency or [0] * (len(self.buckets) + 1)
-        self.latency = [a + b for a, b in zip(counted, queue.latency, strict=True)]
-        self.latency_sum += queue.latency_sum
+        self.add_latency(queue.latency, queue.latency_sum)
+
+    def add_latency(self, counts: Sequence[int], seconds: float) -> None:
+        """Adds what a queue has counted, or had when it ended: a histogram must not shrink."""
+        known = self.latency or [0] * (len(self.buckets) + 1)
+        self.latency = [a + b for a, b in zip(known, counts, strict=True)]
+        self.latency_sum += seconds

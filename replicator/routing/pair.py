@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from replicator.client.brokers import max_offset, min_offset, offset_at
@@ -23,6 +23,7 @@ from replicator.routing.batcher import Batcher
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.channel import Channel
 from replicator.routing.dead_letter import DeadLetters
+from replicator.routing.dispatch import Dispatch
 from replicator.routing.faults import (
     LeaseLost,
     OutcomeUnknown,
@@ -71,6 +72,7 @@ class Shared:
     recovering: asyncio.Semaphore
     message_limit: Callable[[str], int]
     may_send: Callable[[], bool] = lambda: True
+    dispatch: Dispatch = field(default_factory=Dispatch)
 
 
 class _Drained(ReplicatorError):
@@ -241,10 +243,15 @@ class QueuePair:
         known = self._known()
         async with shared.recovering:
             tail = await read_tail(*place, mine=self._mine, known=known, floor=state.target_floor)
+            if known is not None and not tail.known_holds:
+                # Acknowledged, and not to be seen: lost, or not shown yet.
+                await shared.dispatch.caught_up(broker)
+                tail = await read_tail(*place, mine=self._mine, known=known, floor=state.target_floor)
         if not state.clean:
             # The last request of whoever sent before may still wait inside the broker.
             await asyncio.sleep(shared.options.settle_seconds)
             async with shared.recovering:
+                await shared.dispatch.caught_up(broker)
                 await read_on(*place, tail, mine=self._mine)
         self._suspicious = not state.clean
         state.clean = False

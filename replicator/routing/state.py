@@ -6,6 +6,7 @@ Written by the tasks of that queue only; read by status, metrics and the state s
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any, Final
 
 from replicator.errors import ReplicatorError
 from replicator.routing.faults import code_of, kind_of
@@ -13,10 +14,19 @@ from replicator.routing.offset_map import OffsetMap
 from replicator.routing.queue_map import Queue
 from replicator.routing.waits import SOURCE, TARGET, Waits
 
-__all__ = ["LATENCY_BUCKETS", "Phase", "QueueState"]
+__all__ = ["LATENCY_BUCKETS", "Phase", "QueueState", "Tally"]
+
+#: Counters of a queue by their names, when it has ended.
+Tally = dict[str, Any]
 
 #: Seconds; upper bounds of the histogram of source store time to acknowledgement.
 LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
+
+
+_COUNTERS: Final = (
+    *("batches", "copied", "copied_bytes", "errors", "foreign", "gaps", "latency", "latency_sum", "repeated"),
+    *("resets", "retries", "skipped", "waits"),
+)
 
 
 class Phase(StrEnum):
@@ -148,6 +158,17 @@ class QueueState:
     def copied_in_all(self) -> int:
         """Messages copied since the route began, whoever did it."""
         return self.copied_before + self.copied
+
+    def tally(self) -> Tally:
+        """The counters, for whoever has the queue next in this process."""
+        self.waits.end()
+        return {name: getattr(self, name) for name in _COUNTERS}
+
+    def count_on(self, tally: Tally) -> None:
+        """Goes on counting from `tally`, what was copied then being part of what was restored."""
+        for name, value in tally.items():
+            setattr(self, name, value)
+        self.copied_before = max(0, self.copied_before - self.copied)
 
     def set_phase(self, phase: Phase, reason: str = "") -> None:
         self.phase = phase

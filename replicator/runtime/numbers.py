@@ -58,6 +58,8 @@ async def snapshot(worker: Worker, pulse: Pulse) -> Snapshot:
                 queues[name].append((labels, read(state, at)))
         if number % _AT_ONCE == 0:
             await asyncio.sleep(0)
+    for tally in worker.world.tallies.values():
+        found.add_latency(tally["latency"], tally["latency_sum"])
     found.samples = {
         **{name: [((), value)] for name, value in _plain(worker).items()},
         "event_loop_delay_seconds": [((), pulse.delay)],

@@ -41,7 +41,6 @@ class Route:
         self.topics = RouteTopics(name, settings, world)
         self.sync = SyncTask(settings, world, self.topics)
         self.limiter = RateLimiter(settings.rate_messages, settings.rate_bytes)
-        self._copied_before = 0
         self._world = world
         options = route_options(settings, world.identity, settle_seconds=world.settle_seconds)
         self._shared = Shared(
@@ -57,6 +56,7 @@ class Route:
                 limit=world.message_limit,
             ),
             auditor=world.auditor,
+            dispatch=world.dispatch,
             recovering=world.recovering,
             message_limit=world.message_limit,
             may_send=world.may_send,
@@ -100,7 +100,8 @@ class Route:
     @property
     def copied(self) -> int:
         """Messages that were copied here since the route began here."""
-        return self._copied_before + sum(state.copied for state in self.states)
+        ended = (tally for key, tally in self._world.tallies.items() if key.startswith(f"{self.name}/"))
+        return sum(int(tally["copied"]) for tally in ended) + sum(state.copied for state in self.states)
 
     @property
     def throttled_seconds(self) -> float:
@@ -151,6 +152,7 @@ class Route:
         for key, state in begun.items():
             if key in self._pairs or not self._belongs(key, running):
                 continue
+            state.count_on(self._world.tallies.pop(state.key, {}))
             late = state.position is None and self._world.store.begins_late(self.name, *key)
             topic = self._world.store.target_topic(self.name, key[0])
             pair = QueuePair(state, self._shared, topic=topic, from_start=late)
@@ -213,7 +215,8 @@ class Route:
         return [pair.state for pair, _ in ending.values()]
 
     def _forget(self, key: Key) -> None:
-        self._copied_before += self._pairs.pop(key).state.copied
+        state = self._pairs.pop(key).state
+        self._world.tallies[state.key] = state.tally()
         del self._runs[key]
 
     # Jobs.

@@ -61,10 +61,16 @@ class TaskRunner:
             if task not in self._stopping:
                 self._stopping[task] = self._work.create_task(self._stop(task))
         starting = {task for task in deeds.start if task not in self._stopping}
-        # One start at a time: each writes all state down, and what becomes known meanwhile goes together.
-        if starting and _is_over(self._fencing) and _is_over(self._starting):
+        if starting and self._may_start():
             self._coordinator.running |= starting
             self._starting = self._work.create_task(self._start_or_give_back(starting))
+
+    def _may_start(self) -> bool:
+        """One start at a time: each writes all state down, and what becomes known meanwhile goes together.
+
+        And a route that is made anew while one is under way must not find its queues begun twice.
+        """
+        return _is_over(self._fencing) and _is_over(self._starting)
 
     async def fence(self) -> None:
         """Ends all at once, with what was not yet delivered."""
@@ -97,12 +103,16 @@ class TaskRunner:
             self._routes.share_rates()
         return True
 
-    async def start_new_queues(self) -> None:
-        """Queues that a topic has got since its task began."""
+    def start_new_queues(self) -> None:
+        """Queues that a topic has got since its task began; what cannot be now is done the next time."""
         running = self._coordinator.running - self._stopping.keys()
         new = {task for route in self._routes for task in running if route.lacks(task)}
-        if new:
-            await self._start(new)
+        if new and self._may_start():
+            self._starting = self._work.create_task(self._start_new(new))
+
+    async def _start_new(self, tasks: Collection[str]) -> None:
+        await self._start(tasks)
+        self._on_change(False)
 
     async def _stop(self, task: str) -> None:
         """Drains a task, and tells how far it came, before anybody else may begin it."""

@@ -355,7 +355,7 @@ class Worker:
         for route in self.routes:
             route.follow_masters()
         if self.may_send():
-            await self._runner.start_new_queues()
+            self._runner.start_new_queues()
         self.refreshed_at = time.time()
         self._kicked.set()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from replicator.client.cluster import Topology
 from replicator.client.pull import Subscription
@@ -14,7 +14,9 @@ from replicator.observe.logging import get_logger
 from replicator.plugins.transforms import chain_of
 from replicator.routing.auditor import Auditor
 from replicator.routing.budget import MemoryBudget
+from replicator.routing.dispatch import Dispatch
 from replicator.routing.options import Identity, RouteOptions
+from replicator.routing.state import Tally
 from replicator.runtime.discovery import Discovery
 from replicator.runtime.identity import identify, refuse_same_cluster
 from replicator.runtime.store import Store
@@ -32,7 +34,7 @@ class World:
     `may_send` says whether this worker holds its lease; `settle_seconds` how long a dead owner's last
     request may still wait inside a broker; `drain_timeout` how many seconds a task gets to settle what it
     has pulled; `recovering` lets in the queues that may recover at once; `audit` takes down what is changed
-    at the target beside messages.
+    at the target beside messages. `tallies` are the counters of queues that ran here before, by their keys.
     """
 
     source: Discovery
@@ -47,6 +49,8 @@ class World:
     drain_timeout: float
     stall_seconds: float
     audit: Audit
+    dispatch: Dispatch = field(default_factory=Dispatch)
+    tallies: dict[str, Tally] = field(default_factory=dict)
 
     def message_limit(self, broker: str) -> int:
         """Bytes that a message, or a batch, may have at a target broker."""

@@ -30,7 +30,7 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     configure(level="info", terminal=False)
     yield found
     tell_repeats(now=True)
-    structlog.reset_defaults()
+    configure()
 
 
 def _events(lines: io.StringIO) -> list[dict[str, object]]:

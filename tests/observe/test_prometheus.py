@@ -6,8 +6,7 @@ import asyncio
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,10 +16,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from replicator.client.topics import TopicConfig, write_topic
 from replicator.observe.catalogue import ALWAYS, METRICS, PREFIX
 from replicator.sandbox import Cluster
+from tests.support.alerts import fires, hurried, rests, watching
 from tests.support.clusters import ClusterPool
 from tests.support.group import EAST, WEST, producing, share, workers_of
 from tests.support.offsets import commit, make_group
-from tests.support.prometheus import Prometheus, running, tool
+from tests.support.prometheus import Prometheus, tool
 from tests.support.traffic import Producer, connected, create_topic, produce, send
 from tests.support.worker import Worker, until
 from tools.dashboards.page import BOARDS, ROOT
@@ -33,50 +33,6 @@ FLAGS = (
     "--metrics-per-queue",
     *("--sync-topics-interval", "0.5", "--sync-groups-interval", "0.5", "--session-timeout", "4"),
 )
-
-
-def hurried(rules: str) -> str:
-    """The rules with seconds for minutes and minutes for hours, so that a test need not wait."""
-    rules = re.sub(r"(\[|for: |offset )(\d+)([mh])", lambda m: m[1] + m[2] + {"m": "s", "h": "m"}[m[3]], rules)
-    return rules.replace("* 60", "* 1")
-
-
-def watching(directory: Path, workers: Iterable[Worker]) -> AbstractAsyncContextManager[Prometheus]:
-    """Prometheus with the project's rules, which scrapes each second."""
-    directory.mkdir()
-    (directory / "rules.yml").write_text(hurried((ROOT / "dashboards/rules.yml").read_text()))
-    workers_at = [f"127.0.0.1:{worker.port}" for worker in workers]
-    config = directory / "prometheus.yml"
-    config.write_text(
-        yaml.safe_dump(
-            {
-                "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
-                "rule_files": ["rules.yml"],
-                "scrape_configs": [
-                    {"job_name": "rocketmq-replicator", "static_configs": [{"targets": workers_at}]}
-                ],
-            }
-        )
-    )
-    return running(config)
-
-
-async def fires(prometheus: Prometheus, *alerts: str, seconds: float = 60) -> None:
-    """Waits until all of these fire."""
-    wanted = {f"Replicator{alert}" for alert in alerts}
-    try:
-        await until(lambda: wanted <= prometheus.firing(), seconds=seconds)
-    except TimeoutError:
-        raise AssertionError(f"does not fire: {wanted - prometheus.firing()}") from None
-
-
-async def rests(prometheus: Prometheus, *alerts: str, seconds: float = 60) -> None:
-    """Waits until none of these fires."""
-    unwanted = {f"Replicator{alert}" for alert in alerts}
-    try:
-        await until(lambda: not unwanted & prometheus.firing(), seconds=seconds)
-    except TimeoutError:
-        raise AssertionError(f"still fires: {unwanted & prometheus.firing()}") from None
 
 
 async def test_every_panel_has_data_and_alerts_fire(

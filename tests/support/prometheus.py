@@ -102,6 +102,11 @@ class Prometheus:
         """The alerts that fire now."""
         return {found["metric"]["alertname"] for found in self.now('ALERTS{alertstate="firing"}')}
 
+    def fired(self) -> set[str]:
+        """The alerts that fire now or did so since Prometheus began."""
+        found = self.ever('ALERTS{alertstate="firing"}', until=time.time())
+        return {series["metric"]["alertname"] for series in found}
+
 
 def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -1,0 +1,65 @@
+"""What brokers have stored and do not show yet.
+
+A broker acknowledges a message once it stands in its commit log; the queue shows it when it has been dispatched
+there, as a rule milliseconds later, under load even seconds. Whoever reads a queue's tail must not take what is not
+shown yet for what was never stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import defaultdict
+from typing import Final
+
+from replicator.client.brokers import dispatched
+from replicator.client.endpoint import Endpoint
+from replicator.errors import BrokerRefused
+from replicator.routing.faults import TargetBlocked
+
+__all__ = ["Dispatch"]
+
+#: Seconds between looks, and until it is given up.
+_PAUSE: Final = 0.1
+_LIMIT: Final = 30.0
+#: Seconds waited where a broker does not tell: 4.9 in its first seconds, or without the right.
+_BLIND: Final = 1.0
+
+
+class Dispatch:
+    """Waits for target brokers; many who wait for one broker ask it once."""
+
+    def __init__(self) -> None:
+        self._count = itertools.count(1)
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._looked: dict[str, int] = {}
+
+    async def caught_up(self, broker: Endpoint) -> None:
+        """Returns when the queues of `broker` show all that it has stored by now.
+
+        Raises:
+            TargetBlocked: they do not within half a minute.
+            Unreachable, RequestTimeout: see there.
+        """
+        asked = next(self._count)
+        async with self._locks[broker.address]:
+            if self._looked.get(broker.address, 0) > asked:
+                return  # somebody began to look after we had asked
+            begun = next(self._count)
+            await _caught_up(broker)
+            self._looked[broker.address] = begun
+
+
+async def _caught_up(broker: Endpoint) -> None:
+    goal: int | None = None
+    for _ in range(int(_LIMIT / _PAUSE)):
+        try:
+            stored, behind = await dispatched(broker)
+        except BrokerRefused:
+            await asyncio.sleep(_BLIND)
+            return
+        goal = stored if goal is None else goal
+        if stored - behind >= goal:
+            return
+        await asyncio.sleep(_PAUSE)
+    raise TargetBlocked(f"{broker.address} has stored {behind} bytes of messages that its queues do not show yet")

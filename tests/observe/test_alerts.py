@@ -1,0 +1,134 @@
+"""What goes wrong between real brokers, and the alerts that a real Prometheus fires then: those, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from replicator.sandbox import Cluster
+from tests.support.alerts import fires, rests, watching
+from tests.support.clusters import ClusterPool
+from tests.support.group import EAST, WEST
+from tests.support.offsets import commit, make_group
+from tests.support.prometheus import Prometheus
+from tests.support.traffic import connected, create_topic, produce, raw_topic, remove_topic, send
+from tests.support.worker import Worker, until
+
+pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
+
+FLAGS = (
+    *("--sync", "topics,groups,offsets", "--sync-offsets-interval", "0.5", "--session-timeout", "4"),
+    *("--sync-topics-interval", "0.5", "--sync-groups-interval", "0.5", "--on-error", "skip"),
+)
+#: With our provenance its properties are longer than a message can have.
+TOO_LONG = (b"too long", {"KEYS": "k", "filling": "x" * 32_692})
+HERE = ("RepeatedMessages", "MessagesRefused", "QueuesFailed", "GroupsWouldSkip", "SourceReset")
+TARGET_AWAY = ("LagOld", "LagVeryOld", "NothingCopied", "QueuesWaiting", "SyncOld")
+SOURCE_AWAY = ("NoLease", "NobodyMaySend", "RefreshOld")
+
+
+async def test_alerts_fire_when_they_should_and_rest_else(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """Damage at both sides, the target away, the disk away, the source away, the worker gone."""
+    async with clusters.lent(EAST) as source, clusters.lent(WEST) as target:
+        topics = {name: topic_name(name) for name in ("orders", "anew", "gone", "strict")}
+        for topic in topics.values():
+            await create_topic(source, topic, queues=1)
+            await produce(source, topic, 50)
+        group = topic_name("group")
+        await make_group(source, group)
+        await commit(source, group, topics["orders"], {("east-a", 0): 10})
+        routed = [topics[name] for name in ("orders", "anew", "gone")]
+        flags = (*FLAGS, "--topics", ",".join(routed), "--sync-groups", group)
+        async with Worker(source, target, tmp_path / "worker", *flags) as worker:
+            await _caught_up(worker, routed)
+            async with watching(tmp_path / "prometheus", [worker]) as prometheus:
+                await until(lambda: prometheus.now("count_over_time(up[3s]) >= 3"))
+                assert not prometheus.firing()
+                await _damage(source, target, worker, topics, group)
+                await fires(prometheus, *HERE)
+                await _drop(worker, topics["gone"])
+                await fires(prometheus, "TopicGone")
+                assert worker.ask("DELETE", "/connectors/strict")[0] == 200
+                await rests(prometheus, "QueuesFailed", "MessagesRefused", "SourceReset")
+                await _target_and_disk_away(prometheus, source, target, worker, topics["orders"])
+                await _source_away(prometheus, source)
+                await worker.kill()
+                await fires(prometheus, "WorkerDown", "Absent")
+                _no_others(prometheus)
+
+
+async def _caught_up(worker: Worker, topics: list[str]) -> None:
+    for topic in topics:
+        await worker.caught_up(topic, 50)
+
+
+async def _damage(source: Cluster, target: Cluster, worker: Worker, topics: dict[str, str], group: str) -> None:
+    orders, anew, strict = (topics[name] for name in ("orders", "anew", "strict"))
+    # A copy that comes twice, and a group that is ahead of what it has read.
+    (copy,) = [message for message in (await raw_topic(target, orders))["west-a", 0] if message.queue_offset == 7]
+    async with connected(target) as client:
+        await send(client, "west-a", orders, 0, [(copy.body[4:], _properties(copy.properties))])
+    await commit(target, group, orders, {("west-a", 0): 40})
+    # A message that the target cannot take, with each policy.
+    assert (
+        worker.ask("POST", "/connectors/strict", {"topics": strict, "on_error": "fail", "sync": "none"})[0] == 201
+    )
+    async with connected(source) as client:
+        for topic in (orders, strict):
+            await send(client, "east-a", topic, 0, [TOO_LONG])
+    await produce(source, orders, 5)
+    # A topic that is made anew.
+    await remove_topic(source, anew)
+    await create_topic(source, anew, queues=1)
+    await produce(source, anew, 10)
+
+
+async def _drop(worker: Worker, topic: str) -> None:
+    """The route copies the topic no more."""
+    config = worker.ask("GET", "/connectors/route/config")[1]
+    assert topic in config["topics"]
+    left = [name for name in config["topics"] if name != topic]
+    assert worker.ask("PUT", "/connectors/route", {**config, "topics": left})[0] == 200
+
+
+def _properties(raw: bytes) -> dict[str, str]:
+    pairs = (pair.split("\x01") for pair in raw.decode().split("\x02") if pair)
+    return {name: value for name, value in pairs if name not in ("CLUSTER", "MSG_REGION", "TRACE_ON")}
+
+
+async def _target_and_disk_away(
+    prometheus: Prometheus, source: Cluster, target: Cluster, worker: Worker, topic: str
+) -> None:
+    (broker,) = target.brokers
+    away = worker.store.with_name("away")
+    broker.pause()
+    worker.store.rename(away)
+    worker.store.write_text("not a directory")
+    try:
+        await produce(source, topic, 20, start=9100)
+        await fires(prometheus, *TARGET_AWAY, "CheckpointOld")
+    finally:
+        worker.store.unlink()
+        away.rename(worker.store)
+        broker.resume()
+    await rests(prometheus, *TARGET_AWAY, "CheckpointOld")
+
+
+async def _source_away(prometheus: Prometheus, source: Cluster) -> None:
+    (broker,) = source.brokers
+    broker.pause()
+    try:
+        await fires(prometheus, *SOURCE_AWAY)
+    finally:
+        broker.resume()
+    await rests(prometheus, *SOURCE_AWAY)
+
+
+def _no_others(prometheus: Prometheus) -> None:
+    """The target's and the source's absence end in a lease, a lag and a sync that are old; nothing else is told."""
+    names = {name.removeprefix("Replicator") for name in prometheus.fired()}
+    assert names == {*HERE, "TopicGone", *TARGET_AWAY, *SOURCE_AWAY, "CheckpointOld", "WorkerDown", "Absent"}

@@ -1,0 +1,122 @@
+"""Messages that the target has acknowledged and does not show yet are waited for, not sent again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from replicator.errors import BrokerRefused
+from replicator.routing import dispatch, pair
+from replicator.routing.dispatch import Dispatch
+from replicator.routing.faults import TargetBlocked
+from replicator.routing.pair import QueuePair, Shared
+from replicator.routing.queue_map import Queue
+from replicator.routing.recovery import Copy, Tail
+from replicator.routing.state import QueueState
+
+BROKER: Any = SimpleNamespace(address="target:10911")
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int] | Exception]:
+    """What the broker says, one after another; the last for ever."""
+    answers: list[tuple[int, int] | Exception] = []
+
+    async def dispatched(_broker: object) -> tuple[int, int]:
+        await asyncio.sleep(0)
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(dispatch, "dispatched", dispatched)
+    monkeypatch.setattr(dispatch, "_PAUSE", 0.001)
+    monkeypatch.setattr(dispatch, "_LIMIT", 0.02)
+    monkeypatch.setattr(dispatch, "_BLIND", 0.001)
+    return answers
+
+
+async def test_what_was_stored_when_it_was_asked_is_waited_for(told: list[Any]) -> None:
+    """Not what others have stored since: the queues of a busy broker are always behind."""
+    told += [(1000, 400), (1500, 600), (2000, 1000), (9000, 8000)]
+    await Dispatch().caught_up(BROKER)
+    assert told == [(9000, 8000)]
+
+
+async def test_many_who_wait_ask_once(told: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """And whoever comes while a look is under way gets a later one, since more may have been stored."""
+    looks: list[int] = []
+
+    async def look(_broker: object) -> tuple[int, int]:
+        looks.append(1)
+        await asyncio.sleep(0.01)
+        return 1, 0
+
+    monkeypatch.setattr(dispatch, "dispatched", look)
+    shared = Dispatch()
+    first = asyncio.create_task(shared.caught_up(BROKER))
+    await asyncio.sleep(0)
+    await asyncio.gather(first, *(shared.caught_up(BROKER) for _ in range(50)))
+    assert len(looks) == 2
+
+
+async def test_a_broker_that_does_not_tell_gets_time(told: list[Any]) -> None:
+    """As 4.9.7 in its first seconds."""
+    told += [BrokerRefused("b", 28, 1, "java.util.NoSuchElementException")]
+    await Dispatch().caught_up(BROKER)
+
+
+async def test_queues_that_stand_still_block_the_target(told: list[Any]) -> None:
+    """It is said how far they are behind."""
+    told += [(1000, 400)]
+    with pytest.raises(TargetBlocked, match="has stored 400 bytes"):
+        await Dispatch().caught_up(BROKER)
+
+
+@pytest.fixture
+def tails(monkeypatch: pytest.MonkeyPatch) -> list[Tail]:
+    """What the target's queue shows, one look after another."""
+    shown: list[Tail] = []
+
+    async def read_tail(*_place: object, **_how: object) -> Tail:
+        return shown.pop(0)
+
+    monkeypatch.setattr(pair, "read_tail", read_tail)
+    return shown
+
+
+@pytest.mark.parametrize("lost", [False, True])
+async def test_an_acknowledged_copy_that_is_not_shown(
+    lost: bool, told: list[Any], tails: list[Tail], make_shared: Callable[[], Shared]
+) -> None:
+    """After a clean end: once all is shown it is there, or has been lost indeed."""
+    told += [(1000, 0)]
+    before, last = Copy(53, 1, 54), Copy(54, 2, 55)
+    tails += [Tail(end=55, last=before, copies=[before])]
+    tails += [tails[0] if lost else Tail(end=56, last=last, known_holds=True)]
+    state = QueueState("T", Queue("a", 0), Queue("b", 0))
+    state.offsets.add(54, 55, 1)
+    state.position, state.start, state.clean, state.store_timestamp = 55, 0, True, 2
+    queue = QueuePair(state, make_shared(), topic="T", from_start=False)
+    queue._compared = True
+    await queue._recover()
+    assert not tails
+    assert state.position == (54 if lost else 55)
+
+
+@pytest.fixture
+def make_shared() -> Callable[[], Shared]:
+    """What a pair needs to recover, over no network."""
+
+    def make() -> Shared:
+        cluster = SimpleNamespace(master=lambda _name: BROKER, reader=lambda _name: BROKER)
+        given: dict[str, Any] = dict.fromkeys(Shared.__dataclass_fields__)
+        given |= {"source": cluster, "target": cluster, "recovering": asyncio.Semaphore(), "dispatch": Dispatch()}
+        given["options"] = SimpleNamespace(identity=SimpleNamespace(source="s"), settle_seconds=0.0)
+        return Shared(**given)
+
+    return make

@@ -1,0 +1,96 @@
+"""Tasks that begin and end at the same time: what is begun belongs to the route that there is then."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable
+from types import SimpleNamespace
+from typing import Any
+
+from replicator.runtime.coordinator import Deeds
+from replicator.runtime.task_runner import TaskRunner
+
+TASK = "route/topic"
+
+
+class FakeRoute:
+    """Says which tasks were begun and not ended."""
+
+    name = "route"
+
+    def __init__(self) -> None:
+        self.runs: set[str] = set()
+
+    def lacks(self, task: str) -> bool:
+        """Its topic has got a new queue."""
+        return task not in self.runs
+
+    def begin(self, tasks: Iterable[str]) -> set[str]:
+        return set(tasks)
+
+    def start(self, begun: set[str], running: Collection[str], _group: asyncio.TaskGroup) -> None:
+        self.runs |= begun & set(running)
+
+    async def stop(self, tasks: Collection[str]) -> None:
+        self.runs -= set(tasks)
+
+
+class FakeRoutes:
+    """One route, which can be another."""
+
+    def __init__(self) -> None:
+        self.route = FakeRoute()
+
+    def __iter__(self) -> Any:
+        return iter([self.route])
+
+    def get(self, _name: str) -> FakeRoute:
+        return self.route
+
+    def share_rates(self) -> None:
+        """Nothing to share."""
+
+
+async def test_new_queues_and_a_new_configuration_at_once() -> None:
+    """A queue is found while its route is made anew: it is copied by the new one alone."""
+    first = asyncio.Event()
+    calls: list[int] = []
+
+    async def publish() -> bool:
+        calls.append(1)
+        if len(calls) == 1:
+            await first.wait()
+        return True
+
+    async def save(*, force: bool) -> None:
+        assert force
+
+    changed = asyncio.Event()
+    routes = FakeRoutes()
+    coordinator: Any = SimpleNamespace(running={TASK})
+    async with asyncio.TaskGroup() as work:
+        runner = TaskRunner(
+            coordinator,
+            routes,  # type: ignore[arg-type]
+            SimpleNamespace(publish=publish),  # type: ignore[arg-type]
+            SimpleNamespace(save=save),  # type: ignore[arg-type]
+            target=SimpleNamespace(),  # type: ignore[arg-type]
+            work=work,
+            on_change=lambda _stopped: changed.set(),
+        )
+        before = routes.route
+        runner.start_new_queues()
+        await asyncio.sleep(0)
+        runner.do(Deeds(stop=frozenset({TASK})))
+        await changed.wait()
+        assert not coordinator.running
+        routes.route = FakeRoute()
+        runner.do(Deeds(start=frozenset({TASK})))
+        changed.clear()
+        first.set()
+        await changed.wait()
+        changed.clear()
+        runner.do(Deeds(start=frozenset({TASK})))
+        await changed.wait()
+    assert not before.runs
+    assert routes.route.runs == {TASK}
