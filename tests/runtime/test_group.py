@@ -28,7 +28,7 @@ def _until_settled(group: Group, seconds: float) -> float:
 
 def test_one_worker_alone_begins_at_once() -> None:
     group = _group(1, members=1, tasks=10)
-    assert _until_settled(group, 2) < 0.5
+    assert _until_settled(group, 3) < 1.6  # a read may take a second
 
 
 def test_a_burst_of_joins_is_one_round() -> None:

@@ -1,8 +1,9 @@
 """A group of workers in virtual time: the real coordinators, with a log, clocks and faults that a seed decides.
 
-The log is what RocketMQ gives: messages of one queue come in one order to everybody, each reader with
-delays of its own. Workers crash and come back, are paused, are cut off (from writing, reading, or the
-target), join and leave; their clocks differ and drift.
+The log is what RocketMQ gives: three system topics, a queue each; the messages of one queue come in one order to
+everybody, each reader with delays of its own, now and then long ones and not all at once; between queues there is
+no order. Workers crash and come back, are paused, are cut off (from writing, from saying that they are there on
+the source side alone, reading, or the target), join and leave; their clocks differ and drift.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from replicator.runtime.membership import Heartbeat, Side, Stage
 
 __all__ = ["Group", "Violation"]
 
+QUEUES = SOURCE, SINK, CONTROL = range(3)
+#: Messages that come with one answer.
+AT_ONCE = 8
 TIMEOUT, LEASE, DELAY, BEAT, TICK = 5.0, 3.5, 0.5, 1.0, 0.25
 
 
@@ -34,7 +38,7 @@ class Node:
         self.strategy = strategy
         self.incarnation = 0
         self.alive = self.paused = False
-        self.can_write = self.can_read = self.target = True
+        self.can_write = self.can_say = self.can_read = self.target = True
         self.missed: list[Callable[[], None]] = []
 
     def now(self) -> float:
@@ -71,9 +75,10 @@ class Node:
         self.beats[self.sequence] = self.now()
         self.last_said = (heartbeat.generation, heartbeat.releasing, heartbeat.stage)
         if self.can_write:
-            self.group.append(lambda node: node.read(Side.SOURCE, heartbeat))
+            if self.can_say:
+                self.group.append(SOURCE, lambda node: node.read(Side.SOURCE, heartbeat))
             if self.target:
-                self.group.append(lambda node: node.read(Side.SINK, heartbeat))
+                self.group.append(SINK, lambda node: node.read(Side.SINK, heartbeat))
 
     def read(self, side: Side, heartbeat: Heartbeat) -> None:
         if heartbeat.worker != self.name:
@@ -142,14 +147,14 @@ class Group:
         self.now = 0.0
         self.tasks = frozenset(f"t{i:03}" for i in range(tasks))
         self.nodes = [Node(self, f"w{i:02}", strategy) for i in range(members)]
-        self.log: list[tuple[float, Callable[[Node], None]]] = []
+        self.logs: list[list[tuple[float, Callable[[Node], None]]]] = [[] for _ in QUEUES]
         self.assignments: list[Assignment] = []
         self.draining: set[tuple[str, int, str]] = set()
         self.moves = 0
         self.starts = 0
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._count = itertools.count()
-        self._reads: dict[tuple[str, int], float] = {}
+        self._reads: dict[tuple[str, int, int], float] = {}
 
     # Time.
 
@@ -183,30 +188,40 @@ class Group:
 
     # The log.
 
-    def position_at(self, time: float) -> int:
-        return next((i for i, (stored, _) in enumerate(self.log) if stored >= time), len(self.log))
+    def position_at(self, time: float) -> list[int]:
+        return [next((i for i, (stored, _) in enumerate(log) if stored >= time), len(log)) for log in self.logs]
 
-    def append(self, deliver: Callable[[Node], None]) -> None:
+    def append(self, queue: int, deliver: Callable[[Node], None]) -> None:
         def store() -> None:
-            self.log.append((self.now, deliver))
+            self.logs[queue].append((self.now, deliver))
             for node in self.nodes:
                 if node.alive:
-                    self._bring(node)
+                    self._bring(node, queue)
 
         self.later(self.random.uniform(0.001, 0.02), store)
 
-    def _bring(self, node: Node) -> None:
-        """Lets `node` read on, in order, a little later."""
-        key = (node.name, node.incarnation)
-        at = max(self.now + self.random.uniform(0.001, 0.03), self._reads.get(key, 0.0))
+    def _bring(self, node: Node, queue: int) -> None:
+        """Lets `node` read `queue` on, in order, a little later."""
+        key = (node.name, node.incarnation, queue)
+        slow = self.random.random() < 0.03
+        delay = self.random.uniform(0.03, 1.0) if slow else self.random.uniform(0.001, 0.03)
+        at = max(self.now + delay, self._reads.get(key, 0.0))
         self._reads[key] = at
-        self.later(at - self.now, lambda: self._read_on(node), node, node.incarnation)
+        self.later(at - self.now, lambda: self._read_on(node, queue), node, node.incarnation)
 
-    def _read_on(self, node: Node) -> None:
-        while node.alive and node.can_read and node.read_until < len(self.log):
-            _, deliver = self.log[node.read_until]
-            node.read_until += 1
+    def _bring_all(self, node: Node) -> None:
+        for queue in QUEUES:
+            self._bring(node, queue)
+
+    def _read_on(self, node: Node, queue: int) -> None:
+        for _ in range(AT_ONCE):
+            if not (node.alive and node.can_read and node.read_until[queue] < len(self.logs[queue])):
+                return
+            _, deliver = self.logs[queue][node.read_until[queue]]
+            node.read_until[queue] += 1
             deliver(node)
+        again = self.random.uniform(0.001, 0.05)
+        self.later(again, lambda: self._read_on(node, queue), node, node.incarnation)
 
     # What workers do.
 
@@ -214,7 +229,7 @@ class Group:
         if by.can_write:
             if assignment not in self.assignments:
                 self.assignments.append(assignment)
-            self.append(lambda node: node.read_assignment(assignment))
+            self.append(CONTROL, lambda node: node.read_assignment(assignment))
 
     def started(self, node: Node, tasks: frozenset[str]) -> None:
         self.starts += len(tasks)
@@ -248,7 +263,7 @@ class Group:
         def heal() -> None:
             setattr(node, what, True)
             if node.alive:
-                self._bring(node)
+                self._bring_all(node)
 
         self.later(seconds, heal)
 
@@ -262,7 +277,8 @@ class Group:
         elif chance < 0.45:
             self.pause(node, self.random.uniform(0.2, 15))
         elif chance < 0.8:
-            self.cut(node, self.random.choice(("can_write", "can_read", "target")), self.random.uniform(0.5, 15))
+            what = self.random.choice(("can_write", "can_write", "can_say", "can_read", "target"))
+            self.cut(node, what, self.random.uniform(0.5, 15))
         elif chance < 0.9:
             node.coordinator.stage = Stage.LEAVING if node.joined else node.coordinator.stage
         else:
@@ -271,11 +287,11 @@ class Group:
     def heal(self) -> None:
         """All comes back that was broken; nobody is made to come who left."""
         for node in self.nodes:
-            node.can_write = node.can_read = node.target = True
+            node.can_write = node.can_say = node.can_read = node.target = True
             if node.paused:
                 self.pause(node, 0.0)
             elif node.alive:
-                self._bring(node)
+                self._bring_all(node)
 
     def settled(self) -> bool:
         """Every task runs once, at its owner, and all agree."""
