@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tests.support.offsets import commit, make_group
 from tests.support.prometheus import Prometheus
 from tests.support.traffic import connected, create_topic, produce, raw_topic, remove_topic, send
 from tests.support.worker import Worker, until
+from tools.alerts_page import PAGE, SEEN, page
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
 
@@ -133,3 +135,11 @@ def _no_others(prometheus: Prometheus) -> None:
     names = {name.removeprefix("Replicator") for name in prometheus.fired()} - {"LeasesLost"}
     expected = {*HERE, "TopicGone", *TARGET_AWAY, "CheckpointOld", *SOURCE_AWAY, "WorkerDown", "Absent"}
     assert names == expected
+    assert names <= SEEN.keys()
+
+
+def test_what_is_seen_is_in_the_page() -> None:
+    """As the generator writes it, from the rules as they are."""
+    assert PAGE.read_text(encoding="utf-8") == page()
+    alerts = {name.removeprefix("Replicator") for name in re.findall(r"^\| (\w+)", page(), re.MULTILINE)}
+    assert SEEN.keys() <= alerts
