@@ -31,7 +31,7 @@ async def until(condition: Callable[[], Any], *, seconds: float = 60.0, what: st
                     value = condition()
                     if asyncio.iscoroutine(value):
                         value = await value
-                except (OSError, ValueError, LookupError) as error:
+                except (OSError, ValueError, LookupError, TypeError) as error:  # an answer of another kind, yet
                     value = error
                 else:
                     if value:
