@@ -11,14 +11,13 @@ from typing import Annotated, Any, Final
 
 import msgspec
 import typer
-from rich.console import Console, Group
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.console import Group
 from rich.text import Text
 
 from replicator.observe.logging import configure
 from replicator.operate.manifest import Manifest
-from replicator.operate.options import ConfigFile, with_settings
-from replicator.operate.show import Output, show, table
+from replicator.operate.options import SELECTION, ConfigFile, Master, with_settings
+from replicator.operate.show import Output, Shown, progress, show, table
 from replicator.operate.survey import surveying
 from replicator.settings import Settings, load
 from replicator.spark.access import Access
@@ -32,13 +31,7 @@ _FILE: Final = "backfill.json"
 
 #: The route's settings that mean something without a route.
 SETTINGS: Final = (
-    "topics",
-    "exclude_topics",
-    "rename",
-    "start_from",
-    "tags",
-    "sql",
-    "forward",
+    *SELECTION,
     "born_timestamp",
     "on_error",
     "on_gap",
@@ -61,14 +54,10 @@ SETTINGS: Final = (
 
 app = typer.Typer(help="Copy what the source has now, by Spark.")
 
-Master = Annotated[
-    str | None, typer.Option("--master", help="Spark's master (default: local[*,4]).", show_default=False)
-]
 ManifestFile = Annotated[
     Path | None,
     typer.Option(help=f"File of ranges and outcomes (default: {_FILE} in store_path).", show_default=False),
 ]
-Shown = Annotated[Output, typer.Option("--output", help="How to show it.")]
 
 
 @app.command()
@@ -118,10 +107,8 @@ async def _plan(settings: Settings, file: Path) -> tuple[Manifest, CopyJob]:
 @contextmanager
 def _progress(made: Manifest) -> Iterator[tuple[Callable[[Copied], None], Callable[[int], None]]]:
     """What the copy calls with each outcome, and with the messages that have come; drawn on a terminal only."""
-    console = Console(stderr=True)
     left = sum(part.end - part.start for part in made.open)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as drawn:
+    with progress() as drawn:
         messages, queues = drawn.add_task("messages", total=left), drawn.add_task("queues", total=len(made.open))
 
         def copied(outcome: Copied) -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from pydantic.fields import FieldInfo
 
 from replicator.settings import setting_fields
 
-__all__ = ["ConfigFile", "flag_of", "with_settings"]
+__all__ = ["SELECTION", "ConfigFile", "Master", "flag_of", "with_settings"]
+
+#: The route's settings that say which messages are copied, and where to.
+SELECTION: Final = ("topics", "exclude_topics", "rename", "start_from", "tags", "sql", "forward")
 
 Command = Callable[..., None]
 
@@ -75,4 +78,9 @@ def _put(values: dict[str, Any], path: list[str], value: object) -> None:
 ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", envvar="REPLICATOR_CONFIG", help="TOML file with settings.", show_default=False),
+]
+
+#: `--master`.
+Master = Annotated[
+    str | None, typer.Option("--master", help="Spark's master (default: local[*,4]).", show_default=False)
 ]
