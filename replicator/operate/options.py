@@ -24,13 +24,20 @@ def flag_of(name: str) -> str:
     return "--" + name.removesuffix(".namesrv").replace(".", "-").replace("_", "-")
 
 
-def with_settings(command: Command, *, only: Collection[str] = ()) -> Command:
+def with_settings(
+    command: Command, *, only: Collection[str] = (), clusters: Collection[str] = ("source", "target")
+) -> Command:
     """Gives `command` a flag for each setting; what was given comes as one nested mapping, `flags`.
 
     Args:
-        only: names of settings; all but those, and those of the clusters, have no flag then.
+        only: names of settings; all but those, and those of `clusters`, have no flag then.
     """
-    fields = [(name, field) for name, field in setting_fields() if not only or _is_of(name, only)]
+    chosen = {*only, *clusters}
+    fields = [
+        (name, field)
+        for name, field in setting_fields()
+        if not only or name in chosen or name.partition(".")[0] in chosen
+    ]
     names = {name.replace(".", "__"): name for name, _ in fields}
     own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "flags"]
     options = [
@@ -54,10 +61,6 @@ def with_settings(command: Command, *, only: Collection[str] = ()) -> Command:
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     run.__doc__ = command.__doc__
     return run
-
-
-def _is_of(name: str, only: Collection[str]) -> bool:
-    return name in only or name.startswith(("source.", "target."))
 
 
 def _option(name: str, field: FieldInfo) -> Any:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
+from typer.testing import CliRunner, Result
 
+from replicator.cli import app
 from replicator.observe.logging import configure
 from replicator.spark.session import session
 
@@ -39,6 +42,28 @@ def logs_aside() -> Iterator[None]:
     configure(level="error")
     yield
     structlog.reset_defaults()
+
+
+@pytest.fixture
+def command(spark: Any, logs_aside: None, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`await command("verify", …)`: a command in this process, with the tests' own Spark session."""
+
+    @contextmanager
+    def ours(*, master: str | None = None) -> Iterator[Any]:
+        assert master is None
+        yield spark
+
+    for module in ("backfill", "verify", "export", "restore"):
+        place = f"replicator.operate.{module}"
+        monkeypatch.setattr(f"{place}.session", ours)
+        monkeypatch.setattr(f"{place}.configure", lambda level: None)  # the runner closes what it would log to
+
+    async def run(*arguments: object) -> Result:
+        return await asyncio.to_thread(
+            CliRunner().invoke, app, [str(each) for each in arguments], catch_exceptions=True
+        )
+
+    return run
 
 
 def _without_java(directory: Path) -> Path:
