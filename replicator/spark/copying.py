@@ -114,7 +114,8 @@ async def copy_range(job: CopyJob, part: Range) -> Copied:
         CopyFailed: a policy stopped it, or there was no progress for too long.
         StartupError, ClientError: a cluster cannot be reached at all.
     """
-    async with job.source.connected() as source, job.target.connected() as target:
+    patience = job.stall_seconds
+    async with job.source.connected(patience=patience) as source, job.target.connected(patience=patience) as target:
 
         def before(first: int) -> AsyncIterator[list[StoredMessage]]:
             return RangeReader(

@@ -27,7 +27,7 @@ from replicator.routing.limiter import RateLimiter
 from replicator.spark.access import Access, run
 from replicator.spark.archive import SCHEMA, File, Slice, batch_of, partition
 from replicator.spark.rates import Rated, share
-from replicator.spark.reading import RangeReader
+from replicator.spark.reading import PATIENCE, RangeReader
 from replicator.spark.tasks import each_as_task, run_all
 
 __all__ = ["ExportJob", "Exported", "export_all", "export_slice"]
@@ -109,7 +109,7 @@ async def export_slice(job: ExportJob, part: Slice) -> Exported:
     """
     started = time.monotonic()
     limiter = RateLimiter(job.rate_messages, job.rate_bytes)
-    async with job.source.connected() as cluster:
+    async with job.source.connected(patience=PATIENCE) as cluster:
         reader = RangeReader(cluster, part.topic, part.queue, part.start, part.end, on_loss=job.on_gap)
         writing = _Writing(job.directory, part)
         try:

@@ -87,7 +87,7 @@ async def import_range(job: ImportJob, archived: Archived) -> Copied:
     def make(state: QueueState, shared: Shared, **more: Any) -> QueuePair:
         return _ArchivePair(state, shared, job.directory, archived, **more)
 
-    async with job.target.connected() as target:
+    async with job.target.connected(patience=job.stall_seconds) as target:
         await refuse_later_start(job.options.identity, part, target, before)
         return await settle(job, part, target, target, make)
 

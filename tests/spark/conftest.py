@@ -25,6 +25,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "500",
         "spark.driver.memory": "1g",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": str(tmp_path_factory.mktemp("events")),
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.rolling.enabled": "false",
     }
     with ExitStack() as stack:
         with pytest.MonkeyPatch.context() as patch:
@@ -77,6 +81,7 @@ def _without_java(directory: Path) -> Path:
         "ps",
         "grep",
         "cat",
+        "chmod",
         "rm",
         "mkdir",
         "uname",
