@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -10,9 +11,9 @@ from replicator.client.brokers import max_offset
 from replicator.errors import ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.spark.access import Access, run
-from replicator.spark.copying import Copied, CopyJob, Range, copy_range
+from replicator.spark.copying import Copied, CopyJob, Range, as_attempt, copy_range
 from replicator.spark.rates import share
-from replicator.spark.tasks import each_as_task, run_all
+from replicator.spark.tasks import attempt_number, each_as_task, run_all
 
 __all__ = ["Gauge", "copy_all"]
 
@@ -39,11 +40,13 @@ def copy_all(
     """
     shared = share(job, spark, len(parts))
     gauge = Gauge(job.target, parts)
+    time.sleep(job.options.settle_seconds)
     run_all(spark, partial(_copy, shared), parts, on_outcome=on_copied, on_look=lambda: on_look(gauge.moved()))
 
 
 def _copy(job: CopyJob, attempts: int, parts: Iterable[Range]) -> Iterator[Copied]:
-    return each_as_task(attempts, parts, lambda part: run(copy_range(job, part)), Copied.failed)
+    ready = as_attempt(job, attempt_number())
+    return each_as_task(attempts, parts, lambda part: run(copy_range(ready, part)), Copied.failed)
 
 
 class Gauge:

@@ -10,9 +10,9 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -33,7 +33,16 @@ from replicator.spark.access import Access
 from replicator.spark.rates import Rated
 from replicator.spark.reading import RangeReader
 
-__all__ = ["Copied", "CopyFailed", "CopyJob", "Range", "Sinking", "copy_range", "refuse_later_start", "settle"]
+__all__ = [
+    "Copied",
+    "CopyFailed",
+    "CopyJob",
+    "Range",
+    "Sinking",
+    "copy_range",
+    "refuse_later_start",
+    "settle",
+]
 
 #: Seconds between two looks at whether a copy makes progress.
 _LOOK: Final = 0.5
@@ -100,11 +109,22 @@ class Sinking(Rated):
     stall_seconds: float = 60.0
 
 
+S = TypeVar("S", bound=Sinking)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyJob(Sinking):
     """What all ranges have in common."""
 
     source: Access
+
+
+def as_attempt(job: S, attempt: int) -> S:
+    """`job` as a task's attempt does it, where the driver has let `settle_seconds` pass before the first task.
+
+    Only an attempt before it can have left a request inside a broker since, so the first one need not wait again.
+    """
+    return job if attempt else replace(job, options=replace(job.options, settle_seconds=0.0))
 
 
 async def copy_range(job: CopyJob, part: Range) -> Copied:

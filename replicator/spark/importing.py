@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,9 +21,9 @@ from replicator.routing.state import QueueState
 from replicator.spark.access import run
 from replicator.spark.archive import File, read
 from replicator.spark.backfill import Gauge
-from replicator.spark.copying import Copied, Range, Sinking, refuse_later_start, settle
+from replicator.spark.copying import Copied, Range, Sinking, as_attempt, refuse_later_start, settle
 from replicator.spark.rates import share
-from replicator.spark.tasks import each_as_task, run_all
+from replicator.spark.tasks import attempt_number, each_as_task, run_all
 
 __all__ = ["Archived", "ImportJob", "import_all", "import_range"]
 
@@ -55,14 +56,16 @@ def import_all(
     """Imports `parts`, one Spark task each; as `copy_all`."""
     shared = share(job, spark, len(parts))
     gauge = Gauge(job.target, [each.part for each in parts])
+    time.sleep(job.options.settle_seconds)
     run_all(spark, partial(_import, shared), parts, on_outcome=on_copied, on_look=lambda: on_look(gauge.moved()))
 
 
 def _import(job: ImportJob, attempts: int, parts: Iterable[Archived]) -> Iterator[Copied]:
+    ready = as_attempt(job, attempt_number())
     return each_as_task(
         attempts,
         parts,
-        lambda each: run(import_range(job, each)),
+        lambda each: run(import_range(ready, each)),
         lambda each, error: Copied.failed(each.part, error),
     )
 

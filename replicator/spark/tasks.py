@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from replicator.errors import ReplicatorError
 from replicator.spark.session import refuse_speculation
 
-__all__ = ["each_as_task", "run_all"]
+__all__ = ["attempt_number", "each_as_task", "run_all"]
 
 #: Seconds between two looks at what has come.
 _LOOK: Final = 1.0
@@ -83,8 +83,7 @@ def each_as_task(
 
     The last of its attempts tells an error as what `failed` makes of it, so that other tasks go on.
     """
-    context = importlib.import_module("pyspark").TaskContext.get()
-    attempt = context.attemptNumber() if context is not None else 0
+    attempt = attempt_number()
     for part in parts:
         try:
             yield one(part)
@@ -92,6 +91,12 @@ def each_as_task(
             if attempt + 1 < attempts:
                 raise RuntimeError(str(error)) from None  # what PySpark has to pickle should be plain
             yield failed(part, str(error))
+
+
+def attempt_number() -> int:
+    """How often the task that asks was tried before."""
+    context = importlib.import_module("pyspark").TaskContext.get()
+    return context.attemptNumber() if context is not None else 0
 
 
 def attempts_of(spark: Any) -> int:
