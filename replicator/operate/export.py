@@ -18,7 +18,7 @@ from replicator.client.brokers import max_offset, min_offset, offset_at
 from replicator.client.cluster import Topology
 from replicator.errors import ConfigError, StartupError
 from replicator.observe.logging import configure
-from replicator.operate.archive import Archive, Contents
+from replicator.operate.archive import MANIFEST, Archive, Contents
 from replicator.operate.options import ConfigFile, Master, with_settings
 from replicator.operate.show import Output, Shown, progress, show, table
 from replicator.routing.plan import unsupported
@@ -97,11 +97,30 @@ async def _plan(settings: Settings, directory: Path) -> Archive:
         if archive is not None:
             archive.refuse_other(topology.cluster, selection)
             return archive
+        _refuse_others(directory)
         archive = Archive(directory, await _contents(settings, source, topology, selection))
         archive.write()
         return archive
     finally:
         await source.cluster.close()
+
+
+def _refuse_others(directory: Path) -> None:
+    """Whatever is in a directory without a manifest is not ours.
+
+    Raises:
+        ConfigError: there is something, or it cannot be looked at.
+    """
+    try:
+        empty = not directory.exists() or not any(directory.iterdir())
+    except OSError as error:
+        raise ConfigError(
+            f"directory = {str(directory)!r} cannot be read ({error.strerror})", hint="name a directory of ours"
+        ) from None
+    if not empty:
+        raise ConfigError(
+            f"directory = {str(directory)!r} is not empty, and has no {MANIFEST}", hint="name a new or empty one"
+        )
 
 
 async def _contents(

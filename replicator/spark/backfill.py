@@ -11,9 +11,9 @@ from replicator.client.brokers import max_offset
 from replicator.errors import ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.spark.access import Access, run
-from replicator.spark.copying import Copied, CopyJob, Range, as_attempt, copy_range
+from replicator.spark.copying import Copied, CopyJob, Range, as_first, copy_range
 from replicator.spark.rates import share
-from replicator.spark.tasks import attempt_number, each_as_task, run_all
+from replicator.spark.tasks import each_as_task, is_retry, run_all
 
 __all__ = ["Gauge", "copy_all"]
 
@@ -45,7 +45,7 @@ def copy_all(
 
 
 def _copy(job: CopyJob, attempts: int, parts: Iterable[Range]) -> Iterator[Copied]:
-    ready = as_attempt(job, attempt_number())
+    ready = job if is_retry() else as_first(job)
     return each_as_task(attempts, parts, lambda part: run(copy_range(ready, part)), Copied.failed)
 
 

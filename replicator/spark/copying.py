@@ -39,6 +39,7 @@ __all__ = [
     "CopyJob",
     "Range",
     "Sinking",
+    "as_first",
     "copy_range",
     "refuse_later_start",
     "settle",
@@ -119,12 +120,12 @@ class CopyJob(Sinking):
     source: Access
 
 
-def as_attempt(job: S, attempt: int) -> S:
-    """`job` as a task's attempt does it, where the driver has let `settle_seconds` pass before the first task.
+def as_first(job: S) -> S:
+    """`job` for the first attempt of a task, where the driver has let `settle_seconds` pass before the first task.
 
-    Only an attempt before it can have left a request inside a broker since, so the first one need not wait again.
+    Only an attempt of the same task can have left a request inside a broker since, so it need not wait again.
     """
-    return job if attempt else replace(job, options=replace(job.options, settle_seconds=0.0))
+    return replace(job, options=replace(job.options, settle_seconds=0.0))
 
 
 async def copy_range(job: CopyJob, part: Range) -> Copied:

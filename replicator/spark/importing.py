@@ -21,9 +21,9 @@ from replicator.routing.state import QueueState
 from replicator.spark.access import run
 from replicator.spark.archive import File, read
 from replicator.spark.backfill import Gauge
-from replicator.spark.copying import Copied, Range, Sinking, as_attempt, refuse_later_start, settle
+from replicator.spark.copying import Copied, Range, Sinking, as_first, refuse_later_start, settle
 from replicator.spark.rates import share
-from replicator.spark.tasks import attempt_number, each_as_task, run_all
+from replicator.spark.tasks import each_as_task, is_retry, run_all
 
 __all__ = ["Archived", "ImportJob", "import_all", "import_range"]
 
@@ -61,7 +61,7 @@ def import_all(
 
 
 def _import(job: ImportJob, attempts: int, parts: Iterable[Archived]) -> Iterator[Copied]:
-    ready = as_attempt(job, attempt_number())
+    ready = job if is_retry() else as_first(job)
     return each_as_task(
         attempts,
         parts,
