@@ -74,7 +74,8 @@ def backfill(
     configure(level=settings.log_level)
     made, job = asyncio.run(_plan(settings, manifest or settings.store_path / _FILE))
     if made.open:
-        with session(master=master) as spark, copying(made.open, made.add) as (on_copied, on_look):
+        drawn = copying(settings.store_path, made.open, made.add)
+        with session(master=master) as spark, drawn as (on_copied, on_look):
             copy_all(spark, job, made.open, on_copied=on_copied, on_look=on_look)
     show_copied(made.ranges, made.outcomes, output)
 

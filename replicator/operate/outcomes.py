@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 import msgspec
 import typer
@@ -11,6 +12,7 @@ from rich.console import Group
 from rich.text import Text
 
 from replicator.operate.show import Output, progress, show, table
+from replicator.runtime.store import Store
 from replicator.spark.copying import Copied, Range
 
 __all__ = ["copying", "show_copied"]
@@ -18,15 +20,19 @@ __all__ = ["copying", "show_copied"]
 
 @contextmanager
 def copying(
-    parts: Sequence[Range], keep: Callable[[Copied], None]
+    store_path: Path, parts: Sequence[Range], keep: Callable[[Copied], None]
 ) -> Iterator[tuple[Callable[[Copied], None], Callable[[int], None]]]:
     """What a copy calls with each outcome, and with the messages that have come; drawn on a terminal only.
 
     Args:
+        store_path: no worker may use it meanwhile.
         keep: is given each outcome.
+
+    Raises:
+        StartupError: a worker does.
     """
     left = sum(part.end - part.start for part in parts)
-    with progress() as drawn:
+    with closing(Store(store_path)), progress() as drawn:
         messages, queues = drawn.add_task("messages", total=left), drawn.add_task("queues", total=len(parts))
 
         def copied(outcome: Copied) -> None:

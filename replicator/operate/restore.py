@@ -88,7 +88,8 @@ def restore(
     def keep(outcome: Copied) -> None:
         done[outcome.key] = outcome
 
-    with session(master=master) as spark, copying(ranges, keep) as (on_copied, on_look):
+    drawn = copying(settings.store_path, ranges, keep)
+    with session(master=master) as spark, drawn as (on_copied, on_look):
         import_all(spark, job, parts, on_copied=on_copied, on_look=on_look)
     show_copied(ranges, done, output)
 

@@ -16,7 +16,10 @@ from typer.testing import Result
 from replicator.client.cluster import Cluster as Client
 from replicator.client.security import Security, tls_context
 from replicator.client.topics import TopicConfig, write_topic
+from replicator.errors import StartupError
+from replicator.runtime.store import InUse, Store
 from replicator.sandbox import Cluster, ClusterSpec
+from replicator.spark.access import Access
 from tests.spark.waiting import settled
 from tests.support.clusters import ClusterPool
 from tests.support.scene import SOURCE, TARGET, SceneOf
@@ -171,6 +174,12 @@ async def test_offsets_and_topics_that_are_not_there(source: Any, scene: SceneOf
                 reading(source, namesrv, topic="no-such-topic", failOnDataLoss=missing).count()
 
 
+async def reached(cluster: Cluster, *, patience: float) -> list[str]:
+    """The brokers that a task finds."""
+    async with Access(namesrv=(cluster.namesrv,)).connected(patience=patience) as client:
+        return list(client.brokers())
+
+
 async def test_brokers_that_go_in_the_middle_of_a_job(command: Command, scene: SceneOf, tmp_path: Path) -> None:
     """The source comes back: the job ends. The target does not: what is open is said; run again it ends."""
     async with scene(queues=2, mistreated=(SOURCE, TARGET)) as here:
@@ -185,6 +194,8 @@ async def test_brokers_that_go_in_the_middle_of_a_job(command: Command, scene: S
 
         job = asyncio.create_task(command("backfill", *given, "--rate-messages", "2000"))
         await until(lambda: under_way(500), what="first copies")
+        with pytest.raises(InUse):  # so a worker with this store path is refused
+            Store(tmp_path / "store")
         (broker,) = here.source.brokers
         await broker.kill()
         await broker.start()
@@ -206,7 +217,11 @@ async def test_brokers_that_go_in_the_middle_of_a_job(command: Command, scene: S
         assert not found["complete"]
         for queue in found["queues"]:
             assert "made no progress" in queue["error"] or "start a broker there" in queue["error"]
+        with pytest.raises(StartupError):
+            await reached(here.target, patience=0.0)
+        waiting = asyncio.create_task(reached(here.target, patience=60.0))
         await broker.start()
+        assert await waiting == [broker.name]
         done = told(await command("backfill", *given))
         assert sum(queue["before"] + queue["copied"] for queue in done["queues"]) == 10_000
         await settled(here.target, here.topic, 10_000)
