@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -69,6 +70,33 @@ class Replicator:
             options += ["--rename", job.target_topic.replace(job.topic, "{topic}")]
         options += ["--group", job.target_topic.replace(".*", "")]  # earlier rounds are another group's
         return [*self._program, *options, "--store-path", str(job.directory / "store"), "--rest-port", "0"]
+
+    def environment(self, job: Job) -> dict[str, str]:
+        return {"PATH": os.environ.get("PATH", ""), "HOME": str(job.directory)}
+
+
+class Spark:
+    """A command of this project's that Spark runs, on `master`."""
+
+    ends = True
+    makes_topic = True
+
+    def __init__(self, command: str, master: str, program: Sequence[str] = REPLICATOR) -> None:
+        self.name = f"{command} on {master}"
+        #: Tasks at a time, where the master says it.
+        self.slots = int(found[1]) if (found := re.match(r"local\[(\d+)", master)) else 1
+        self._command = command
+        self._master = master
+        self._program = list(program)
+
+    async def command(self, job: Job) -> list[str]:
+        options = ["--source", job.source, "--topics", job.topic, "--master", self._master, "--output", "json"]
+        if self._command == "export":
+            return [*self._program, "export", str(job.directory / "archive"), *options]
+        options += ["--target", job.target, "--rename", job.target_topic.replace(job.topic, "{topic}")]
+        if self._command == "backfill":
+            options += ["--store-path", str(job.directory / "store"), "--group", job.target_topic]
+        return [*self._program, self._command, *options]
 
     def environment(self, job: Job) -> dict[str, str]:
         return {"PATH": os.environ.get("PATH", ""), "HOME": str(job.directory)}

@@ -45,6 +45,7 @@ class Measured:
                 env=dict(environment),
             )
         self._peak = 0
+        self._cpu: list[tuple[float, float]] = []
         # wait4 counts the process and every descendant that was waited for.
         self._end = asyncio.create_task(asyncio.to_thread(os.wait4, self._process.pid, 0))
         self._sampler = asyncio.create_task(self._sample())
@@ -55,9 +56,11 @@ class Measured:
 
     def cpu(self) -> float:
         """CPU seconds so far of the process and those of its children that have ended."""
-        text = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="utf-8")
-        fields = text.rpartition(")")[2].split()
-        return sum(map(int, fields[11:15])) / _TICKS
+        return _cpu(self._process.pid)
+
+    def cpu_by(self, moment: float) -> float:
+        """CPU seconds of it and all its descendants until `moment` (seconds since the epoch), as last looked at."""
+        return max((cpu for at, cpu in self._cpu if at <= moment), default=0.0)
 
     def memory(self) -> int:
         """Resident bytes now, of it and all its descendants."""
@@ -93,7 +96,9 @@ class Measured:
     async def _sample(self) -> None:
         # The kernel keeps each process's own peak, so the last look before its end is what counts.
         while self.running:
-            self._peak = max(self._peak, sum(_memory(pid, "VmHWM") for pid in self._family()))
+            family = self._family()
+            self._peak = max(self._peak, sum(_memory(pid, "VmHWM") for pid in family))
+            self._cpu.append((time.time(), sum(map(_cpu, family))))
             await asyncio.sleep(_POLL_SECONDS)
 
     def _family(self) -> list[int]:
@@ -113,6 +118,15 @@ def _children(pid: int) -> list[int]:
         except (FileNotFoundError, ProcessLookupError):
             continue
     return found
+
+
+def _cpu(pid: int) -> float:
+    """CPU seconds of a process and those of its children that it has waited for."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return sum(map(int, text.rpartition(")")[2].split()[11:15])) / _TICKS
 
 
 def _memory(pid: int, name: str) -> int:

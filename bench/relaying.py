@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.broker import Span
 from bench.contender import Contender, Fill, Job
 from bench.process import ContenderFailed, Cost, Measured
 from bench.stage import Scenario, Stage, staged
@@ -79,35 +80,9 @@ async def relay_rounds(
 
 
 async def one_round(stage: Stage, contender: Contender, job: Job, *, scenario: str, limit: float) -> Round:
-    """One turn: start, wait until the target has all messages, end, and look at what was stored when."""
-    target = stage.target.broker
-    if not contender.makes_topic:
-        await target.create(job.target_topic, queues=QUEUES)
-        await _routed()
-    process = Measured(
-        await contender.command(job), log=job.directory / "output", environment=contender.environment(job)
-    )
-    deadline = time.monotonic() + limit
-    while sum(await target.heads(job.target_topic, queues=QUEUES)) < job.messages:
-        if time.monotonic() > deadline or (not process.running and not contender.ends):
-            await process.stopped()
-            raise ContenderFailed(f"{contender.name} did not move all messages; its output:\n{process.output()}")
-        if not process.running:
-            # It ended by itself: the last offsets may still be on their way into the queues.
-            await asyncio.sleep(_SETTLE_SECONDS)
-            stored = sum(await target.heads(job.target_topic, queues=QUEUES))
-            if stored < job.messages:
-                raise ContenderFailed(
-                    f"{contender.name} ended after {stored} of {job.messages} messages:\n{process.output()}"
-                )
-        await asyncio.sleep(_POLL_SECONDS)
-    cost = await (process.finished(seconds=limit) if contender.ends else process.stopped())
-    if cost.exit_code != 0:
-        raise ContenderFailed(f"{contender.name} ended with {cost.exit_code}; its output:\n{process.output()}")
-    span = await target.span(job.target_topic, queues=QUEUES)
-    if span.messages != job.messages:
-        raise ContenderFailed(f"{contender.name} stored {span.messages} messages instead of {job.messages}")
-    await target.delete(job.target_topic)
+    """One turn, and the topic is away again."""
+    process, cost, span = await moved(stage, contender, job, queues=QUEUES, limit=limit)
+    await stage.target.broker.delete(job.target_topic)
     return Round(
         scenario=scenario,
         contender=contender.name,
@@ -119,9 +94,45 @@ async def one_round(stage: Stage, contender: Contender, job: Job, *, scenario: s
     )
 
 
-async def fill(stage: Stage, topic: str, *, messages: int, size: int, directory: Path) -> None:
+async def moved(
+    stage: Stage, contender: Contender, job: Job, *, queues: int, limit: float
+) -> tuple[Measured, Cost, Span]:
+    """Start, wait until the target has all messages, end, and look at what was stored when."""
+    target = stage.target.broker
+    if not contender.makes_topic:
+        await target.create(job.target_topic, queues=queues)
+        await _routed()
+    process = Measured(
+        await contender.command(job), log=job.directory / "output", environment=contender.environment(job)
+    )
+    deadline = time.monotonic() + limit
+    while sum(await target.heads(job.target_topic, queues=queues)) < job.messages:
+        if time.monotonic() > deadline or (not process.running and not contender.ends):
+            await process.stopped()
+            raise ContenderFailed(f"{contender.name} did not move all messages; its output:\n{process.output()}")
+        if not process.running:
+            # It ended by itself: the last offsets may still be on their way into the queues.
+            await asyncio.sleep(_SETTLE_SECONDS)
+            stored = sum(await target.heads(job.target_topic, queues=queues))
+            if stored < job.messages:
+                raise ContenderFailed(
+                    f"{contender.name} ended after {stored} of {job.messages} messages:\n{process.output()}"
+                )
+        await asyncio.sleep(_POLL_SECONDS)
+    cost = await (process.finished(seconds=limit) if contender.ends else process.stopped())
+    if cost.exit_code != 0:
+        raise ContenderFailed(f"{contender.name} ended with {cost.exit_code}; its output:\n{process.output()}")
+    span = await target.span(job.target_topic, queues=queues)
+    if span.messages != job.messages:
+        raise ContenderFailed(f"{contender.name} stored {span.messages} messages instead of {job.messages}")
+    return process, cost, span
+
+
+async def fill(
+    stage: Stage, topic: str, *, messages: int, size: int, directory: Path, queues: int = QUEUES
+) -> None:
     """Fills the source topic."""
-    await stage.source.broker.create(topic, queues=QUEUES)
+    await stage.source.broker.create(topic, queues=queues)
     await _routed()
     await _fill(stage.source.namesrv, topic, messages=messages, size=size, directory=directory)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+from bench.bulk import BULK_QUEUES, Bulk
 from bench.contender import Fill, Relay, Replicator
 from bench.figures import Spread
 from bench.idle import Idle
@@ -12,6 +14,8 @@ from bench.latency import RATE, Latency
 from bench.machine import Machine
 from bench.relaying import QUEUES, Round
 from bench.stage import SCENARIOS, VERSION
+
+R = TypeVar("R")
 
 _ABOUT = {
     Replicator.name: "this project, `replicator`, started like any user would, stopped with SIGTERM at the end",
@@ -31,6 +35,7 @@ class Results:
     rounds: list[Round] = field(default_factory=list)
     latencies: list[Latency] = field(default_factory=list)
     idle: list[Idle] = field(default_factory=list)
+    bulk: list[Bulk] = field(default_factory=list)
     loads: dict[str, float] = field(default_factory=dict)
 
 
@@ -48,6 +53,8 @@ def render(results: Results) -> str:
         parts += ["## Live latency", _latency(results.latencies)]
     if results.idle:
         parts += ["## Idle queues", _idle(results.idle)]
+    if results.bulk:
+        parts += ["## With Spark", _bulk(results.bulk)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -135,6 +142,35 @@ def _idle(found: Iterable[Idle]) -> str:
     return f"{intro}\n\n" + _table(["queues", "CPU of a core", "memory MB"], rows)
 
 
+def _bulk(found: Sequence[Bulk]) -> str:
+    names = list(dict.fromkeys(each.name for each in found))
+    by_name = {name: [each for each in found if each.name == name] for name in names}
+    rates = {name: Spread.of([each.rate for each in several]).median for name, several in by_name.items()}
+    rows = []
+    for name, several in by_name.items():
+        rows.append([
+            name,
+            str(len(several)),
+            _spread(several, lambda b: b.rate, "{:,.0f}"),
+            _spread(several, lambda b: b.rate * b.size / 1e6, "{:,.1f}"),
+            _spread(several, lambda b: b.seconds, "{:.2f}"),
+            _spread(several, lambda b: b.cpu / b.messages * 1e6, "{:.1f}"),
+            _spread(several, lambda b: b.start, "{:.1f}"),
+            _spread(several, lambda b: b.start_cpu, "{:.1f}"),
+            _times(rates, name, Replicator.name),
+        ])  # fmt: skip
+    intro = (
+        f"{found[0].messages:,} messages of {found[0].size:,} B in {BULK_QUEUES} queues a round, both clusters"
+        " near. Start-up is left out of all columns but those that say so: for what moves messages it ends when"
+        " the target stores the first one. `verify` and `export` are as long as their tasks, by those that run at"
+        " a time; their CPU is without what the backfill of the same round took to start, which is coarse. CPU is"
+        " that of the process and all that it starts, JVM and Python workers too; brokers' is not counted."
+    )
+    titles = ["what", "rounds", "messages/s", "MB/s", "seconds", "CPU s per million"]
+    titles += ["start-up s", "start-up CPU s", "of the live path"]
+    return f"{intro}\n\n" + _table(titles, rows)
+
+
 def _rate(done: Round) -> float:
     return done.messages / done.seconds
 
@@ -144,7 +180,7 @@ def _moving(done: Round) -> float:
     return done.messages / max(done.moving, 0.001)
 
 
-def _spread(rounds: Sequence[Round], value: Callable[[Round], float], form: str) -> str:
+def _spread(rounds: Sequence[R], value: Callable[[R], float], form: str) -> str:
     spread = Spread.of([value(r) for r in rounds])
     middle = form.format(spread.median)
     return middle if len(rounds) == 1 else f"{middle} ({form.format(spread.low)} to {form.format(spread.high)})"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.bulk import bulk_rounds
 from bench.contender import Contender, Fill, Relay, Replicator
 from bench.idle import idle_costs
 from bench.latency import latencies
@@ -22,7 +23,7 @@ from bench.report import Results, render
 from bench.stage import SCENARIOS
 from replicator.errors import ReplicatorError
 
-PARTS = (*SCENARIOS, "latency", "idle")
+PARTS = (*SCENARIOS, "latency", "idle", "bulk")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,7 @@ class Plan:
     latency_seconds: float
     idle_seconds: float
     idle_queues: Sequence[int]
+    masters: Sequence[str]
 
 
 async def run(plan: Plan, results: Results, *, directory: Path, save: Callable[[], None]) -> None:
@@ -52,6 +54,8 @@ async def run(plan: Plan, results: Results, *, directory: Path, save: Callable[[
             )
         elif part == "latency":
             results.latencies += await latencies(movers, seconds=plan.latency_seconds, directory=place)
+        elif part == "bulk":
+            results.bulk += await bulk_rounds(movers, plan.masters, scale=plan.scale, directory=place, say=say)
         else:
             for contender in movers:
                 if isinstance(contender, Replicator):
@@ -89,6 +93,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
         latency_seconds=5 if quick else 60,
         idle_seconds=5 if quick else 60,
         idle_queues=[80] if quick else [1_000, 10_000],
+        masters=options.masters.split(";"),
     )
 
 
@@ -111,6 +116,9 @@ def main() -> None:
     parser.add_argument("--sizes", default="1024,200", metavar="BYTES,…", help="of bodies (1024,200)")
     parser.add_argument("--rounds", type=int, help="of each contender (3)")
     parser.add_argument("--replicator", default="", metavar="COMMAND", help="instead of the installed one")
+    parser.add_argument(
+        "--masters", default="local[2,4]", metavar="MASTER;…", help="Spark's, each of which backfills (local[2,4])"
+    )
     parser.add_argument("--output", type=Path, help="where the page goes (standard output)")
     parser.add_argument("--directory", type=Path, help="for stores and logs; needs some 10 GB (temporary)")
     options = parser.parse_args()

@@ -35,6 +35,8 @@ _LATER: Final = {
     "acl": "replicator.operate.acl",
     "backfill": "replicator.operate.backfill",
     "verify": "replicator.operate.verify",
+    "export": "replicator.operate.export",
+    "import": "replicator.operate.restore",
     "sandbox": "replicator.sandbox.commands",
     "demo": "replicator.demo.command",
 }

@@ -16,7 +16,8 @@ from rich.text import Text
 from acl_sync import AclOptions, AclPlan, AclSyncer, Applied
 from replicator.errors import StartupError
 from replicator.observe.logging import configure
-from replicator.operate.show import Output, show, table
+from replicator.operate.options import ConfigFile
+from replicator.operate.show import Output, Shown, show, table
 from replicator.runtime import files
 from replicator.service import cluster_of
 from replicator.settings import Settings, load
@@ -38,10 +39,6 @@ SourceKey = Annotated[str | None, _option("--source-access-key", "Account to rea
 SourceSecret = Annotated[str | None, _option("--source-secret-key-file", "File with its secret.")]
 TargetKey = Annotated[str | None, _option("--target-access-key", "Account to change the target as.")]
 TargetSecret = Annotated[str | None, _option("--target-secret-key-file", "File with its secret.")]
-Config = Annotated[
-    Path | None,
-    typer.Option("--config", envvar="REPLICATOR_CONFIG", help="TOML file with settings.", show_default=False),
-]
 StorePath = Annotated[
     str | None, _option("--store-path", f"Directory of {_FILE}: which accounts at the target are ours.")
 ]
@@ -54,7 +51,6 @@ SourceDir = Annotated[
     Path | None,
     _option("--source-acl-dir", "Read ACL 1.0 from plain_acl.yml and acl/ in this directory."),
 ]
-Shown = Annotated[Output, typer.Option("--output", help="How to show it.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +73,7 @@ def _wanted(
     source_secret_key_file: SourceSecret = None,
     target_access_key: TargetKey = None,
     target_secret_key_file: TargetSecret = None,
-    config: Config = None,
+    config: ConfigFile = None,
     store_path: StorePath = None,
     include: Include = None,
     exclude: Exclude = None,

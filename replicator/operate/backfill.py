@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import msgspec
 import typer
-from rich.console import Console, Group
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.text import Text
 
 from replicator.observe.logging import configure
 from replicator.operate.manifest import Manifest
-from replicator.operate.options import ConfigFile, with_settings
-from replicator.operate.show import Output, show, table
+from replicator.operate.options import SELECTION, ConfigFile, Master, with_settings
+from replicator.operate.outcomes import copying, show_copied
+from replicator.operate.show import Output, Shown
 from replicator.operate.survey import surveying
 from replicator.settings import Settings, load
 from replicator.spark.access import Access
 from replicator.spark.backfill import copy_all
-from replicator.spark.copying import Copied, CopyJob
+from replicator.spark.copying import CopyJob
 from replicator.spark.session import session
 
 __all__ = ["SETTINGS", "app"]
@@ -32,13 +28,7 @@ _FILE: Final = "backfill.json"
 
 #: The route's settings that mean something without a route.
 SETTINGS: Final = (
-    "topics",
-    "exclude_topics",
-    "rename",
-    "start_from",
-    "tags",
-    "sql",
-    "forward",
+    *SELECTION,
     "born_timestamp",
     "on_error",
     "on_gap",
@@ -61,14 +51,10 @@ SETTINGS: Final = (
 
 app = typer.Typer(help="Copy what the source has now, by Spark.")
 
-Master = Annotated[
-    str | None, typer.Option("--master", help="Spark's master (default: local[*,4]).", show_default=False)
-]
 ManifestFile = Annotated[
     Path | None,
     typer.Option(help=f"File of ranges and outcomes (default: {_FILE} in store_path).", show_default=False),
 ]
-Shown = Annotated[Output, typer.Option("--output", help="How to show it.")]
 
 
 @app.command()
@@ -88,11 +74,10 @@ def backfill(
     configure(level=settings.log_level)
     made, job = asyncio.run(_plan(settings, manifest or settings.store_path / _FILE))
     if made.open:
-        with session(master=master) as spark, _progress(made) as (on_copied, on_look):
+        drawn = copying(settings.store_path, made.open, made.add)
+        with session(master=master) as spark, drawn as (on_copied, on_look):
             copy_all(spark, job, made.open, on_copied=on_copied, on_look=on_look)
-    _show(made, output)
-    if made.open or any(outcome.repeated for outcome in made.outcomes.values()):
-        raise typer.Exit(1)
+    show_copied(made.ranges, made.outcomes, output)
 
 
 async def _plan(settings: Settings, file: Path) -> tuple[Manifest, CopyJob]:
@@ -113,47 +98,3 @@ async def _plan(settings: Settings, file: Path) -> tuple[Manifest, CopyJob]:
             rate_bytes=settings.rate_bytes,
             stall_seconds=settings.stall_seconds,
         )
-
-
-@contextmanager
-def _progress(made: Manifest) -> Iterator[tuple[Callable[[Copied], None], Callable[[int], None]]]:
-    """What the copy calls with each outcome, and with the messages that have come; drawn on a terminal only."""
-    console = Console(stderr=True)
-    left = sum(part.end - part.start for part in made.open)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as drawn:
-        messages, queues = drawn.add_task("messages", total=left), drawn.add_task("queues", total=len(made.open))
-
-        def copied(outcome: Copied) -> None:
-            made.add(outcome)
-            drawn.advance(queues)
-
-        yield copied, lambda moved: drawn.update(messages, completed=min(moved, left))
-
-
-def _show(made: Manifest, output: Output) -> None:
-    outcomes = [made.outcomes[part.key] for part in made.ranges if part.key in made.outcomes]
-    found = {
-        "complete": not made.open,
-        "ranges": len(made.ranges),
-        "copied": sum(outcome.copied for outcome in outcomes),
-        "before": sum(outcome.before for outcome in outcomes),
-        "queues": msgspec.to_builtins(outcomes),
-    }
-    rows = [[o.key, f"{o.start}-{o.end}", o.copied, o.before, o.seconds, _notes(o)] for o in outcomes]
-    columns = ("queue", "offsets", "copied", "before", "seconds", "notes")
-    state = "complete" if not made.open else f"{len(made.open)} of {len(made.ranges)} queues are open: run it again"
-    show(found, output, Group(table(columns, rows, empty="nothing was copied"), Text(state)))
-
-
-def _notes(outcome: Copied) -> str:
-    """What else there is to say of a range."""
-    counts = {
-        "gaps": outcome.gaps,
-        "resets": outcome.resets,
-        **{f"left out ({reason})": count for reason, count in outcome.left_out.items()},
-        "repeated": outcome.repeated,
-        "foreign": outcome.foreign,
-    }
-    said = [f"{name} {count}" for name, count in counts.items() if count]
-    return ", ".join([*said, outcome.error] if outcome.error else said)

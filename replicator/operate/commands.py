@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console, Group
@@ -13,20 +13,17 @@ from rich.live import Live
 from rich.text import Text
 
 from replicator.errors import ConfigError
-from replicator.operate.rest import Rest, path
-from replicator.operate.show import Output, cluster_table, lag_table, show, table
+from replicator.operate.rest import HERE, Rest, Url, path
+from replicator.operate.show import Output, Shown, cluster_table, lag_table, show, table
 from replicator.operate.sync import apply, failover, plan, readiness
 
 __all__ = ["add_commands"]
 
-Url = Annotated[str, typer.Option("--url", envvar="REPLICATOR_URL", help="REST of any worker of the group.")]
-Shown = Annotated[Output, typer.Option("--output", help="How to show it.")]
 Name = Annotated[str, typer.Argument(help="The connector's name.")]
 Config = Annotated[
     list[str] | None, typer.Argument(help="Settings as name=value; or one file with them as JSON: @FILE.")
 ]
 Side = Annotated[Literal["source", "target"], typer.Option(help="The side that broker, queue and offset are of.")]
-_HERE: Final = "http://127.0.0.1:8082"
 
 connectors = typer.Typer(no_args_is_help=True, help="Look at connectors, and steer them.")
 plugins = typer.Typer(no_args_is_help=True, help="What is installed.")
@@ -40,7 +37,7 @@ def add_commands(app: typer.Typer) -> None:
         app.command()(command)
 
 
-def cluster(url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+def cluster(url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """The workers of the group."""
     found = Rest(url).get("/getClusterInfo")
     words = f"group {found['group']}: {found['source']} to {found['target']}, assignment {found['generation']}"
@@ -49,14 +46,14 @@ def cluster(url: Url = _HERE, output: Shown = Output.TABLE) -> None:
     show(found, output, Group(Text(words), cluster_table(found)))
 
 
-def allocated(url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+def allocated(url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """Which worker runs which task."""
     found = Rest(url).get("/allocated/tasks")
     rows = [[worker, t["connector"], t["task"], t["state"]] for worker, tasks in found.items() for t in tasks]
     show(found, output, table(("worker", "connector", "task", "state"), rows, empty="no task is assigned"))
 
 
-def lag(url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+def lag(url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """How far behind each topic is."""
     found = Rest(url).get("/connectors/list")
     show({name: held["status"]["topics"] for name, held in found.items()}, output, lag_table(found))
@@ -70,7 +67,7 @@ def where(
     key: Annotated[str, typer.Option(help="Look for messages with this key instead.")] = "",
     side: Side = "source",
     connector: Annotated[str, typer.Option(help="The connector that copies the topic.")] = "route",
-    url: Url = _HERE,
+    url: Url = HERE,
     output: Shown = Output.TABLE,
 ) -> None:
     """Where a message is on the other side: one at BROKER QUEUE OFFSET, or those with a key."""
@@ -88,7 +85,7 @@ def where(
 
 
 def top(
-    url: Url = _HERE,
+    url: Url = HERE,
     interval: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Look once and end.")] = False,
 ) -> None:
@@ -116,7 +113,7 @@ def top(
 
 
 @connectors.command("list")
-def list_connectors(url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+def list_connectors(url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """All connectors of the group."""
     found = Rest(url).get("/connectors/list")
     rows = [
@@ -127,13 +124,13 @@ def list_connectors(url: Url = _HERE, output: Shown = Output.TABLE) -> None:
 
 
 @connectors.command()
-def create(name: Name, config: Config = None, url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+def create(name: Name, config: Config = None, url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """Make a connector; it runs at once."""
     _told(Rest(url).ask("POST", path("connectors", name), _parse(config)), output, f"connector {name} is there")
 
 
 @connectors.command()
-def update(name: Name, config: Config = None, url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+def update(name: Name, config: Config = None, url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """Change some settings of a connector; the others stay."""
     rest = Rest(url)
     whole = rest.get(path("connectors", name, "config")) | _parse(config)
@@ -141,7 +138,7 @@ def update(name: Name, config: Config = None, url: Url = _HERE, output: Shown = 
 
 
 @connectors.command()
-def config(name: Name, url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+def config(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """A connector's settings."""
     found = Rest(url).get(path("connectors", name, "config"))
     rows = [[key, ", ".join(value) if isinstance(value, list) else value] for key, value in found.items()]
@@ -149,7 +146,7 @@ def config(name: Name, url: Url = _HERE, output: Shown = Output.TABLE) -> None:
 
 
 @connectors.command()
-def status(name: Name, url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+def status(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """How a connector is doing, topic by topic."""
     found = Rest(url).get(path("connectors", name, "status"))
     words = Text(f"connector {name} is {found['connector']['state']}, with {len(found['tasks'])} tasks")
@@ -158,7 +155,7 @@ def status(name: Name, url: Url = _HERE, output: Shown = Output.TABLE) -> None:
 
 
 @connectors.command()
-def tasks(name: Name, url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+def tasks(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """A connector's tasks."""
     found = Rest(url).get(path("connectors", name, "tasks"))
     rows = [[task["id"], task["workerId"], task["state"]] for task in found]
@@ -166,37 +163,37 @@ def tasks(name: Name, url: Url = _HERE, output: Shown = Output.TABLE) -> None:
 
 
 @connectors.command()
-def pause(name: Name, url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+def pause(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """Copy nothing until resumed; tasks stay with their workers."""
     _told(Rest(url).ask("PUT", path("connectors", name, "pause")), output, f"connector {name} is paused")
 
 
 @connectors.command()
-def resume(name: Name, url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+def resume(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """Go on after a pause or a stop."""
     _told(Rest(url).ask("PUT", path("connectors", name, "resume")), output, f"connector {name} runs")
 
 
 @connectors.command()
-def stop(name: Name, url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+def stop(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """Copy nothing until resumed; workers give the tasks back."""
     _told(Rest(url).ask("PUT", path("connectors", name, "stop")), output, f"connector {name} is stopped")
 
 
 @connectors.command()
-def restart(name: Name, url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+def restart(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """End all tasks of a connector and begin them again."""
     _told(Rest(url).ask("POST", path("connectors", name, "restart")), output, f"connector {name} begins again")
 
 
 @connectors.command()
-def delete(name: Name, url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+def delete(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """Forget a connector and its progress; what it has copied stays at the target."""
     _told(Rest(url).ask("DELETE", path("connectors", name)), output, f"connector {name} is deleted")
 
 
 @plugins.command("list")
-def list_plugins(url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+def list_plugins(url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """Connectors, transforms and assignment strategies that a worker has."""
     found = Rest(url).get("/plugin/list")
     rows = [[plugin["class"], plugin["type"], plugin["version"]] for plugin in found]
@@ -206,7 +203,7 @@ def list_plugins(url: Url = _HERE, output: Shown = Output.TABLE) -> None:
 @plugins.command("config")
 def plugin_config(
     name: Annotated[str, typer.Argument(help="The plugin.")] = "routing",
-    url: Url = _HERE,
+    url: Url = HERE,
     output: Shown = Output.TABLE,
 ) -> None:
     """The settings that a connector of this kind, or a transform, takes."""

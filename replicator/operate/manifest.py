@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from replicator.errors import ConfigError, StartupError
+from replicator.operate.options import SELECTION
 from replicator.routing.options import Identity
 from replicator.runtime import files
 from replicator.settings import Settings
 from replicator.spark.copying import Copied, Range
 
 __all__ = ["Manifest"]
-
-#: Settings that say what is copied; with others the ranges would be others.
-_DECIDING: Final = ("topics", "exclude_topics", "rename", "start_from", "tags", "sql", "forward")
 
 
 class Manifest:
@@ -112,4 +110,5 @@ class Manifest:
 
 
 def _deciding(settings: Settings) -> dict[str, Any]:
-    return {name: getattr(settings, name) for name in _DECIDING}
+    """With others the ranges would be others."""
+    return {name: getattr(settings, name) for name in SELECTION}

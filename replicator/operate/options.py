@@ -5,14 +5,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from pydantic.fields import FieldInfo
 
 from replicator.settings import setting_fields
 
-__all__ = ["ConfigFile", "flag_of", "with_settings"]
+__all__ = ["SELECTION", "ConfigFile", "Master", "flag_of", "with_settings"]
+
+#: The route's settings that say which messages are copied, and where to.
+SELECTION: Final = ("topics", "exclude_topics", "rename", "start_from", "tags", "sql", "forward")
 
 Command = Callable[..., None]
 
@@ -21,13 +24,20 @@ def flag_of(name: str) -> str:
     return "--" + name.removesuffix(".namesrv").replace(".", "-").replace("_", "-")
 
 
-def with_settings(command: Command, *, only: Collection[str] = ()) -> Command:
+def with_settings(
+    command: Command, *, only: Collection[str] = (), clusters: Collection[str] = ("source", "target")
+) -> Command:
     """Gives `command` a flag for each setting; what was given comes as one nested mapping, `flags`.
 
     Args:
-        only: names of settings; all but those, and those of the clusters, have no flag then.
+        only: names of settings; all but those, and those of `clusters`, have no flag then.
     """
-    fields = [(name, field) for name, field in setting_fields() if not only or _is_of(name, only)]
+    chosen = {*only, *clusters}
+    fields = [
+        (name, field)
+        for name, field in setting_fields()
+        if not only or name in chosen or name.partition(".")[0] in chosen
+    ]
     names = {name.replace(".", "__"): name for name, _ in fields}
     own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "flags"]
     options = [
@@ -53,10 +63,6 @@ def with_settings(command: Command, *, only: Collection[str] = ()) -> Command:
     return run
 
 
-def _is_of(name: str, only: Collection[str]) -> bool:
-    return name in only or name.startswith(("source.", "target."))
-
-
 def _option(name: str, field: FieldInfo) -> Any:
     flag = flag_of(name)
     kind: Any = str
@@ -75,4 +81,9 @@ def _put(values: dict[str, Any], path: list[str], value: object) -> None:
 ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", envvar="REPLICATOR_CONFIG", help="TOML file with settings.", show_default=False),
+]
+
+#: `--master`.
+Master = Annotated[
+    str | None, typer.Option("--master", help="Spark's master (default: local[*,4]).", show_default=False)
 ]

@@ -7,12 +7,18 @@ import json
 import os
 import ssl
 import time
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import quote, urlencode, urlsplit
+
+import typer
 
 from replicator.errors import ConfigError, ReplicatorError
 
-__all__ = ["NotFound", "Refused", "Rest", "path"]
+__all__ = ["HERE", "NotFound", "Refused", "Rest", "Url", "path"]
+
+#: `--url`, and where a worker of this machine answers.
+Url = Annotated[str, typer.Option("--url", envvar="REPLICATOR_URL", help="REST of any worker of the group.")]
+HERE: Final = "http://127.0.0.1:8082"
 
 _TIMEOUT: Final = 15.0
 _TLS_FILES: Final = ("ca_file", "cert_file", "key_file")

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+import typer
 from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 from rich.text import Text
 
-__all__ = ["Output", "cluster_table", "lag_table", "show", "table"]
+__all__ = ["Output", "Shown", "cluster_table", "lag_table", "progress", "show", "table"]
 
 _STYLES: Final = {
     "running": "green",
@@ -27,6 +29,10 @@ class Output(StrEnum):
 
     TABLE = "table"
     JSON = "json"
+
+
+#: `--output`.
+Shown = Annotated[Output, typer.Option("--output", "-o", help="How to show it.")]
 
 
 def show(found: Any, output: Output, drawn: RenderableType) -> None:
@@ -55,6 +61,13 @@ def _cell(value: Any) -> Text:
         value = f"{value:,.1f}"
     text = f"{value:,}" if isinstance(value, int) else str(value if value is not None else "")
     return Text(text, style=_STYLES.get(text.lower(), ""))
+
+
+def progress() -> Progress:
+    """Bars on a terminal; nothing is drawn elsewhere."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console, disable=not console.is_terminal)
 
 
 def cluster_table(cluster: Mapping[str, Any]) -> RenderableType:

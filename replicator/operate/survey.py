@@ -18,7 +18,7 @@ from replicator.errors import ClientError, ConfigError, StartupError
 from replicator.observe.audit import Audit
 from replicator.routing.auditor import Auditor
 from replicator.routing.budget import MemoryBudget
-from replicator.routing.options import RouteOptions
+from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
 from replicator.runtime.discovery import Discovery
@@ -31,7 +31,7 @@ from replicator.service import cluster_of
 from replicator.settings import Settings
 from replicator.spark.copying import Range
 
-__all__ = ["Survey", "surveying"]
+__all__ = ["Survey", "surveying", "world_of"]
 
 #: Requests made at the same time.
 _AT_ONCE: Final = 32
@@ -149,6 +149,24 @@ async def _listen(cluster: Cluster, broker: str, topic: str, group: str, seconds
     return None
 
 
+def world_of(settings: Settings, source: Discovery, target: Discovery, identity: Identity, store: Store) -> World:
+    """What a worker of its own would share."""
+    return World(
+        source=source,
+        target=target,
+        identity=identity,
+        store=store,
+        budget=MemoryBudget(settings.memory_bytes),
+        auditor=Auditor(),
+        recovering=asyncio.Semaphore(1),
+        may_send=lambda: True,
+        settle_seconds=settings.settle_seconds,
+        drain_timeout=settings.drain_timeout,
+        stall_seconds=settings.stall_seconds,
+        audit=Audit(store.directory / "audit.jsonl"),
+    )
+
+
 @asynccontextmanager
 async def surveying(settings: Settings, *, writes: bool) -> AsyncIterator[Survey]:
     """A survey, within the context.
@@ -178,20 +196,7 @@ async def surveying(settings: Settings, *, writes: bool) -> AsyncIterator[Survey
                 raise StartupError(
                     error.message, hint=error.hint or "check the address, credentials and TLS"
                 ) from None
-            world = World(
-                source=source,
-                target=target,
-                identity=identity,
-                store=store,
-                budget=MemoryBudget(settings.memory_bytes),
-                auditor=Auditor(),
-                recovering=asyncio.Semaphore(1),
-                may_send=lambda: True,
-                settle_seconds=settings.settle_seconds,
-                drain_timeout=settings.drain_timeout,
-                stall_seconds=settings.stall_seconds,
-                audit=Audit(store.directory / "audit.jsonl"),
-            )
+            world = world_of(settings, source, target, identity, store)
             topics = RouteTopics(settings.connector, settings.route, world)
             topics.plan()
             yield Survey(settings, world, topics)

@@ -10,21 +10,18 @@ from rich.console import Group
 from rich.text import Text
 
 from replicator.errors import ConfigError
-from replicator.operate.rest import Rest, path
-from replicator.operate.show import Output, show, table
+from replicator.operate.rest import HERE, Rest, Url, path
+from replicator.operate.show import Output, Shown, show, table
 
 __all__ = ["apply", "failover", "plan", "readiness"]
 
 #: Exit code of `readiness` and `failover` when not all is well.
 NOT_READY: Final = 1
 
-Url = Annotated[str, typer.Option(envvar="REPLICATOR_URL", help="REST of any worker of the group.")]
-Shown = Annotated[Output, typer.Option("--output", "-o", help="For people, or for scripts.")]
 Of = Annotated[str, typer.Option("--connector", help="The connector's name.")]
-_HERE: Final = "http://127.0.0.1:8082"
 
 
-def plan(connector: Of = "route", url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+def plan(connector: Of = "route", url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """What is to be done to topics, groups and offsets at the target; does nothing."""
     found = Rest(url).get(path("connectors", connector, "plan"))
     show(found, output, _actions(found, "blocked", empty="the target is in step"))
@@ -36,7 +33,7 @@ def apply(
         typer.Option("--force-group", help="A group whose offsets are written though it consumes there."),
     ] = None,
     connector: Of = "route",
-    url: Url = _HERE,
+    url: Url = HERE,
     output: Shown = Output.TABLE,
 ) -> None:
     """Do now what `plan` shows, except what is blocked."""
@@ -46,7 +43,7 @@ def apply(
         raise typer.Exit(NOT_READY)
 
 
-def readiness(connector: Of = "route", url: Url = _HERE, output: Shown = Output.TABLE) -> None:
+def readiness(connector: Of = "route", url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """What would happen if you switched to the target now; exit code 1 when it is not ready."""
     found = Rest(url, timeout=90).get(path("connectors", connector, "readiness"))
     head = Text("ready to switch", style="bold green") if found["ready"] else Text("not ready", style="bold red")
@@ -76,7 +73,7 @@ def failover(
         bool, typer.Option("--open-all", help="Make all topics writable, those too that are not at the source.")
     ] = False,
     connector: Of = "route",
-    url: Url = _HERE,
+    url: Url = HERE,
     output: Shown = Output.TABLE,
 ) -> None:
     """Stop copying and make the target the one that applications use: drain, last offsets, writable topics."""

@@ -10,15 +10,13 @@ from typing import Annotated, Any, Final
 
 import msgspec
 import typer
-from rich.console import Console, Group
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.console import Group
 from rich.text import Text
 
 from replicator.errors import StartupError
 from replicator.observe.logging import configure
-from replicator.operate.backfill import Master, Shown
-from replicator.operate.options import ConfigFile, with_settings
-from replicator.operate.show import Output, show, table
+from replicator.operate.options import SELECTION, ConfigFile, Master, with_settings
+from replicator.operate.show import Output, Shown, progress, show, table
 from replicator.operate.survey import surveying
 from replicator.settings import Settings, load
 from replicator.spark.access import Access
@@ -30,13 +28,7 @@ __all__ = ["SETTINGS", "app"]
 
 #: The route's settings that say what should be at the target.
 SETTINGS: Final = (
-    "topics",
-    "exclude_topics",
-    "rename",
-    "start_from",
-    "tags",
-    "sql",
-    "forward",
+    *SELECTION,
     "pulls_in_flight",
     "connector",
     "log_level",
@@ -73,11 +65,12 @@ def verify(
     configure(level=settings.log_level)
     job, lanes = asyncio.run(_plan(settings, complete=complete, extra=not ignore_extra, most=first))
     found: list[Compared] = []
-    with session(master=master) as spark, _progress(len(lanes)) as drawn:
+    with session(master=master) as spark, progress() as drawn:
+        queues = drawn.add_task("queues", total=len(lanes))
 
         def compared(outcome: Compared) -> None:
             found.append(outcome)
-            drawn.advance(drawn.task_ids[0])
+            drawn.advance(queues)
 
         compare_all(spark, job, lanes, on_compared=compared)
     found.sort(key=lambda each: each.key)
@@ -109,14 +102,6 @@ async def _plan(settings: Settings, *, complete: bool, extra: bool, most: int) -
             extra=extra,
             most=most,
         ), lanes
-
-
-def _progress(queues: int) -> Progress:
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    drawn = Progress(*columns, console=console, disable=not console.is_terminal)
-    drawn.add_task("queues", total=queues)
-    return drawn
 
 
 def _counts(found: Sequence[Compared]) -> dict[str, int]:

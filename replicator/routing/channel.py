@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from typing import Protocol
 
 from replicator.protocol.message import StoredMessage
 from replicator.routing.budget import MemoryBudget
 
-__all__ = ["Channel", "Chunk", "Transformed"]
+__all__ = ["Channel", "Chunk", "Source", "Transformed"]
 
 
 class Transformed:
@@ -105,3 +106,16 @@ class Channel:
         """Forgets all chunks and gives their memory back."""
         while self.chunks:
             self.release(self.pop())
+
+
+class Source(Protocol):
+    """What puts messages into a channel, and ends by failing it; `SourceTask` says what each part is."""
+
+    @property
+    def address(self) -> str: ...
+
+    def start(self) -> None: ...
+
+    def pump(self) -> None: ...
+
+    def stop(self) -> None: ...

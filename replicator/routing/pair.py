@@ -21,7 +21,7 @@ from replicator.observe.logging import get_logger
 from replicator.routing.auditor import Auditor
 from replicator.routing.batcher import Batcher
 from replicator.routing.budget import MemoryBudget
-from replicator.routing.channel import Channel
+from replicator.routing.channel import Channel, Source
 from replicator.routing.dead_letter import DeadLetters
 from replicator.routing.dispatch import Dispatch
 from replicator.routing.faults import (
@@ -97,7 +97,7 @@ class QueuePair:
         self._from_start = from_start
         self._end = end
         self._stop = asyncio.Event()
-        self._copying: tuple[SourceTask, Channel] | None = None
+        self._copying: tuple[Source, Channel] | None = None
         self._suspicious = True
         self._compared = False
         self._blocked = False
@@ -178,10 +178,9 @@ class QueuePair:
         assert state.position is not None  # noqa: S101 - _recover has set it
         if self._end is not None and state.position >= self._end:
             raise SourceEnded("all was copied before")
-        reader = shared.source.reader(state.source.broker)
         writer = shared.target.writer(state.target.broker)
-        connection = await reader.connection()
         channel = Channel(shared.budget)
+        source_task = await self.source_task(channel, state.position)
         batcher = Batcher(
             channel,
             Stamp(options.identity.source, *state.source),
@@ -194,16 +193,6 @@ class QueuePair:
         transforming = None
         if options.transform is not None:
             transforming = Transforming(options.transform, state.topic, state.source, ahead=options.batch_messages)
-        source_task = SourceTask(
-            connection,
-            channel,
-            offset=state.position,
-            state=state,
-            options=options,
-            budget=shared.budget,
-            from_master=shared.source.is_master(state.source.broker, reader.address),
-            end=self._end,
-        )
         sink_task = SinkTask(
             writer,
             channel,
@@ -234,6 +223,21 @@ class QueuePair:
             self._suspicious = sink_task.suspicious
             source_task.stop()
             channel.drop()
+
+    async def source_task(self, channel: Channel, offset: int) -> Source:
+        """What reads the source from `offset` on into `channel`; not started yet."""
+        shared, broker = self._shared, self.state.source.broker
+        reader = shared.source.reader(broker)
+        return SourceTask(
+            await reader.connection(),
+            channel,
+            offset=offset,
+            state=self.state,
+            options=shared.options,
+            budget=shared.budget,
+            from_master=shared.source.is_master(broker, reader.address),
+            end=self._end,
+        )
 
     async def _recover(self) -> None:
         state, shared = self.state, self._shared
@@ -315,7 +319,7 @@ class QueuePair:
             SourceReset: it has another message now where the last copy came from.
         """
         assert self.state.position is not None  # noqa: S101 - callers have set it
-        if last is not None and not await self._is_there(last):
+        if last is not None and not await self.is_there(last):
             raise SourceReset(self.state.position, *await self._source_ends())
         self._compared = True
 
@@ -337,7 +341,7 @@ class QueuePair:
             return await max_offset(*place)
         return await offset_at(*place, start_from)
 
-    async def _is_there(self, copy: Copy) -> bool:
+    async def is_there(self, copy: Copy) -> bool:
         """Whether the source still has the message that `copy` came from, as far as it can be seen."""
         state = self.state
         reader = self._shared.source.reader(state.source.broker)

@@ -22,7 +22,7 @@ from replicator.routing.options import RouteOptions
 from replicator.routing.state import QueueState
 from replicator.routing.window import Pull, PullWindow
 
-__all__ = ["SourceTask"]
+__all__ = ["SourceTask", "select"]
 
 #: Bytes that an answer is expected to have until some have come.
 _FIRST_ANSWER: Final = 32 * 1024
@@ -60,7 +60,6 @@ class SourceTask:
         self._budget = budget
         self._from_master = from_master
         self._end = end
-        self._target = options.identity.target.encode()
         self._window = PullWindow(offset, filtered=options.filtered)
         self._per_message = _FIRST_ANSWER / self._window.stride
         self._stopped = False
@@ -195,24 +194,10 @@ class SourceTask:
 
     def _put(self, messages: list[StoredMessage], end: int, size: int) -> None:
         """Leaves out what is not to be copied and puts the rest into the channel."""
-        mark, options = provenance.PREFIX, self._options
-        copies = mark in b"".join([m.properties for m in messages])
-        kept = [m for m in messages if self._may_pass(m)] if copies else messages
-        self._state.skip("loop", len(messages) - len(kept))
-        if options.tags is not None:
-            # Brokers filter by the hash of a tag; equal hashes are not equal tags.
-            tagged = [m for m in kept if properties.find(m.properties, b"TAGS") in options.tags]
-            self._state.skip("filter", len(kept) - len(tagged))
-            kept = tagged
+        kept, copies = select(messages, self._options, self._state)
         self._budget.charge(size)
         self._state.read_to = end
         self._channel.put(Chunk(kept, end, size, copies=copies))
-
-    def _may_pass(self, message: StoredMessage) -> bool:
-        origin = properties.find(message.properties, provenance.ORIGIN)
-        if origin is None:
-            return True
-        return self._options.forward == "all" and origin != self._target
 
     def _moved(self, start: int, pulled: Pulled) -> Exception:
         if start < pulled.min_offset:
@@ -229,6 +214,28 @@ class SourceTask:
             if ahead:
                 self._put(ahead, error.start, sum(len(m.body) for m in ahead))
         self._channel.fail(error)
+
+
+def select(
+    messages: list[StoredMessage], options: RouteOptions, state: QueueState
+) -> tuple[list[StoredMessage], bool]:
+    """Those of `messages` that are to be copied, and whether there are copies among all; counts the others."""
+    copies = provenance.PREFIX in b"".join([m.properties for m in messages])
+    kept = [m for m in messages if _may_pass(m, options)] if copies else messages
+    state.skip("loop", len(messages) - len(kept))
+    if options.tags is not None:
+        # Brokers filter by the hash of a tag; equal hashes are not equal tags.
+        tagged = [m for m in kept if properties.find(m.properties, b"TAGS") in options.tags]
+        state.skip("filter", len(kept) - len(tagged))
+        kept = tagged
+    return kept, copies
+
+
+def _may_pass(message: StoredMessage, options: RouteOptions) -> bool:
+    origin = properties.find(message.properties, provenance.ORIGIN)
+    if origin is None:
+        return True
+    return options.forward == "all" and origin != options.identity.target.encode()
 
 
 def _first_hole(start: int, end: int, messages: list[StoredMessage]) -> tuple[int, int]:

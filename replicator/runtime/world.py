@@ -22,7 +22,7 @@ from replicator.runtime.identity import identify, refuse_same_cluster
 from replicator.runtime.store import Store
 from replicator.settings import ClusterSettings, RouteSettings, Settings
 
-__all__ = ["World", "look", "route_options"]
+__all__ = ["World", "first_look", "look", "route_options"]
 
 log = get_logger(__name__)
 
@@ -70,14 +70,8 @@ async def look(settings: Settings, source: Discovery, target: Discovery, store: 
         StartupError: they cannot; says why and the way out.
     """
     seen = await asyncio.gather(
-        _first_look(source, "source", settings.source), _first_look(target, "target", settings.target)
+        first_look(source, "source", settings.source), first_look(target, "target", settings.target)
     )
-    for side, discovery in (("source", source), ("target", target)):
-        for broker, failure in discovery.failures.items():
-            raise StartupError(
-                f"{side} broker {broker} does not list its topics: {failure}",
-                hint="it must be reachable, and the account must be allowed to read the cluster",
-            )
     refuse_same_cluster(*seen)
     if not target.topics:
         raise StartupError("the target has no broker with a master", hint="start one")
@@ -102,7 +96,12 @@ def refuse_filter(route: RouteSettings, source: Discovery) -> None:
             )
 
 
-async def _first_look(discovery: Discovery, side: str, settings: ClusterSettings) -> Topology:
+async def first_look(discovery: Discovery, side: str, settings: ClusterSettings) -> Topology:
+    """Looks at one cluster.
+
+    Raises:
+        StartupError: it cannot be used; says why and the way out.
+    """
     try:
         topology, _ = await discovery.refresh()
     except ReplicatorError as error:
@@ -111,6 +110,11 @@ async def _first_look(discovery: Discovery, side: str, settings: ClusterSettings
             f"{side}.namesrv = {namesrv!r}: {error.message}",
             hint=error.hint or "check the address, that the name server runs, and TLS",
         ) from None
+    for broker, failure in discovery.failures.items():
+        raise StartupError(
+            f"{side} broker {broker} does not list its topics: {failure}",
+            hint="it must be reachable, and the account must be allowed to read the cluster",
+        )
     return topology
 
 

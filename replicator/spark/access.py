@@ -7,15 +7,19 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import uvloop
 
 from replicator.client.cluster import Cluster
 from replicator.client.security import Credentials, Security, TlsMode, tls_context
+from replicator.errors import ClientError, StartupError
 from replicator.settings import ClusterSettings
 
 __all__ = ["Access", "run"]
+
+#: Seconds between attempts to reach a cluster.
+_PAUSE: Final = 0.5
 
 T = TypeVar("T")
 
@@ -52,8 +56,12 @@ class Access:
         )
 
     @asynccontextmanager
-    async def connected(self) -> AsyncIterator[Cluster]:
+    async def connected(self, *, patience: float = 0.0) -> AsyncIterator[Cluster]:
         """A client that knows the cluster's brokers, within the context.
+
+        Args:
+            patience: seconds for which a cluster that does not answer is asked again. Spark makes all attempts of a
+                task within a second, so without any a broker that starts anew would cost the whole job.
 
         Raises:
             ConfigError, StartupError, Unreachable: see `tls_context` and `Cluster.refresh`.
@@ -64,10 +72,22 @@ class Access:
         tls = tls_context(self.tls, ca_file=self.ca_file, cert_file=self.cert_file, key_file=self.key_file)
         cluster = Cluster(self.namesrv, security=Security(credentials, tls), name=self.cluster)
         try:
-            await cluster.refresh()
+            await _refreshed(cluster, asyncio.get_running_loop().time() + patience)
             yield cluster
         finally:
             await cluster.close()
+
+
+async def _refreshed(cluster: Cluster, until: float) -> None:
+    while True:
+        try:
+            await cluster.refresh()
+        except (ClientError, StartupError):
+            if asyncio.get_running_loop().time() >= until:
+                raise
+            await asyncio.sleep(_PAUSE)
+        else:
+            return
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,10 +11,11 @@ from replicator.client.brokers import max_offset
 from replicator.errors import ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.spark.access import Access, run
-from replicator.spark.copying import Copied, CopyJob, Range, copy_range
-from replicator.spark.tasks import each_as_task, run_all
+from replicator.spark.copying import Copied, CopyJob, Range, as_first, copy_range
+from replicator.spark.rates import share
+from replicator.spark.tasks import each_as_task, is_retry, run_all
 
-__all__ = ["copy_all", "share_rates"]
+__all__ = ["Gauge", "copy_all"]
 
 log = get_logger(__name__)
 
@@ -37,26 +38,18 @@ def copy_all(
         ConfigError: speculation is switched on.
         ReplicatorError: Spark gave up; what was copied is there, and found when it is tried again.
     """
-    shared = share_rates(job, len(parts), spark.sparkContext.defaultParallelism)
-    gauge = _Gauge(job.target, parts)
+    shared = share(job, spark, len(parts))
+    gauge = Gauge(job.target, parts)
+    time.sleep(job.options.settle_seconds)
     run_all(spark, partial(_copy, shared), parts, on_outcome=on_copied, on_look=lambda: on_look(gauge.moved()))
 
 
-def share_rates(job: CopyJob, tasks: int, slots: int) -> CopyJob:
-    """`job` with the part of its rates that each of `slots` tasks at a time may have."""
-    at_once = max(1, min(tasks, slots))
-    return replace(job, rate_messages=_part(job.rate_messages, at_once), rate_bytes=_part(job.rate_bytes, at_once))
-
-
-def _part(limit: int, shares: int) -> int:
-    return max(1, limit // shares) if limit else 0
-
-
 def _copy(job: CopyJob, attempts: int, parts: Iterable[Range]) -> Iterator[Copied]:
-    return each_as_task(attempts, parts, lambda part: run(copy_range(job, part)), Copied.failed)
+    ready = job if is_retry() else as_first(job)
+    return each_as_task(attempts, parts, lambda part: run(copy_range(ready, part)), Copied.failed)
 
 
-class _Gauge:
+class Gauge:
     """How much the target's queues have grown since the beginning."""
 
     def __init__(self, target: Access, parts: Sequence[Range]) -> None:

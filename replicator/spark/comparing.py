@@ -26,7 +26,7 @@ from replicator.routing.options import RouteOptions
 from replicator.routing.provenance import ORIGIN, PREFIX, Provenance
 from replicator.spark.access import Access
 from replicator.spark.copying import Range
-from replicator.spark.reading import RangeReader
+from replicator.spark.reading import PATIENCE, RangeReader
 
 __all__ = ["KINDS", "CompareJob", "Compared", "Finding", "compare"]
 
@@ -175,7 +175,7 @@ async def compare(job: CompareJob, part: Range, *, there: bool = True) -> Compar
         ReplicatorError: a cluster cannot be read.
     """
     started = time.monotonic()
-    async with job.source.connected() as source, job.target.connected() as target:
+    async with job.source.connected(patience=PATIENCE) as source, job.target.connected(patience=PATIENCE) as target:
         reading = _Reading(job, part, source, target)
         found = _Findings(job.most)
         copies = _Copies()

@@ -8,29 +8,42 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from replicator.client.brokers import min_offset, read_config
 from replicator.client.cluster import Cluster
 from replicator.errors import ReplicatorError
+from replicator.protocol.message import StoredMessage
 from replicator.routing.auditor import Auditor
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.dead_letter import DeadLetters
 from replicator.routing.limiter import RateLimiter
-from replicator.routing.options import RouteOptions
+from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.pair import QueuePair, Shared
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import first_copy
 from replicator.routing.state import Phase, QueueState
 from replicator.spark.access import Access
+from replicator.spark.rates import Rated
 from replicator.spark.reading import RangeReader
 
-__all__ = ["Copied", "CopyFailed", "CopyJob", "Range", "copy_range"]
+__all__ = [
+    "Copied",
+    "CopyFailed",
+    "CopyJob",
+    "Range",
+    "Sinking",
+    "as_first",
+    "copy_range",
+    "refuse_later_start",
+    "settle",
+]
 
 #: Seconds between two looks at whether a copy makes progress.
 _LOOK: Final = 0.5
@@ -88,20 +101,31 @@ class Copied(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CopyJob:
-    """What all ranges have in common.
+class Sinking(Rated):
+    """How all ranges are written to the target; `stall_seconds` without progress end a task with an error."""
 
-    `rate_messages` and `rate_bytes` are per second and task, 0 is no limit; `stall_seconds` without progress
-    end a task with an error.
-    """
-
-    source: Access
     target: Access
     options: RouteOptions
     memory_bytes: int
-    rate_messages: int = 0
-    rate_bytes: int = 0
     stall_seconds: float = 60.0
+
+
+S = TypeVar("S", bound=Sinking)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyJob(Sinking):
+    """What all ranges have in common."""
+
+    source: Access
+
+
+def as_first(job: S) -> S:
+    """`job` for the first attempt of a task, where the driver has let `settle_seconds` pass before the first task.
+
+    Only an attempt of the same task can have left a request inside a broker since, so it need not wait again.
+    """
+    return replace(job, options=replace(job.options, settle_seconds=0.0))
 
 
 async def copy_range(job: CopyJob, part: Range) -> Copied:
@@ -111,14 +135,32 @@ async def copy_range(job: CopyJob, part: Range) -> Copied:
         CopyFailed: a policy stopped it, or there was no progress for too long.
         StartupError, ClientError: a cluster cannot be reached at all.
     """
+    patience = job.stall_seconds
+    async with job.source.connected(patience=patience) as source, job.target.connected(patience=patience) as target:
+
+        def before(first: int) -> AsyncIterator[list[StoredMessage]]:
+            return RangeReader(
+                source, part.topic, part.source, part.start, first, on_loss="skip", options=job.options
+            ).chunks()
+
+        await refuse_later_start(job.options.identity, part, target, before)
+        return await settle(job, part, source, target, partial(QueuePair, end=part.end))
+
+
+async def settle(
+    job: Sinking, part: Range, source: Cluster, target: Cluster, make: Callable[..., QueuePair]
+) -> Copied:
+    """What became of `part`, once the pair that `make` gives for it has ended.
+
+    Raises:
+        CopyFailed: a policy stopped it, or there was no progress for too long.
+    """
     started = time.monotonic()
     state = QueueState(part.topic, part.source, part.target)
     state.position = state.start = part.start
-    async with job.source.connected() as source, job.target.connected() as target, _auditing() as auditor:
-        await _refuse_later_start(job, part, source, target)
+    async with _auditing() as auditor:
         shared = await _shared(job, part, source, target, auditor)
-        pair = QueuePair(state, shared, topic=part.target_topic, from_start=False, end=part.end)
-        copying = asyncio.create_task(pair.run())
+        copying = asyncio.create_task(make(state, shared, topic=part.target_topic, from_start=False).run())
         try:
             await _watch(copying, state, clusters=(source, target), seconds=job.stall_seconds)
         finally:
@@ -131,28 +173,30 @@ async def copy_range(job: CopyJob, part: Range) -> Copied:
     return _outcome(part, state, time.monotonic() - started)
 
 
-async def _refuse_later_start(job: CopyJob, part: Range, source: Cluster, target: Cluster) -> None:
+async def refuse_later_start(
+    identity: Identity, part: Range, target: Cluster, before: Callable[[int], AsyncIterator[list[StoredMessage]]]
+) -> None:
     """What lies before the first copy can no longer be put in front of it.
+
+    Args:
+        before: gives what is to be copied of the part before an offset.
 
     Raises:
         CopyFailed: the target queue has later messages of the source queue, and not those of the range's start.
     """
-    wanted = (job.options.identity.source, *part.source)
+    wanted = (identity.source, *part.source)
     broker, queue_id = target.master(part.target.broker), part.target.queue_id
     if await min_offset(broker, part.target_topic, queue_id) > 0:
         return  # the target's retention has taken the first ones
     first = await first_copy(broker, part.target_topic, queue_id, mine=lambda found: found[1:4] == wanted, floor=0)
     if first is None or first <= part.start:
         return
-    before = RangeReader(
-        source, part.topic, part.source, part.start, min(first, part.end), on_loss="skip", options=job.options
-    )
-    async for messages in before.chunks():
+    async for messages in before(min(first, part.end)):
         if messages:
             raise CopyFailed(
                 f"{part.key}: the copies at the target begin with source offset {first},"
                 f" so that offset {messages[0].queue_offset} would come behind them",
-                hint="backfill into another topic with --rename",
+                hint="copy into another topic with --rename",
             )
 
 
@@ -167,7 +211,7 @@ async def _auditing() -> AsyncIterator[Auditor]:
         await asyncio.wait([running])
 
 
-async def _shared(job: CopyJob, part: Range, source: Cluster, target: Cluster, auditor: Auditor) -> Shared:
+async def _shared(job: Sinking, part: Range, source: Cluster, target: Cluster, auditor: Auditor) -> Shared:
     limit = (await read_config(target.master(part.target.broker))).max_message_size
     options = job.options
     dead_letters = DeadLetters(

@@ -17,13 +17,13 @@ from replicator.routing.queue_map import Queue
 from replicator.routing.source_task import SourceTask
 from replicator.routing.state import QueueState
 
-__all__ = ["PLAIN", "RangeReader"]
+__all__ = ["PATIENCE", "PLAIN", "RangeReader"]
 
 #: Bytes that one reader holds.
 _MEMORY: Final = 8 * 1024 * 1024
-#: Seconds between attempts where a broker does not answer, and how many of them in a row are made.
+#: Seconds for which a broker that does not answer is tried again, and between two attempts.
+PATIENCE: Final = 10.0
 _PAUSE: Final = 0.5
-_ATTEMPTS: Final = 20
 
 #: All messages, whatever they are: no loop check, no filter.
 PLAIN: Final = RouteOptions(identity=Identity("", ""))
@@ -86,7 +86,7 @@ class RangeReader:
                 return
             except (SourceLost, ClientError) as lost:
                 failures = 1 if self.position > before else failures + 1
-                if failures >= _ATTEMPTS:
+                if failures * _PAUSE >= PATIENCE:
                     place = f"{self._topic}/{self._queue.broker}/{self._queue.queue_id}"
                     raise ReplicatorError(f"{place} cannot be read: {lost}") from None
                 await asyncio.sleep(_PAUSE)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
+from typer.testing import CliRunner, Result
 
+from replicator.cli import app
 from replicator.observe.logging import configure
 from replicator.spark.session import session
 
@@ -22,6 +25,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "500",
         "spark.driver.memory": "1g",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": str(tmp_path_factory.mktemp("events")),
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.rolling.enabled": "false",
     }
     with ExitStack() as stack:
         with pytest.MonkeyPatch.context() as patch:
@@ -41,6 +48,28 @@ def logs_aside() -> Iterator[None]:
     structlog.reset_defaults()
 
 
+@pytest.fixture
+def command(spark: Any, logs_aside: None, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`await command("verify", …)`: a command in this process, with the tests' own Spark session."""
+
+    @contextmanager
+    def ours(*, master: str | None = None) -> Iterator[Any]:
+        assert master is None
+        yield spark
+
+    for module in ("backfill", "verify", "export", "restore"):
+        place = f"replicator.operate.{module}"
+        monkeypatch.setattr(f"{place}.session", ours)
+        monkeypatch.setattr(f"{place}.configure", lambda level: None)  # the runner closes what it would log to
+
+    async def run(*arguments: object) -> Result:
+        return await asyncio.to_thread(
+            CliRunner().invoke, app, [str(each) for each in arguments], catch_exceptions=True
+        )
+
+    return run
+
+
 def _without_java(directory: Path) -> Path:
     """A directory of links to what Spark's scripts call."""
     for name in (
@@ -52,6 +81,7 @@ def _without_java(directory: Path) -> Path:
         "ps",
         "grep",
         "cat",
+        "chmod",
         "rm",
         "mkdir",
         "uname",

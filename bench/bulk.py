@@ -1,0 +1,115 @@
+"""Whole topics: backfill, verify and export with Spark beside the live path and the relay in Java, in one run."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.contender import Contender, Job, Spark
+from bench.process import ContenderFailed, Measured
+from bench.relaying import Scale, fill, made, moved, warm_up
+from bench.stage import SCENARIOS, Stage, staged
+
+__all__ = ["BULK_QUEUES", "Bulk", "bulk_rounds"]
+
+BULK_QUEUES = 16
+_SIZE = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bulk:
+    """One turn: `seconds` and CPU seconds from the first message on, and what the start took before."""
+
+    name: str
+    messages: int
+    size: int
+    seconds: float
+    cpu: float
+    start: float
+    start_cpu: float
+
+    @property
+    def rate(self) -> float:
+        return self.messages / max(self.seconds, 0.001)
+
+
+async def bulk_rounds(
+    movers: Sequence[Contender],
+    masters: Sequence[str],
+    *,
+    scale: Scale,
+    directory: Path,
+    say: Callable[[str], None],
+) -> list[Bulk]:
+    """All rounds, on clusters of their own.
+
+    Args:
+        masters: Spark's, each of which backfills; the first verifies and exports too.
+    """
+    found: list[Bulk] = []
+    topic = f"bulk-{_SIZE}"
+    async with staged(SCENARIOS["loopback"], directory=directory) as stage:
+        await fill(stage, topic, messages=scale.messages, size=_SIZE, directory=directory, queues=BULK_QUEUES)
+        await warm_up(stage, messages=scale.messages // 5, size=_SIZE, directory=directory)
+        backfills = [Spark("backfill", master) for master in masters]
+        everybody: list[Contender] = [*movers, *backfills]
+        for turn in range(scale.rounds):
+            shift = turn % len(everybody)
+            for contender in (*everybody[shift:], *everybody[:shift]):
+                place = f"{turn + 1}-{everybody.index(contender)}"
+                job = Job(
+                    source=stage.source.namesrv,
+                    target=stage.target.namesrv,
+                    topic=topic,
+                    target_topic=f"{topic}-{place}",
+                    messages=scale.messages,
+                    size=_SIZE,
+                    directory=made(directory / place),
+                )
+                done = [await _moved(stage, contender, job, limit=scale.limit)]
+                if contender is backfills[0]:
+                    readers = [Spark(command, masters[0]) for command in ("verify", "export")]
+                    done += [await _read(reader, job, done[0], limit=scale.limit) for reader in readers]
+                await stage.target.broker.delete(job.target_topic)
+                for each in done:
+                    say(f"bulk {each.name}: {each.seconds:.2f} s ({each.rate:,.0f}/s), CPU {each.cpu:.2f} s")
+                found += done
+    return found
+
+
+async def _moved(stage: Stage, contender: Contender, job: Job, *, limit: float) -> Bulk:
+    process, _, span = await moved(stage, contender, job, queues=BULK_QUEUES, limit=limit)
+    start_cpu = process.cpu_by(span.first)
+    return Bulk(
+        name=contender.name,
+        messages=job.messages,
+        size=job.size,
+        seconds=span.last - span.first,
+        cpu=process.cpu_by(time.time()) - start_cpu,
+        start=span.first - process.started,
+        start_cpu=start_cpu,
+    )
+
+
+async def _read(contender: Spark, job: Job, backfill: Bulk, *, limit: float) -> Bulk:
+    """A command that stores nothing: its time is that of its tasks, its CPU less what `backfill` took to start."""
+    log = job.directory / "output"
+    process = Measured(await contender.command(job), log=log, environment=contender.environment(job))
+    cost = await process.finished(seconds=limit)
+    now = time.time()
+    if cost.exit_code != 0:
+        raise ContenderFailed(f"{contender.name} ended with {cost.exit_code}; its output:\n{process.output()}")
+    text = log.read_text(encoding="utf-8")
+    queues = json.JSONDecoder().raw_decode(text, text.index("{\n"))[0]["queues"]
+    return Bulk(
+        name=contender.name,
+        messages=job.messages,
+        size=job.size,
+        seconds=sum(queue["seconds"] for queue in queues) / contender.slots,
+        cpu=process.cpu_by(now) - backfill.start_cpu,
+        start=backfill.start,
+        start_cpu=backfill.start_cpu,
+    )

@@ -1,0 +1,127 @@
+"""The manifest of an archive: what it is of, which slices it has, frozen when it began, and what became of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from replicator.client.topics import TopicConfig
+from replicator.errors import ConfigError, StartupError
+from replicator.runtime import files
+from replicator.spark.archive import Slice
+from replicator.spark.exporting import Exported
+
+__all__ = ["MANIFEST", "Archive", "Contents"]
+
+#: Its name in the directory: readers of Parquet pass over names that begin so.
+MANIFEST: Final = "_manifest.json"
+
+
+class Contents(msgspec.Struct, kw_only=True):
+    """What an archive is of.
+
+    `id` is the one that was set for the cluster, `namesrv` the first of its name servers: an import makes of them
+    the id that a route would have. `selection` are the settings that chose the slices; `topics` are by broker.
+    """
+
+    id: str | None
+    cluster: str
+    namesrv: str
+    selection: dict[str, Any]
+    topics: dict[str, dict[str, TopicConfig]]
+    slices: list[Slice]
+    outcomes: dict[str, Exported] = {}
+
+
+class Archive:
+    """An archive in `directory`; its manifest is written anew with each outcome."""
+
+    def __init__(self, directory: Path, contents: Contents) -> None:
+        self.directory = directory
+        self.contents = contents
+
+    @classmethod
+    def read(cls, directory: Path) -> Archive | None:
+        """The one that is there; None where there is none.
+
+        Raises:
+            ConfigError: the manifest is none of an archive.
+        """
+        content = files.read(directory / MANIFEST)
+        if content is None:
+            return None
+        try:
+            return cls(directory, msgspec.convert(content, Contents))
+        except msgspec.ValidationError as error:
+            raise ConfigError(
+                f"directory = {str(directory)!r} has a {MANIFEST} that is none of an archive ({error})",
+                hint="name another directory",
+            ) from None
+
+    def refuse_other(self, cluster: str, selection: Mapping[str, Any]) -> None:
+        """An archive is of one cluster and one selection.
+
+        Raises:
+            ConfigError: this one was begun with others.
+        """
+        began = {"cluster": self.contents.cluster, **self.contents.selection}
+        for name, value in {"cluster": cluster, **selection}.items():
+            if began.get(name) != value:
+                raise ConfigError(
+                    f"directory = {str(self.directory)!r} holds an archive that was begun with"
+                    f" {name} = {began.get(name)!r}",
+                    hint="give what was given then, or another directory",
+                )
+
+    @property
+    def open(self) -> list[Slice]:
+        """The slices that are not written to their ends yet."""
+        return [part for part in self.contents.slices if self._is_open(part.key)]
+
+    def _is_open(self, key: str) -> bool:
+        outcome = self.contents.outcomes.get(key)
+        return outcome is None or bool(outcome.error)
+
+    def add(self, outcome: Exported) -> None:
+        """Keeps what became of a slice.
+
+        Raises:
+            StartupError: its files are not in the directory, or that cannot be written.
+        """
+        if not outcome.error:
+            self.refuse_missing([outcome])
+        self.contents.outcomes[outcome.key] = outcome
+        self.write()
+
+    def refuse_missing(self, outcomes: Iterable[Exported]) -> None:
+        """All files must be there, and whole.
+
+        Raises:
+            StartupError: names one that is not.
+        """
+        for file in (file for outcome in outcomes for file in outcome.files):
+            path = self.directory / file.path
+            size = path.stat().st_size if path.is_file() else None
+            if size != file.size:
+                found = "is not there" if size is None else f"has {size} bytes instead of {file.size}"
+                raise StartupError(
+                    f"{path} {found}", hint="the directory must be whole, and one that all executors share"
+                )
+
+    def write(self) -> None:
+        """Writes the manifest.
+
+        Raises:
+            StartupError: the directory cannot be written.
+        """
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            files.write(self.directory / MANIFEST, msgspec.to_builtins(self.contents))
+        except OSError as error:
+            raise StartupError(
+                f"directory = {str(self.directory)!r} cannot be written ({error.strerror})",
+                hint="mend that, or name a directory of ours",
+            ) from None

@@ -1,0 +1,188 @@
+"""`replicator export`: topics as Parquet, by Spark."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+from rich.console import Group
+from rich.text import Text
+
+from replicator.client.bounded import bounded
+from replicator.client.brokers import max_offset, min_offset, offset_at
+from replicator.client.cluster import Topology
+from replicator.errors import ConfigError, StartupError
+from replicator.observe.logging import configure
+from replicator.operate.archive import MANIFEST, Archive, Contents
+from replicator.operate.options import ConfigFile, Master, with_settings
+from replicator.operate.show import Output, Shown, progress, show, table
+from replicator.routing.plan import unsupported
+from replicator.routing.queue_map import Queue
+from replicator.routing.selector import TopicSelector, compile_patterns
+from replicator.runtime.discovery import Discovery
+from replicator.runtime.world import first_look
+from replicator.service import cluster_of
+from replicator.settings import Settings, load
+from replicator.spark.access import Access
+from replicator.spark.archive import Slice
+from replicator.spark.exporting import Exported, ExportJob, export_all
+from replicator.spark.session import session
+
+__all__ = ["SETTINGS", "Directory", "app"]
+
+#: Settings that say what is exported; with others the slices would be others.
+_SELECTION: Final = ("topics", "exclude_topics", "start_from")
+SETTINGS: Final = (*_SELECTION, "on_gap", "rate_messages", "rate_bytes", "log_level")
+
+#: Settings know two clusters, this command one.
+_NO_TARGET: Final = {"target": {"namesrv": "none:1"}}
+#: Requests made at the same time.
+_AT_ONCE: Final = 32
+
+app = typer.Typer(help="Write topics as Parquet, by Spark.")
+
+Directory = Annotated[Path, typer.Argument(help="The archive: one that all executors share.", show_default=False)]
+
+
+@app.command()
+@partial(with_settings, only=SETTINGS, clusters=("source",))
+def export(
+    flags: Mapping[str, Any],
+    directory: Directory,
+    config: ConfigFile = None,
+    master: Master = None,
+    output: Shown = Output.TABLE,
+) -> None:
+    """Writes what the source has now as Parquet, by topic and day.
+
+    Run again it goes on where it was. Exit code 1: some queue is not written to its end.
+    """
+    settings = load({**flags, **_NO_TARGET}, file=config)
+    configure(level=settings.log_level)
+    archive = asyncio.run(_plan(settings, directory.absolute()))
+    if archive.open:
+        job = ExportJob(
+            source=Access.of(settings.source),
+            directory=archive.directory,
+            on_gap=settings.on_gap,
+            rate_messages=settings.rate_messages,
+            rate_bytes=settings.rate_bytes,
+        )
+        with session(master=master) as spark, progress() as drawn:
+            queues = drawn.add_task("queues", total=len(archive.open))
+
+            def exported(outcome: Exported) -> None:
+                archive.add(outcome)
+                drawn.advance(queues)
+
+            export_all(spark, job, archive.open, on_exported=exported)
+    _show(archive, output)
+    if archive.open:
+        raise typer.Exit(1)
+
+
+async def _plan(settings: Settings, directory: Path) -> Archive:
+    if settings.start_from == "latest":
+        raise ConfigError("start_from = 'latest': nothing would be exported", hint="give earliest or a time")
+    source = Discovery(cluster_of(settings.source), masters_only=False)
+    try:
+        topology = await first_look(source, "source", settings.source)
+        selection = {name: getattr(settings, name) for name in _SELECTION}
+        archive = Archive.read(directory)
+        if archive is not None:
+            archive.refuse_other(topology.cluster, selection)
+            return archive
+        _refuse_others(directory)
+        archive = Archive(directory, await _contents(settings, source, topology, selection))
+        archive.write()
+        return archive
+    finally:
+        await source.cluster.close()
+
+
+def _refuse_others(directory: Path) -> None:
+    """Whatever is in a directory without a manifest is not ours.
+
+    Raises:
+        ConfigError: there is something, or it cannot be looked at.
+    """
+    try:
+        empty = not directory.exists() or not any(directory.iterdir())
+    except OSError as error:
+        raise ConfigError(
+            f"directory = {str(directory)!r} cannot be read ({error.strerror})", hint="name a directory of ours"
+        ) from None
+    if not empty:
+        raise ConfigError(
+            f"directory = {str(directory)!r} is not empty, and has no {MANIFEST}", hint="name a new or empty one"
+        )
+
+
+async def _contents(
+    settings: Settings, source: Discovery, topology: Topology, selection: dict[str, Any]
+) -> Contents:
+    """What the source has now of the selected topics: [oldest, next) of each queue."""
+    selector = TopicSelector(
+        compile_patterns("topics", settings.topics), compile_patterns("exclude_topics", settings.exclude_topics)
+    )
+    system = [*source.topics, topology.cluster]
+    topics = {
+        broker: {name: config for name, config in there.items() if selector.selects(name, system=system)}
+        for broker, there in source.topics.items()
+    }
+    if not any(topics.values()):
+        raise StartupError(
+            f"topics = {', '.join(settings.topics)}: the source has no such topic", hint="check --topics"
+        )
+    for config in (config for there in topics.values() for config in there.values()):
+        if problem := unsupported(config):
+            raise StartupError(
+                f"topic {config.name} cannot be exported: {problem}", hint="leave it out with --exclude-topics"
+            )
+    moment = settings.start_timestamp()
+
+    async def one(lane: tuple[str, Queue]) -> Slice:
+        topic, queue = lane
+        place = (source.cluster.reader(queue.broker), topic, queue.queue_id)
+        start, end = await min_offset(*place), await max_offset(*place)
+        if isinstance(moment, int):
+            start = max(start, await offset_at(*place, moment))
+        return Slice(topic, queue, min(start, end), end)
+
+    lanes = [
+        (name, Queue(broker, i))
+        for broker, there in topics.items()
+        for name, config in there.items()
+        for i in range(config.queues)
+    ]
+    return Contents(
+        id=settings.source.id,
+        cluster=topology.cluster,
+        namesrv=settings.source.namesrv[0],
+        selection=selection,
+        topics=topics,
+        slices=await bounded(one, sorted(lanes), at_once=_AT_ONCE),
+    )
+
+
+def _show(archive: Archive, output: Output) -> None:
+    slices, known = archive.contents.slices, archive.contents.outcomes
+    outcomes = [known[part.key] for part in slices if part.key in known]
+    files = [file for outcome in outcomes for file in outcome.files]
+    found = {
+        "complete": not archive.open,
+        "messages": sum(outcome.messages for outcome in outcomes),
+        "bytes": sum(file.size for file in files),
+        "queues": msgspec.to_builtins(outcomes),
+    }
+    rows = [[o.key, f"{o.start}-{o.end}", o.messages, o.gaps, len(o.files), o.seconds, o.error] for o in outcomes]
+    columns = ("queue", "offsets", "messages", "gaps", "files", "seconds", "notes")
+    state = (
+        "complete" if not archive.open else f"{len(archive.open)} of {len(slices)} queues are open: run it again"
+    )
+    show(found, output, Group(table(columns, rows, empty="nothing was exported"), Text(state)))

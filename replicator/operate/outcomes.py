@@ -1,0 +1,78 @@
+"""What `backfill` and `import` show: progress meanwhile, and at the end what became of each range."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import msgspec
+import typer
+from rich.console import Group
+from rich.text import Text
+
+from replicator.operate.show import Output, progress, show, table
+from replicator.runtime.store import Store
+from replicator.spark.copying import Copied, Range
+
+__all__ = ["copying", "show_copied"]
+
+
+@contextmanager
+def copying(
+    store_path: Path, parts: Sequence[Range], keep: Callable[[Copied], None]
+) -> Iterator[tuple[Callable[[Copied], None], Callable[[int], None]]]:
+    """What a copy calls with each outcome, and with the messages that have come; drawn on a terminal only.
+
+    Args:
+        store_path: no worker may use it meanwhile.
+        keep: is given each outcome.
+
+    Raises:
+        StartupError: a worker does.
+    """
+    left = sum(part.end - part.start for part in parts)
+    with closing(Store(store_path)), progress() as drawn:
+        messages, queues = drawn.add_task("messages", total=left), drawn.add_task("queues", total=len(parts))
+
+        def copied(outcome: Copied) -> None:
+            keep(outcome)
+            drawn.advance(queues)
+
+        yield copied, lambda moved: drawn.update(messages, completed=min(moved, left))
+
+
+def show_copied(ranges: Sequence[Range], known: Mapping[str, Copied], output: Output) -> None:
+    """Shows what became of `ranges`, by their keys.
+
+    Raises:
+        typer.Exit: with 1 where one is open, or messages came twice.
+    """
+    outcomes = [known[part.key] for part in ranges if part.key in known]
+    still = len(ranges) - sum(not outcome.error for outcome in outcomes)
+    found = {
+        "complete": not still,
+        "ranges": len(ranges),
+        "copied": sum(outcome.copied for outcome in outcomes),
+        "before": sum(outcome.before for outcome in outcomes),
+        "queues": msgspec.to_builtins(outcomes),
+    }
+    rows = [[o.key, f"{o.start}-{o.end}", o.copied, o.before, o.seconds, _notes(o)] for o in outcomes]
+    columns = ("queue", "offsets", "copied", "before", "seconds", "notes")
+    state = f"{still} of {len(ranges)} queues are open: run it again" if still else "complete"
+    show(found, output, Group(table(columns, rows, empty="nothing was copied"), Text(state)))
+    if still or any(outcome.repeated for outcome in outcomes):
+        raise typer.Exit(1)
+
+
+def _notes(outcome: Copied) -> str:
+    """What else there is to say of a range."""
+    counts = {
+        "gaps": outcome.gaps,
+        "resets": outcome.resets,
+        **{f"left out ({reason})": count for reason, count in outcome.left_out.items()},
+        "repeated": outcome.repeated,
+        "foreign": outcome.foreign,
+    }
+    said = [f"{name} {count}" for name, count in counts.items() if count]
+    return ", ".join([*said, outcome.error] if outcome.error else said)

@@ -1,0 +1,168 @@
+"""`replicator import`: an archive's topics into a cluster, by Spark, as a route would have copied them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
+
+import typer
+
+from replicator.client.cluster import Topology
+from replicator.client.topics import TopicConfig
+from replicator.errors import ClientError, ConfigError, StartupError
+from replicator.observe.logging import configure
+from replicator.operate.archive import MANIFEST, Archive
+from replicator.operate.export import Directory
+from replicator.operate.options import ConfigFile, Master, with_settings
+from replicator.operate.outcomes import copying, show_copied
+from replicator.operate.show import Output, Shown
+from replicator.operate.survey import world_of
+from replicator.runtime.discovery import Discovery
+from replicator.runtime.identity import identify
+from replicator.runtime.route_topics import RouteTopics
+from replicator.runtime.store import Store
+from replicator.runtime.world import first_look, route_options
+from replicator.service import cluster_of
+from replicator.settings import Settings, load
+from replicator.spark.access import Access
+from replicator.spark.copying import Copied, Range
+from replicator.spark.importing import Archived, ImportJob, import_all
+from replicator.spark.session import session
+
+__all__ = ["SETTINGS", "app"]
+
+#: The route's settings that mean something without a source.
+SETTINGS: Final = (
+    "source.id",
+    "topics",
+    "exclude_topics",
+    "rename",
+    "forward",
+    "born_timestamp",
+    "on_error",
+    "dead_letter_topic",
+    "rate_messages",
+    "rate_bytes",
+    "batch_messages",
+    "batch_bytes",
+    "memory_bytes",
+    "connector",
+    "settle_seconds",
+    "stall_seconds",
+    "store_path",
+    "log_level",
+)
+
+app = typer.Typer(help="Send what `export` wrote to a cluster, by Spark.")
+
+
+@app.command("import")
+@partial(with_settings, only=SETTINGS, clusters=("target",))
+def restore(
+    flags: Mapping[str, Any],
+    directory: Directory,
+    config: ConfigFile = None,
+    master: Master = None,
+    output: Shown = Output.TABLE,
+) -> None:
+    """Sends an archive's messages as a route from its cluster would have; what is there already is not sent again.
+
+    Exit code 1: some queue is not imported to its end.
+    """
+    archive = Archive.read(directory.absolute())
+    if archive is None:
+        raise ConfigError(f"directory = {str(directory)!r} has no {MANIFEST}", hint="name one that `export` wrote")
+    if archive.open:
+        raise StartupError(
+            f"the archive in {directory} is not complete: {len(archive.open)} queues are open",
+            hint="run `replicator export` again",
+        )
+    settings = load(_with_source(flags, archive), file=config)
+    configure(level=settings.log_level)
+    parts, job = asyncio.run(_plan(settings, archive))
+    done: dict[str, Copied] = {}
+    ranges = [each.part for each in parts]
+
+    def keep(outcome: Copied) -> None:
+        done[outcome.key] = outcome
+
+    drawn = copying(settings.store_path, ranges, keep)
+    with session(master=master) as spark, drawn as (on_copied, on_look):
+        import_all(spark, job, parts, on_copied=on_copied, on_look=on_look)
+    show_copied(ranges, done, output)
+
+
+def _with_source(flags: Mapping[str, Any], archive: Archive) -> dict[str, Any]:
+    """The settings of a route from the archive's cluster."""
+    own = {"namesrv": archive.contents.namesrv}
+    if archive.contents.id is not None:
+        own["id"] = archive.contents.id
+    return {**flags, "source": {**own, **flags.get("source", {})}}
+
+
+async def _plan(settings: Settings, archive: Archive) -> tuple[list[Archived], ImportJob]:
+    contents = archive.contents
+    archive.refuse_missing(contents.outcomes.values())
+    store = Store(settings.store_path)
+    source = _Archived(settings, archive)
+    target = Discovery(cluster_of(settings.target), masters_only=True)
+    try:
+        seen = await first_look(target, "target", settings.target)
+        if not target.topics:
+            raise StartupError("the target has no broker with a master", hint="start one")
+        identity = identify(settings, Topology(contents.cluster, {}), seen, store.identity())
+        topics = RouteTopics(
+            settings.connector, settings.route, world_of(settings, source, target, identity, store)
+        )
+        topics.plan()
+        topics.refuse_problems()
+        if not topics.plans:
+            raise StartupError(
+                f"topics = {', '.join(settings.topics)}: the archive has no such topic", hint="check --topics"
+            )
+        await topics.make_ready()
+        for topic, problem in topics.problems.items():
+            raise StartupError(f"topic {topic}: {problem}")
+        lanes = {
+            (plan.topic, queue): (plan.target_topic, to)
+            for plan in topics.plans
+            for queue, to in plan.queue_map.items()
+        }
+        parts = [
+            Archived(
+                Range(part.topic, part.queue, *lanes[part.topic, part.queue], part.start, part.end),
+                tuple(contents.outcomes[part.key].files),
+            )
+            for part in contents.slices
+            if (part.topic, part.queue) in lanes
+        ]
+        options = route_options(settings.route, identity, settle_seconds=settings.settle_seconds)
+    except ClientError as error:
+        raise StartupError(error.message, hint=error.hint or "check the address, credentials and TLS") from None
+    finally:
+        await target.cluster.close()
+        store.close()
+    return parts, ImportJob(
+        target=Access.of(settings.target),
+        options=options,
+        directory=archive.directory,
+        memory_bytes=settings.memory_bytes,
+        rate_messages=settings.rate_messages,
+        rate_bytes=settings.rate_bytes,
+        stall_seconds=settings.stall_seconds,
+    )
+
+
+class _Archived(Discovery):
+    """A cluster as an archive knows it; nobody asks it."""
+
+    def __init__(self, settings: Settings, archive: Archive) -> None:
+        super().__init__(cluster_of(settings.source), masters_only=False)
+        self.cluster_name = archive.contents.cluster
+        self._archive = archive
+
+    @property
+    def topics(self) -> Mapping[str, Mapping[str, TopicConfig]]:
+        return self._archive.contents.topics

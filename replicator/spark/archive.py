@@ -1,0 +1,203 @@
+"""Messages as rows of Parquet: all that a copy needs, to the byte, in columns that people can query.
+
+The columns are those of the data source `rocketmq`, with two differences: the body is as the broker stored it, and
+`rawProperties` keeps properties that no map of text could give back.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Generator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from replicator.errors import ReplicatorError
+from replicator.protocol import properties
+from replicator.protocol.message import StoredMessage
+from replicator.routing.queue_map import Queue
+
+__all__ = ["SCHEMA", "File", "Slice", "batch_of", "messages_of", "partition", "read"]
+
+_TIME: Final = pa.timestamp("ms", tz="UTC")
+SCHEMA: Final = pa.schema(
+    [
+        ("brokerName", pa.string()),
+        ("queueId", pa.int32()),
+        ("queueOffset", pa.int64()),
+        ("msgId", pa.string()),
+        ("keys", pa.string()),
+        ("tags", pa.string()),
+        ("body", pa.binary()),
+        ("properties", pa.map_(pa.string(), pa.string())),
+        ("rawProperties", pa.binary()),
+        ("bornTimestamp", _TIME),
+        ("storeTimestamp", _TIME),
+        ("flag", pa.int32()),
+        ("sysFlag", pa.int32()),
+        ("reconsumeTimes", pa.int32()),
+    ]
+)
+
+#: Columns that an import needs, in the order in which it takes them.
+_NEEDED: Final = (
+    "queueOffset",
+    "flag",
+    "sysFlag",
+    "bornTimestamp",
+    "storeTimestamp",
+    "reconsumeTimes",
+    "body",
+)
+#: Messages that are made of a file at a time.
+_ROWS: Final = 1024
+
+
+class Slice(msgspec.Struct, frozen=True):
+    """Messages [start, end) of a queue."""
+
+    topic: str
+    queue: Queue
+    start: int
+    end: int
+
+    @property
+    def key(self) -> str:
+        """Names the queue."""
+        return f"{self.topic}/{self.queue.broker}/{self.queue.queue_id}"
+
+    def file(self, first: int) -> str:
+        """The name of the file that begins with the message at offset `first`."""
+        return f"{self._stem}-{first:020d}.parquet"
+
+    def owns(self, name: str) -> bool:
+        """Whether a file of that name, finished or not, is one of the queue's."""
+        return re.fullmatch(rf"\.?{re.escape(self._stem)}-\d{{20}}\.parquet(\.[0-9a-f]+)?", name) is not None
+
+    @property
+    def _stem(self) -> str:
+        return f"{quote(self.queue.broker, safe='')}-{self.queue.queue_id}"
+
+
+class File(msgspec.Struct, frozen=True):
+    """A file of an archive, by its path there: `rows` messages of offsets `first` to `last`, `size` bytes."""
+
+    path: str
+    rows: int
+    first: int
+    last: int
+    size: int
+
+
+def partition(topic: str, stored: int | None = None) -> str:
+    """The directory of a topic, or of what was stored of it on the day of `stored` (ms, UTC)."""
+    place = f"topic={quote(topic, safe='')}"
+    return place if stored is None else f"{place}/date={datetime.fromtimestamp(stored / 1000, UTC).date()}"
+
+
+def batch_of(queue: Queue, messages: Sequence[StoredMessage]) -> pa.RecordBatch:
+    """The rows of `messages`, one or more."""
+    count = len(messages)
+    told, raw = _map_of([message.properties for message in messages])
+    columns: list[Any] = [
+        [queue.broker] * count,
+        [queue.queue_id] * count,
+        [message.queue_offset for message in messages],
+        *(pc.map_lookup(told, name, "first") for name in ("UNIQ_KEY", "KEYS", "TAGS")),
+        [message.body[4:] for message in messages],
+        told,
+        raw,
+        [message.born_timestamp for message in messages],
+        [message.store_timestamp for message in messages],
+        [_signed(message.flag) for message in messages],
+        [_signed(message.sys_flag) for message in messages],
+        [_signed(message.reconsume_times) for message in messages],
+    ]
+    arrays = [
+        column if isinstance(column, pa.Array) else pa.array(column, type=field.type)
+        for column, field in zip(columns, SCHEMA, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def _map_of(raw: Sequence[bytes]) -> tuple[pa.Array, pa.Array]:
+    """Properties as maps; and as bytes, where a map does not give them back."""
+    bare = [each.rstrip(b"\x02") for each in raw]
+    try:
+        parts = pc.split_pattern(pa.array(bare, type=pa.string()), "\x02")
+        pairs = pc.split_pattern(parts.flatten(), "\x01", max_splits=1)
+        found = pa.MapArray.from_arrays(parts.offsets, pc.list_element(pairs, 0), pc.list_element(pairs, 1))
+    except pa.ArrowInvalid:  # no UTF-8, no properties, or none as brokers write them
+        found = pa.array(
+            [list(properties.decode(each).items()) for each in bare], type=SCHEMA.field("properties").type
+        )
+    exact = pa.array(bare, type=pa.binary())
+    return found, pc.if_else(pc.equal(_bytes_of(found), exact), pa.scalar(None, pa.binary()), exact)
+
+
+def _bytes_of(told: pa.MapArray) -> pa.Array:
+    """Maps as the bytes that brokers keep, without the last 0x02."""
+    pairs = pc.binary_join_element_wise(told.keys, told.items, "\x01")
+    return pc.binary_join(pa.ListArray.from_arrays(told.offsets, pairs), "\x02").cast(pa.binary())
+
+
+def messages_of(batch: pa.RecordBatch) -> list[StoredMessage]:
+    """The messages of rows, as a pull would have brought them."""
+    told, raw = batch.column("properties"), batch.column("rawProperties")
+    exact = pc.coalesce(raw, _bytes_of(told)).to_pylist()
+    times = {name: batch.column(name).cast(pa.int64()) for name in ("bornTimestamp", "storeTimestamp")}
+    columns = [times.get(name, batch.column(name)).to_pylist() for name in _NEEDED]
+    return [
+        StoredMessage(
+            offset,
+            flag & 0xFFFFFFFF,
+            sys_flag & 0xFFFFFFFF,
+            born,
+            stored,
+            reconsumed,
+            zlib.crc32(body) & 0x7FFFFFFF,
+            len(body).to_bytes(4) + body,
+            own + b"\x02" if own else b"",
+        )
+        for offset, flag, sys_flag, born, stored, reconsumed, body, own in zip(*columns, exact, strict=True)
+    ]
+
+
+def read(directory: Path, files: Sequence[File], *, start: int) -> Generator[list[StoredMessage]]:
+    """The messages of a queue's files from offset `start` on, in order, some at a time.
+
+    Raises:
+        ReplicatorError: a file is not what the archive says.
+    """
+    for file in files:
+        if file.last < start:
+            continue
+        rows, last = 0, -1
+        try:
+            with pq.ParquetFile(directory / file.path, page_checksum_verification=True) as parquet:
+                for batch in parquet.iter_batches(_ROWS):
+                    messages = messages_of(batch)
+                    rows, last = rows + len(messages), messages[-1].queue_offset
+                    if last >= start:
+                        yield [message for message in messages if message.queue_offset >= start]
+        except (OSError, KeyError, pa.ArrowException) as error:
+            raise ReplicatorError(
+                f"{directory / file.path} cannot be read ({error})", hint="bring it whole"
+            ) from None
+        if (rows, last) != (file.rows, file.last):
+            raise ReplicatorError(
+                f"{directory / file.path} has {rows} messages up to offset {last},"
+                f" the archive says {file.rows} up to {file.last}",
+                hint="bring it whole",
+            )
+
+
+def _signed(value: int) -> int:
+    return value - 2**32 if value >= 2**31 else value

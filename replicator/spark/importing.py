@@ -1,0 +1,158 @@
+"""An archive's queues sent by Spark's tasks: the live path's own pair, whose source task reads files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from replicator.errors import ReplicatorError
+from replicator.protocol.message import StoredMessage
+from replicator.routing.channel import Channel, Chunk, Source
+from replicator.routing.faults import QueueFailed, SourceEnded
+from replicator.routing.options import RouteOptions
+from replicator.routing.pair import QueuePair, Shared
+from replicator.routing.recovery import Copy
+from replicator.routing.source_task import select
+from replicator.routing.state import QueueState
+from replicator.spark.access import run
+from replicator.spark.archive import File, read
+from replicator.spark.backfill import Gauge
+from replicator.spark.copying import Copied, Range, Sinking, as_first, refuse_later_start, settle
+from replicator.spark.rates import share
+from replicator.spark.tasks import each_as_task, is_retry, run_all
+
+__all__ = ["Archived", "ImportJob", "import_all", "import_range"]
+
+#: Of the memory budget, what the channel may hold at most.
+_SHARE: Final = 4
+
+
+class Archived(NamedTuple):
+    """A range, and the files with its messages."""
+
+    part: Range
+    files: tuple[File, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportJob(Sinking):
+    """What all ranges have in common."""
+
+    directory: Path
+
+
+def import_all(
+    spark: Any,
+    job: ImportJob,
+    parts: Sequence[Archived],
+    *,
+    on_copied: Callable[[Copied], None],
+    on_look: Callable[[int], None],
+) -> None:
+    """Imports `parts`, one Spark task each; as `copy_all`."""
+    shared = share(job, spark, len(parts))
+    gauge = Gauge(job.target, [each.part for each in parts])
+    time.sleep(job.options.settle_seconds)
+    run_all(spark, partial(_import, shared), parts, on_outcome=on_copied, on_look=lambda: on_look(gauge.moved()))
+
+
+def _import(job: ImportJob, attempts: int, parts: Iterable[Archived]) -> Iterator[Copied]:
+    ready = job if is_retry() else as_first(job)
+    return each_as_task(
+        attempts,
+        parts,
+        lambda each: run(import_range(ready, each)),
+        lambda each, error: Copied.failed(each.part, error),
+    )
+
+
+async def import_range(job: ImportJob, archived: Archived) -> Copied:
+    """Sends what of a range is not at the target yet.
+
+    Raises:
+        CopyFailed: a policy stopped it, a file cannot be read, or there was no progress for too long.
+        StartupError, ClientError: the target cannot be reached at all.
+    """
+    part = archived.part
+
+    async def before(first: int) -> AsyncIterator[list[StoredMessage]]:
+        unused = QueueState(part.topic, part.source, part.target)
+        for messages in read(job.directory, archived.files, start=part.start):
+            kept, _ = select([m for m in messages if m.queue_offset < first], job.options, unused)
+            yield kept
+            if messages[-1].queue_offset + 1 >= first:
+                return
+
+    def make(state: QueueState, shared: Shared, **more: Any) -> QueuePair:
+        return _ArchivePair(state, shared, job.directory, archived, **more)
+
+    async with job.target.connected(patience=job.stall_seconds) as target:
+        await refuse_later_start(job.options.identity, part, target, before)
+        return await settle(job, part, target, target, make)
+
+
+class _ArchivePair(QueuePair):
+    """A pair whose source is no broker."""
+
+    def __init__(self, state: QueueState, shared: Shared, directory: Path, archived: Archived, **more: Any) -> None:
+        super().__init__(state, shared, end=archived.part.end, **more)
+        self._archive = partial(_ArchiveTask, directory, archived, state, shared)
+
+    async def source_task(self, channel: Channel, offset: int) -> Source:
+        return self._archive(channel, offset)
+
+    async def is_there(self, copy: Copy) -> bool:
+        return True  # an archive does not change
+
+
+class _ArchiveTask:
+    """Reads files into a channel, as far ahead as the memory allows."""
+
+    def __init__(
+        self, directory: Path, archived: Archived, state: QueueState, shared: Shared, channel: Channel, offset: int
+    ) -> None:
+        self._end = archived.part.end
+        self._state = state
+        self._options: RouteOptions = shared.options
+        self._budget = shared.budget
+        self._channel = channel
+        self._next = offset
+        self._chunks = read(directory, archived.files, start=offset)
+        self._stopped = False
+
+    @property
+    def address(self) -> str:
+        return ""
+
+    def start(self) -> None:
+        self.pump()
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._chunks.close()
+
+    def pump(self) -> None:
+        """Reads on; what the archive lacks is counted."""
+        while not self._stopped and self._channel.size * _SHARE <= self._budget.limit:
+            try:
+                messages = next(self._chunks, None)
+            except ReplicatorError as error:
+                self._stopped = True
+                self._channel.fail(QueueFailed(str(error)))
+                return
+            self._put(messages or [], messages[-1].queue_offset + 1 if messages else self._end)
+            if messages is None:
+                self._stopped = True
+                self._channel.fail(SourceEnded("all was read"))
+
+    def _put(self, messages: list[StoredMessage], end: int) -> None:
+        kept, copies = select(messages, self._options, self._state)
+        self._state.gaps += end - self._next - len(messages)
+        self._next = end
+        size = sum(len(message.body) + len(message.properties) for message in messages)
+        self._budget.charge(size)
+        self._channel.put(Chunk(kept, end, size, copies=copies))

@@ -1,0 +1,29 @@
+"""Limits of a whole job, shared by the tasks that run at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+__all__ = ["Rated", "share"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rated:
+    """What has a limit of messages and bytes per second; 0 is no limit."""
+
+    rate_messages: int = 0
+    rate_bytes: int = 0
+
+
+R = TypeVar("R", bound=Rated)
+
+
+def share(job: R, spark: Any, tasks: int) -> R:
+    """`job` with the part of its limits that each of so many tasks may have."""
+    at_once = max(1, min(tasks, spark.sparkContext.defaultParallelism))
+    return replace(job, rate_messages=_part(job.rate_messages, at_once), rate_bytes=_part(job.rate_bytes, at_once))
+
+
+def _part(limit: int, shares: int) -> int:
+    return max(1, limit // shares) if limit else 0

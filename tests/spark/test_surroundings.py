@@ -1,0 +1,228 @@
+"""Accounts, TLS, other versions, offsets that are not there, brokers that go: what Spark's tasks meet outside."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from typer.testing import Result
+
+from replicator.client.cluster import Cluster as Client
+from replicator.client.security import Security, tls_context
+from replicator.client.topics import TopicConfig, write_topic
+from replicator.errors import StartupError
+from replicator.runtime.store import InUse, Store
+from replicator.sandbox import Cluster, ClusterSpec
+from replicator.spark.access import Access
+from tests.spark.waiting import settled
+from tests.support.clusters import ClusterPool
+from tests.support.scene import SOURCE, TARGET, SceneOf
+from tests.support.traffic import raw_topic
+from tests.support.worker import until
+
+pytestmark = pytest.mark.brokers
+
+Command = Callable[..., Coroutine[Any, Any, Result]]
+OLD = ClusterSpec(name="east", version="4.9.7", acl="1.0")
+NEW = ClusterSpec(name="west", version="5.5.0", acl="2.0")
+SECURE = ClusterSpec(name="secure", version="5.3.3", tls=True)
+WRONG = "not/the+secret of anybody"
+
+
+@pytest.fixture
+def source(spark: Any) -> Any:
+    """The session, which knows the data source."""
+    from replicator.spark.datasource import RocketMQDataSource
+
+    spark.dataSource.register(RocketMQDataSource)
+    return spark
+
+
+def reading(spark: Any, namesrv: str, **options: object) -> Any:
+    reader = spark.read.format("rocketmq").option("nameServer", namesrv)
+    for name, value in options.items():
+        reader = reader.option(name, value)
+    return reader.load()
+
+
+def events(spark: Any) -> str:
+    """Spark's event log."""
+    directory = Path(spark.sparkContext.getConf().get("spark.eventLog.dir"))
+    return "".join(path.read_text() for path in directory.iterdir() if path.is_file())
+
+
+def told(result: Result) -> Any:
+    assert result.exit_code == 0, (result.output, result.exception)
+    return json.loads(result.stdout)
+
+
+def account(side: str, cluster: Cluster, *, secret: str | None = None) -> dict[str, str]:
+    """The environment of a command that may use `cluster`."""
+    prefix = f"REPLICATOR_{side}__"
+    return {f"{prefix}ACCESS_KEY": cluster.access_key, f"{prefix}SECRET_KEY": secret or cluster.secret_key}
+
+
+async def test_accounts_of_both_kinds(
+    command: Command, source: Any, scene: SceneOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """4.9.7 with ACL 1.0 to 5.5.0 with ACL 2.0: the right accounts do, wrong ones are told in one line each.
+
+    The secrets are in no error, nor in Spark's configuration and event log.
+    """
+    async with scene(source=OLD, target=NEW, queues=2) as here:
+        await here.produce(2000)
+        await settled(here.source, here.topic, 2000)
+        both = ("--source", here.source.namesrv, "--target", here.target.namesrv, "--topics", here.topic)
+        store = ("--store-path", tmp_path / "store", "--session-timeout", "3", "--output", "json")
+        right = account("SOURCE", here.source) | account("TARGET", here.target)
+        said: list[str] = []
+        for side, cluster in (("SOURCE", here.source), ("TARGET", here.target)):
+            with monkeypatch.context() as patch:
+                for name, value in (right | account(side, cluster, secret=WRONG)).items():
+                    patch.setenv(name, value)
+                for name, more in (("backfill", store), ("verify", ()), ("export", ())):
+                    if (name, side) == ("export", "TARGET"):
+                        continue
+                    given = (tmp_path / "archive", *both[:2], *both[4:]) if name == "export" else both
+                    ended = await command(name, *given, *more)
+                    assert ended.exit_code != 0
+                    problem = f"{side.lower()} broker {cluster.brokers[0].name} does not list its topics"
+                    assert problem in str(ended.exception)
+                    said += [str(ended.exception), ended.output]
+        with monkeypatch.context() as patch:
+            for name, value in right.items():
+                patch.setenv(name, value)
+            assert told(await command("backfill", *both, *store))["copied"] == 2000
+            await settled(here.target, here.topic, 2000)
+            assert told(await command("verify", *both, "--complete", "--output", "json"))["clean"]
+            archive = (tmp_path / "archive", *both[:2], *both[4:], "--output", "json")
+            assert told(await command("export", *archive))["messages"] == 2000
+        await here.assert_clean(2000)
+
+        secret = tmp_path / "secret"
+        secret.write_text(WRONG)
+        await asyncio.to_thread(secret.chmod, 0o600)
+        options = {"topic": here.topic, "accessKey": here.source.access_key, "secretKeyFile": secret}
+        with pytest.raises(Exception, match=r"(?i)signature|acl|denied|check") as refused:
+            reading(source, here.source.namesrv, **options).count()
+        said.append(str(refused.value))
+        secret.write_text(here.source.secret_key)
+        assert reading(source, here.source.namesrv, **options).count() == 2000
+        said += [f"{name}={value}" for name, value in source.sparkContext.getConf().getAll()]
+        log = await asyncio.to_thread(events, source)
+        assert "SparkListenerJobEnd" in log
+        for key in (WRONG, here.source.secret_key, here.target.secret_key):
+            for form in (key, base64.b64encode(key.encode()).decode(), quote(key, safe="")):
+                assert not [text for text in (*said, log) if form in text]
+
+
+async def test_tls_through_the_data_source(
+    source: Any, clusters: ClusterPool, topic_name: Callable[[str], str]
+) -> None:
+    """Written and read where nothing else is served; without TLS, or the right CA, it is said."""
+    cluster = await clusters.get(SECURE)
+    topic, ca = topic_name("t"), cluster.tls_files.ca
+    client = Client(
+        [cluster.namesrv], security=Security(None, tls_context("verify", ca_file=ca, cert_file=None, key_file=None))
+    )
+    await client.refresh()
+    await write_topic(
+        client.writer(cluster.brokers[0].name), TopicConfig(name=topic, read_queues=2, write_queues=2)
+    )
+    await client.close()
+    secure = {"topic": topic, "tls": "verify", "tlsCaFile": ca}
+    writer = source.createDataFrame([(f"n{i}",) for i in range(500)], "body STRING").write.format("rocketmq")
+    for name, value in {"nameServer": cluster.namesrv, **secure}.items():
+        writer = writer.option(name, str(value))
+    writer.mode("append").save()
+    await until(
+        lambda: asyncio.to_thread(lambda: reading(source, cluster.namesrv, **secure).count() == 500),
+        what="500 messages",
+    )
+    with pytest.raises(Exception, match="cannot be reached"):
+        reading(source, cluster.namesrv, topic=topic).count()
+    with pytest.raises(Exception, match=r"(?i)certificate"):
+        reading(source, cluster.namesrv, topic=topic, tls="verify").count()
+
+
+async def test_offsets_and_topics_that_are_not_there(source: Any, scene: SceneOf) -> None:
+    """An error that names them; with `failOnDataLoss=false` what is there is read, of topics that are there."""
+    async with scene(queues=1) as here:
+        await here.produce(100)
+        await settled(here.source, here.topic, 100)
+        broker, namesrv = here.source.brokers[0].name, here.source.namesrv
+
+        def offsets(offset: int) -> str:
+            return json.dumps({here.topic: {broker: {"0": offset}}})
+
+        for bounds, left in (
+            ({"endingOffsets": offsets(200)}, 100),
+            ({"startingOffsets": offsets(60), "endingOffsets": offsets(200)}, 40),
+            ({"startingOffsets": offsets(150)}, 0),
+        ):
+            with pytest.raises(Exception, match="has the offsets 0 to 100"):
+                reading(source, namesrv, topic=here.topic, **bounds).count()
+            assert reading(source, namesrv, topic=here.topic, failOnDataLoss="false", **bounds).count() == left
+        for missing in ("true", "false"):
+            with pytest.raises(Exception, match="topic = 'no-such-topic': no broker has it"):
+                reading(source, namesrv, topic="no-such-topic", failOnDataLoss=missing).count()
+
+
+async def reached(cluster: Cluster, *, patience: float) -> list[str]:
+    """The brokers that a task finds."""
+    async with Access(namesrv=(cluster.namesrv,)).connected(patience=patience) as client:
+        return list(client.brokers())
+
+
+async def test_brokers_that_go_in_the_middle_of_a_job(command: Command, scene: SceneOf, tmp_path: Path) -> None:
+    """The source comes back: the job ends. The target does not: what is open is said; run again it ends."""
+    async with scene(queues=2, mistreated=(SOURCE, TARGET)) as here:
+        await here.produce(6000)
+        await settled(here.source, here.topic, 6000)
+        given = ["--source", here.source.namesrv, "--target", here.target.namesrv, "--topics", here.topic]
+        given += ["--store-path", str(tmp_path / "store"), "--session-timeout", "3", "--settle-seconds", "0.2"]
+        given += ["--batch-messages", "100", "--output", "json"]
+
+        async def under_way(before: int) -> bool:
+            return sum(map(len, (await raw_topic(here.target, here.topic)).values())) > before
+
+        job = asyncio.create_task(command("backfill", *given, "--rate-messages", "2000"))
+        await until(lambda: under_way(500), what="first copies")
+        with pytest.raises(InUse):  # so a worker with this store path is refused
+            Store(tmp_path / "store")
+        (broker,) = here.source.brokers
+        await broker.kill()
+        await broker.start()
+        done = told(await job)
+        assert done["before"] + done["copied"] == 6000
+        await settled(here.target, here.topic, 6000)
+        await here.assert_clean(6000)
+
+        await here.produce(4000, start=6000)
+        await settled(here.source, here.topic, 10_000)
+        given += ["--manifest", str(tmp_path / "second")]
+        job = asyncio.create_task(command("backfill", *given, "--rate-messages", "1000", "--stall-seconds", "2"))
+        await until(lambda: under_way(6500), what="more copies")
+        (broker,) = here.target.brokers
+        await broker.kill()
+        ended = await job
+        assert ended.exit_code == 1, (ended.output, ended.exception)
+        found = json.loads(ended.stdout)
+        assert not found["complete"]
+        for queue in found["queues"]:
+            assert "made no progress" in queue["error"] or "start a broker there" in queue["error"]
+        with pytest.raises(StartupError):
+            await reached(here.target, patience=0.0)
+        waiting = asyncio.create_task(reached(here.target, patience=60.0))
+        await broker.start()
+        assert await waiting == [broker.name]
+        done = told(await command("backfill", *given))
+        assert sum(queue["before"] + queue["copied"] for queue in done["queues"]) == 10_000
+        await settled(here.target, here.topic, 10_000)
+        await here.assert_clean(10_000)
