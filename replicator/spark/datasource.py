@@ -85,7 +85,7 @@ class RocketMQDataSource(DataSource):
             raise ConfigError(
                 'outputMode = "complete": messages cannot be taken back', hint='give outputMode("append")'
             )
-        return _StreamWriter(_checked(schema, WriteOptions.of(self.options)))
+        return _StreamWriter(_checked(schema, WriteOptions.of(self.options, streaming=True)))
 
 
 def _checked(schema: StructType, options: WriteOptions) -> WriteOptions:

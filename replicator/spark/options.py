@@ -48,6 +48,8 @@ _READ: Final = (
 #: A stream has no end, and a measure for its micro-batches.
 _STREAM: Final = (*(name for name in _READ if not name.startswith("ending")), "maxOffsetsPerTrigger")
 _WRITE: Final = ("topic",)
+#: What a streaming write is given for Spark itself.
+_SPARKS: Final = frozenset({"checkpointlocation", "queryname"})
 _WORDS: Final = {"earliest": EARLIEST, "latest": LATEST}
 _ALIASES: Final = {
     "namesrv": "nameServer",
@@ -258,7 +260,8 @@ class WriteOptions:
     topic: str | None
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> WriteOptions:
+    def of(cls, options: Mapping[str, str], *, streaming: bool = False) -> WriteOptions:
         """As `ReadOptions.of`."""
-        given = _Given(options, _CLUSTER + _WRITE)
+        own = {name: value for name, value in options.items() if not streaming or name.lower() not in _SPARKS}
+        given = _Given(own, _CLUSTER + _WRITE)
         return cls(access=given.access(), topic=given["topic"])
