@@ -34,6 +34,7 @@ START_FAILED: Final = 3
 _LATER: Final = {
     "acl": "replicator.operate.acl",
     "backfill": "replicator.operate.backfill",
+    "run": "replicator.operate.run",
     "verify": "replicator.operate.verify",
     "sandbox": "replicator.sandbox.commands",
     "demo": "replicator.demo.command",

@@ -20,7 +20,6 @@ from replicator.operate.options import SELECTION, ConfigFile, Master, with_setti
 from replicator.operate.show import Output, Shown, progress, show, table
 from replicator.operate.survey import surveying
 from replicator.settings import Settings, load
-from replicator.spark.access import Access
 from replicator.spark.backfill import copy_all
 from replicator.spark.copying import Copied, CopyJob
 from replicator.spark.session import session
@@ -93,15 +92,7 @@ async def _plan(settings: Settings, file: Path) -> tuple[Manifest, CopyJob]:
         if made is None:
             await survey.make_ready()
             made = Manifest.begin(file, settings, identity, await survey.ranges())
-        return made, CopyJob(
-            source=Access.of(settings.source),
-            target=Access.of(settings.target),
-            options=survey.options,
-            memory_bytes=settings.memory_bytes,
-            rate_messages=settings.rate_messages,
-            rate_bytes=settings.rate_bytes,
-            stall_seconds=settings.stall_seconds,
-        )
+        return made, survey.job
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from replicator.settings import setting_fields
 
-__all__ = ["SELECTION", "ConfigFile", "Master", "flag_of", "with_settings"]
+__all__ = ["SELECTION", "ConfigFile", "Master", "flag_of", "is_of", "with_settings"]
 
 #: The route's settings that say which messages are copied, and where to.
 SELECTION: Final = ("topics", "exclude_topics", "rename", "start_from", "tags", "sql", "forward")
@@ -30,7 +30,7 @@ def with_settings(command: Command, *, only: Collection[str] = ()) -> Command:
     Args:
         only: names of settings; all but those, and those of the clusters, have no flag then.
     """
-    fields = [(name, field) for name, field in setting_fields() if not only or _is_of(name, only)]
+    fields = [(name, field) for name, field in setting_fields() if not only or is_of(name, only)]
     names = {name.replace(".", "__"): name for name, _ in fields}
     own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "flags"]
     options = [
@@ -56,7 +56,8 @@ def with_settings(command: Command, *, only: Collection[str] = ()) -> Command:
     return run
 
 
-def _is_of(name: str, only: Collection[str]) -> bool:
+def is_of(name: str, only: Collection[str]) -> bool:
+    """Whether a setting is among `only`, or one of a cluster."""
     return name in only or name.startswith(("source.", "target."))
 
 

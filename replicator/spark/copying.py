@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from replicator.client.brokers import min_offset, read_config
+from replicator.client.brokers import max_offset, min_offset, read_config
 from replicator.client.cluster import Cluster
 from replicator.errors import ReplicatorError
 from replicator.routing.auditor import Auditor
@@ -25,7 +25,7 @@ from replicator.routing.limiter import RateLimiter
 from replicator.routing.options import RouteOptions
 from replicator.routing.pair import QueuePair, Shared
 from replicator.routing.queue_map import Queue
-from replicator.routing.recovery import first_copy
+from replicator.routing.recovery import Copy, first_copy
 from replicator.routing.state import Phase, QueueState
 from replicator.spark.access import Access
 from replicator.spark.reading import RangeReader
@@ -42,8 +42,11 @@ class CopyFailed(ReplicatorError):
     """A range could not be copied to its end; what has arrived stays, and the next attempt goes on behind it."""
 
 
-class Range(msgspec.Struct, frozen=True):
-    """Messages [start, end) of a source queue, and the target queue that they go to."""
+class Range(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Messages [start, end) of a source queue, and the target queue that they go to.
+
+    `behind` is the last copy where whoever made it has ended cleanly, so that no more of his can come.
+    """
 
     topic: str
     source: Queue
@@ -51,6 +54,7 @@ class Range(msgspec.Struct, frozen=True):
     target: Queue
     start: int
     end: int
+    behind: Copy | None = None
 
     @property
     def key(self) -> str:
@@ -63,7 +67,8 @@ class Copied(msgspec.Struct, frozen=True):
 
     `copied` were sent by the attempt that ended it, `before` were at the target when that began, `gaps` had gone
     from the source, `left_out` were left out by the route's filters. `first` and `last` are the target offsets of
-    what the attempt knows. `repeated` copies are there twice, `foreign` messages others wrote in between.
+    what the attempt knows, `tail` is the last copy. `repeated` copies are there twice, `foreign` messages others
+    wrote in between.
     """
 
     key: str
@@ -75,6 +80,7 @@ class Copied(msgspec.Struct, frozen=True):
     left_out: dict[str, int] = {}
     first: int | None = None
     last: int | None = None
+    tail: Copy | None = None
     resets: int = 0
     repeated: int = 0
     foreign: int = 0
@@ -114,8 +120,13 @@ async def copy_range(job: CopyJob, part: Range) -> Copied:
     started = time.monotonic()
     state = QueueState(part.topic, part.source, part.target)
     state.position = state.start = part.start
+    if part.behind is not None:
+        state.offsets.add(part.behind.source, part.behind.target, 1)
+        state.store_timestamp = part.behind.stored
+        state.clean = True
     async with job.source.connected() as source, job.target.connected() as target, _auditing() as auditor:
-        await _refuse_later_start(job, part, source, target)
+        if part.behind is None:
+            await _refuse_later_start(job, part, source, target)
         shared = await _shared(job, part, source, target, auditor)
         pair = QueuePair(state, shared, topic=part.target_topic, from_start=False, end=part.end)
         copying = asyncio.create_task(pair.run())
@@ -126,6 +137,8 @@ async def copy_range(job: CopyJob, part: Range) -> Copied:
             await asyncio.wait([copying])
         async with asyncio.timeout(_AUDIT):
             await auditor.drained()
+        if state.position > part.end:
+            await _refuse_shorter_source(part, source, state.position)
     if state.phase is not Phase.STOPPED or not state.clean:
         raise CopyFailed(f"{part.key} at offset {state.position}: {state.reason or 'it ended early'}")
     return _outcome(part, state, time.monotonic() - started)
@@ -154,6 +167,21 @@ async def _refuse_later_start(job: CopyJob, part: Range, source: Cluster, target
                 f" so that offset {messages[0].queue_offset} would come behind them",
                 hint="backfill into another topic with --rename",
             )
+
+
+async def _refuse_shorter_source(part: Range, source: Cluster, position: int) -> None:
+    """What has the offsets of copies without being what was copied would be taken for it.
+
+    Raises:
+        CopyFailed: the source queue ends before the last copy.
+    """
+    end = await max_offset(source.reader(part.source.broker), part.topic, part.source.queue_id)
+    if end < position:
+        raise CopyFailed(
+            f"{part.key} ends at offset {end}, and the target has copies to offset {position - 1}:"
+            " the topic was deleted and made anew, or truncated",
+            hint="let a live route go on there, which tells what is new by its store time",
+        )
 
 
 @asynccontextmanager
@@ -228,8 +256,16 @@ def _outcome(part: Range, state: QueueState, seconds: float) -> Copied:
         left_out=dict(state.skipped),
         first=runs[0].target if runs else None,
         last=runs[-1].target + runs[-1].length - 1 if runs else None,
+        tail=_tail(state),
         resets=state.resets,
         repeated=state.repeated,
         foreign=state.foreign,
         seconds=round(seconds, 3),
     )
+
+
+def _tail(state: QueueState) -> Copy | None:
+    if state.offsets.last is None:
+        return None
+    source, target = state.offsets.last
+    return Copy(source, state.store_timestamp, target)

@@ -32,6 +32,7 @@ from replicator.spark.scanning import plan, scan
 from replicator.spark.sending import Row, Sender
 from replicator.spark.session import refuse_speculation
 from replicator.spark.streaming import StreamReader
+from replicator.spark.tasks import is_retry
 
 __all__ = ["RocketMQDataSource"]
 
@@ -138,7 +139,7 @@ class _Writer(DataSourceArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return run(_write(self._options, iterator, settle=_is_retry()))
+        return run(_write(self._options, iterator, settle=is_retry()))
 
 
 class _StreamWriter(DataSourceStreamArrowWriter):
@@ -148,7 +149,7 @@ class _StreamWriter(DataSourceStreamArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return run(_write(self._options, iterator, settle=_is_retry() or _begins_run()))
+        return run(_write(self._options, iterator, settle=is_retry() or _begins_run()))
 
 
 async def _write(options: WriteOptions, batches: Iterator[pa.RecordBatch], *, settle: bool) -> WriterCommitMessage:
@@ -157,11 +158,6 @@ async def _write(options: WriteOptions, batches: Iterator[pa.RecordBatch], *, se
         for batch in batches:
             await sender.send(_rows(batch, options.topic))
         return _Sent(sender.sent)
-
-
-def _is_retry() -> bool:
-    context = TaskContext.get()
-    return context is not None and context.attemptNumber() > 0
 
 
 def _begins_run() -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from replicator.errors import ReplicatorError
 from replicator.spark.session import refuse_speculation
 
-__all__ = ["each_as_task", "run_all"]
+__all__ = ["each_as_task", "is_retry", "run_all"]
 
 #: Seconds between two looks at what has come.
 _LOOK: Final = 1.0
@@ -83,8 +83,7 @@ def each_as_task(
 
     The last of its attempts tells an error as what `failed` makes of it, so that other tasks go on.
     """
-    context = importlib.import_module("pyspark").TaskContext.get()
-    attempt = context.attemptNumber() if context is not None else 0
+    attempt = _attempt()
     for part in parts:
         try:
             yield one(part)
@@ -92,6 +91,16 @@ def each_as_task(
             if attempt + 1 < attempts:
                 raise RuntimeError(str(error)) from None  # what PySpark has to pickle should be plain
             yield failed(part, str(error))
+
+
+def is_retry() -> bool:
+    """Whether an earlier attempt of this task has failed, or was lost."""
+    return _attempt() > 0
+
+
+def _attempt() -> int:
+    context = importlib.import_module("pyspark").TaskContext.get()
+    return 0 if context is None else int(context.attemptNumber())
 
 
 def attempts_of(spark: Any) -> int:
