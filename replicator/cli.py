@@ -35,6 +35,7 @@ _LATER: Final = {
     "acl": "replicator.operate.acl",
     "backfill": "replicator.operate.backfill",
     "run": "replicator.operate.run",
+    "spark-package": "replicator.operate.package",
     "verify": "replicator.operate.verify",
     "sandbox": "replicator.sandbox.commands",
     "demo": "replicator.demo.command",
