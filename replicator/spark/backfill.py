@@ -7,14 +7,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from msgspec.structs import replace as replace_part
-
 from replicator.client.brokers import max_offset
 from replicator.errors import ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.spark.access import Access, run
 from replicator.spark.copying import Copied, CopyJob, Range, copy_range
-from replicator.spark.tasks import each_as_task, is_retry, run_all
+from replicator.spark.tasks import each_as_task, run_all
 
 __all__ = ["copy_all", "share_rates"]
 
@@ -27,7 +25,7 @@ def copy_all(
     parts: Sequence[Range],
     *,
     on_copied: Callable[[Copied], None],
-    on_look: Callable[[int], None] | None = None,
+    on_look: Callable[[int], None],
 ) -> None:
     """Copies `parts`, one Spark task each.
 
@@ -40,12 +38,8 @@ def copy_all(
         ReplicatorError: Spark gave up; what was copied is there, and found when it is tried again.
     """
     shared = share_rates(job, len(parts), spark.sparkContext.defaultParallelism)
-    look = _nothing if on_look is None else _Gauge(job.target, parts, on_look).look
-    run_all(spark, partial(_copy, shared), parts, on_outcome=on_copied, on_look=look)
-
-
-def _nothing() -> None:
-    return
+    gauge = _Gauge(job.target, parts)
+    run_all(spark, partial(_copy, shared), parts, on_outcome=on_copied, on_look=lambda: on_look(gauge.moved()))
 
 
 def share_rates(job: CopyJob, tasks: int, slots: int) -> CopyJob:
@@ -59,27 +53,24 @@ def _part(limit: int, shares: int) -> int:
 
 
 def _copy(job: CopyJob, attempts: int, parts: Iterable[Range]) -> Iterator[Copied]:
-    if is_retry():
-        parts = (replace_part(part, behind=None) for part in parts)
     return each_as_task(attempts, parts, lambda part: run(copy_range(job, part)), Copied.failed)
 
 
 class _Gauge:
     """How much the target's queues have grown since the beginning."""
 
-    def __init__(self, target: Access, parts: Sequence[Range], tell: Callable[[int], None]) -> None:
-        self._tell = tell
+    def __init__(self, target: Access, parts: Sequence[Range]) -> None:
         self._target = target
         self._queues = sorted({(part.target_topic, part.target) for part in parts})
         self._first = self._sum()
         self._last = 0
 
-    def look(self) -> None:
-        """Tells the messages, others' too; what was known last where the target does not answer now."""
+    def moved(self) -> int:
+        """Messages, others' too; what was known last where the target does not answer now."""
         now = self._sum()
         if now is not None and self._first is not None:
             self._last = now - self._first
-        self._tell(self._last)
+        return self._last
 
     def _sum(self) -> int | None:
         try:

@@ -24,10 +24,11 @@ from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import Copy
 from replicator.routing.selector import TopicSelector
 from replicator.spark.access import Access
-from replicator.spark.backfill import copy_all
 from replicator.spark.copying import Copied, CopyFailed, CopyJob, Range
+from replicator.spark.micro_batch import copy_batch
 from replicator.spark.offsets import Part
 from replicator.spark.progress import Progress
+from replicator.spark.session import refuse_speculation
 from replicator.spark.streaming import QueueStream
 
 __all__ = ["RouteStream"]
@@ -67,6 +68,7 @@ class RouteStream:
         self._query: Any = None
         self._busy = threading.Lock()
         self._draining = False
+        refuse_speculation(spark)
         spark.dataSource.register(_source_of(job.source, selector, first))
 
     def run(self) -> None:
@@ -108,8 +110,7 @@ class RouteStream:
                 raise CopyFailed("drained")
             parts = [Part(row[0], Queue(row[1], row[2]), row[3], row[4]) for row in frame.collect()]
             ranges = [replace(part, behind=self._tails.get(part.key)) for part in self._ranges_of(parts)]
-            outcomes: list[Copied] = []
-            copy_all(self._spark, self._job, ranges, on_copied=outcomes.append)
+            outcomes = copy_batch(self._spark, self._job, ranges)
             self._on_batch(outcomes)
             failed = [outcome.error for outcome in outcomes if outcome.error]
             if failed:

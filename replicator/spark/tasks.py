@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from replicator.errors import ReplicatorError
 from replicator.spark.session import refuse_speculation
 
-__all__ = ["each_as_task", "is_retry", "run_all"]
+__all__ = ["attempts_of", "each_as_task", "is_last", "is_retry", "run_all"]
 
 #: Seconds between two looks at what has come.
 _LOOK: Final = 1.0
@@ -83,12 +83,11 @@ def each_as_task(
 
     The last of its attempts tells an error as what `failed` makes of it, so that other tasks go on.
     """
-    attempt = _attempt()
     for part in parts:
         try:
             yield one(part)
         except ReplicatorError as error:
-            if attempt + 1 < attempts:
+            if not is_last(attempts):
                 raise RuntimeError(str(error)) from None  # what PySpark has to pickle should be plain
             yield failed(part, str(error))
 
@@ -96,6 +95,11 @@ def each_as_task(
 def is_retry() -> bool:
     """Whether an earlier attempt of this task has failed, or was lost."""
     return _attempt() > 0
+
+
+def is_last(attempts: int) -> bool:
+    """Whether Spark would not try this task again."""
+    return _attempt() + 1 >= attempts
 
 
 def _attempt() -> int:
