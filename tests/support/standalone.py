@@ -27,6 +27,7 @@ class Standalone:
         self.environment = {
             **os.environ,
             "SPARK_LOCAL_IP": "127.0.0.1",
+            "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1",  # they start often and do little
             "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",  # its port would be a fixed one
         }
         if (home := java_home()) is not None:
@@ -38,12 +39,14 @@ class Standalone:
         await self._begin("master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
         self.url = await until(
             lambda: (re.search(r"Starting Spark master at (spark://\S+)", self.log("master")) or ("", ""))[1],
+            seconds=180,
             what="Spark's master",
         )
         for i in range(workers):
             flags = ("--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "1g")
             await self._begin("worker", *flags, "--work-dir", str(self._directory / f"work-{i}"), self.url)
-        await until(lambda: self.log("master").count("Registering worker") >= workers, what="Spark's workers")
+        registered = "Registering worker"
+        await until(lambda: self.log("master").count(registered) >= workers, seconds=180, what="Spark's workers")
 
     async def close(self) -> None:
         for process in reversed(self._processes):
