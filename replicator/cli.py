@@ -34,6 +34,8 @@ START_FAILED: Final = 3
 _LATER: Final = {
     "acl": "replicator.operate.acl",
     "backfill": "replicator.operate.backfill",
+    "run": "replicator.operate.run",
+    "spark-package": "replicator.operate.package",
     "verify": "replicator.operate.verify",
     "export": "replicator.operate.export",
     "import": "replicator.operate.restore",

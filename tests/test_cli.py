@@ -51,7 +51,7 @@ def test_a_worker_does_not_load_what_only_other_commands_need() -> None:
     assert [n for n in loaded if n.startswith(("replicator.demo", "replicator.sandbox", "replicator.spark"))] == []
 
 
-@pytest.mark.parametrize("command", ["config", "backfill", "verify", "sandbox", "demo"])
+@pytest.mark.parametrize("command", ["config", "backfill", "verify", "run", "spark-package", "sandbox", "demo"])
 def test_every_command_is_in_the_help_and_has_its_own(command: str, tmp_path: Path) -> None:
     """Also those that are loaded when they are asked for."""
     assert re.search(rf"^\W*{command}\s+\w", run("--help", cwd=tmp_path).stdout, re.MULTILINE)

@@ -17,7 +17,6 @@ from replicator.operate.outcomes import copying, show_copied
 from replicator.operate.show import Output, Shown
 from replicator.operate.survey import surveying
 from replicator.settings import Settings, load
-from replicator.spark.access import Access
 from replicator.spark.backfill import copy_all
 from replicator.spark.copying import CopyJob
 from replicator.spark.session import session
@@ -89,12 +88,4 @@ async def _plan(settings: Settings, file: Path) -> tuple[Manifest, CopyJob]:
         if made is None:
             await survey.make_ready()
             made = Manifest.begin(file, settings, identity, await survey.ranges())
-        return made, CopyJob(
-            source=Access.of(settings.source),
-            target=Access.of(settings.target),
-            options=survey.options,
-            memory_bytes=settings.memory_bytes,
-            rate_messages=settings.rate_messages,
-            rate_bytes=settings.rate_bytes,
-            stall_seconds=settings.stall_seconds,
-        )
+        return made, survey.job

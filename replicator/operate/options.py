@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from replicator.settings import setting_fields
 
-__all__ = ["SELECTION", "ConfigFile", "Master", "flag_of", "with_settings"]
+__all__ = ["SELECTION", "ConfigFile", "Master", "flag_of", "is_of", "with_settings"]
 
 #: The route's settings that say which messages are copied, and where to.
 SELECTION: Final = ("topics", "exclude_topics", "rename", "start_from", "tags", "sql", "forward")
@@ -32,12 +32,7 @@ def with_settings(
     Args:
         only: names of settings; all but those, and those of `clusters`, have no flag then.
     """
-    chosen = {*only, *clusters}
-    fields = [
-        (name, field)
-        for name, field in setting_fields()
-        if not only or name in chosen or name.partition(".")[0] in chosen
-    ]
+    fields = [(name, field) for name, field in setting_fields() if not only or is_of(name, only, clusters)]
     names = {name.replace(".", "__"): name for name, _ in fields}
     own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "flags"]
     options = [
@@ -61,6 +56,12 @@ def with_settings(
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     run.__doc__ = command.__doc__
     return run
+
+
+def is_of(name: str, only: Collection[str], clusters: Collection[str] = ("source", "target")) -> bool:
+    """Whether a setting is among `only`, or one of `clusters`."""
+    chosen = {*only, *clusters}
+    return name in chosen or name.partition(".")[0] in chosen
 
 
 def _option(name: str, field: FieldInfo) -> Any:

@@ -29,7 +29,9 @@ from replicator.runtime.store import Store
 from replicator.runtime.world import World, look, route_options
 from replicator.service import cluster_of
 from replicator.settings import Settings
-from replicator.spark.copying import Range
+from replicator.spark.access import Access
+from replicator.spark.copying import CopyJob, Range
+from replicator.spark.progress import Lane
 
 __all__ = ["Survey", "surveying", "world_of"]
 
@@ -49,6 +51,35 @@ class Survey:
     def options(self) -> RouteOptions:
         """How the route copies."""
         return route_options(self.settings.route, self.world.identity, settle_seconds=self.settings.settle_seconds)
+
+    @property
+    def job(self) -> CopyJob:
+        """How Spark's tasks copy."""
+        return CopyJob(
+            source=Access.of(self.settings.source),
+            target=Access.of(self.settings.target),
+            options=self.options,
+            memory_bytes=self.settings.memory_bytes,
+            rate_messages=self.settings.rate_messages,
+            rate_bytes=self.settings.rate_bytes,
+            stall_seconds=self.settings.stall_seconds,
+        )
+
+    @property
+    def lanes(self) -> dict[Lane, Lane]:
+        """The target queue of each source queue."""
+        return {
+            (plan.topic, source): (plan.target_topic, target)
+            for plan in self.topics.plans
+            for source, target in plan.queue_map.items()
+        }
+
+    async def look_again(self) -> None:
+        """For topics and queues that have turned up meanwhile; errors as those of `make_ready`."""
+        await self.world.source.refresh()
+        await self.world.target.refresh()
+        self.topics.plan()
+        await self.make_ready()
 
     async def find_maps(self) -> None:
         """Finds the queue maps that there are; writes nothing.

@@ -214,7 +214,7 @@ class QueuePair:
         try:
             if self._stop.is_set():
                 return
-            self._log.debug("copying", position=state.position, source=reader.address, target=writer.address)
+            self._log.debug("copying", position=state.position, source=source_task.address, target=writer.address)
             source_task.start()
             await sink_task.run()
         finally:

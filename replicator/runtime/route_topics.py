@@ -43,7 +43,8 @@ class RouteTopics:
         self.tasks: frozenset[str] = frozenset()
         self.problems: dict[str, str] = {}
         self._world = world
-        self._selector = TopicSelector(
+        #: Which topics of the source are copied.
+        self.selector = TopicSelector(
             compile_patterns("topics", settings.topics),
             compile_patterns("exclude_topics", settings.exclude_topics),
             GroupSelector.of(settings.sync_groups, settings.exclude_groups).selects
@@ -62,7 +63,7 @@ class RouteTopics:
             self._world.source.topics,
             self._world.target.topics,
             self._world.store.queue_maps(self.name),
-            selector=self._selector,
+            selector=self.selector,
             template=self.settings.rename,
             identity=self._world.identity,
             system=[*self._world.system_names()],

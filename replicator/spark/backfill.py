@@ -38,7 +38,7 @@ def copy_all(
         ConfigError: speculation is switched on.
         ReplicatorError: Spark gave up; what was copied is there, and found when it is tried again.
     """
-    shared = share(job, spark, len(parts))
+    shared = share(job, min(len(parts), spark.sparkContext.defaultParallelism))
     gauge = Gauge(job.target, parts)
     time.sleep(job.options.settle_seconds)
     run_all(spark, partial(_copy, shared), parts, on_outcome=on_copied, on_look=lambda: on_look(gauge.moved()))

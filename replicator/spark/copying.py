@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from replicator.client.brokers import min_offset, read_config
+from replicator.client.brokers import max_offset, min_offset, read_config
 from replicator.client.cluster import Cluster
 from replicator.errors import ReplicatorError
 from replicator.protocol.message import StoredMessage
@@ -27,7 +27,7 @@ from replicator.routing.limiter import RateLimiter
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.pair import QueuePair, Shared
 from replicator.routing.queue_map import Queue
-from replicator.routing.recovery import first_copy
+from replicator.routing.recovery import Copy, first_copy
 from replicator.routing.state import Phase, QueueState
 from replicator.spark.access import Access
 from replicator.spark.rates import Rated
@@ -55,8 +55,11 @@ class CopyFailed(ReplicatorError):
     """A range could not be copied to its end; what has arrived stays, and the next attempt goes on behind it."""
 
 
-class Range(msgspec.Struct, frozen=True):
-    """Messages [start, end) of a source queue, and the target queue that they go to."""
+class Range(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Messages [start, end) of a source queue, and the target queue that they go to.
+
+    `behind` is the last copy where whoever made it has ended cleanly, so that no more of his can come.
+    """
 
     topic: str
     source: Queue
@@ -64,6 +67,7 @@ class Range(msgspec.Struct, frozen=True):
     target: Queue
     start: int
     end: int
+    behind: Copy | None = None
 
     @property
     def key(self) -> str:
@@ -76,7 +80,8 @@ class Copied(msgspec.Struct, frozen=True):
 
     `copied` were sent by the attempt that ended it, `before` were at the target when that began, `gaps` had gone
     from the source, `left_out` were left out by the route's filters. `first` and `last` are the target offsets of
-    what the attempt knows. `repeated` copies are there twice, `foreign` messages others wrote in between.
+    what the attempt knows, `tail` is the last copy. `repeated` copies are there twice, `foreign` messages others
+    wrote in between.
     """
 
     key: str
@@ -88,6 +93,7 @@ class Copied(msgspec.Struct, frozen=True):
     left_out: dict[str, int] = {}
     first: int | None = None
     last: int | None = None
+    tail: Copy | None = None
     resets: int = 0
     repeated: int = 0
     foreign: int = 0
@@ -143,14 +149,25 @@ async def copy_range(job: CopyJob, part: Range) -> Copied:
                 source, part.topic, part.source, part.start, first, on_loss="skip", options=job.options
             ).chunks()
 
-        await refuse_later_start(job.options.identity, part, target, before)
-        return await settle(job, part, source, target, partial(QueuePair, end=part.end))
+        if part.behind is None:
+            await refuse_later_start(job.options.identity, part, target, before)
+        past_end = partial(_refuse_shorter_source, part, source)
+        return await settle(job, part, source, target, partial(QueuePair, end=part.end), past_end=past_end)
 
 
 async def settle(
-    job: Sinking, part: Range, source: Cluster, target: Cluster, make: Callable[..., QueuePair]
+    job: Sinking,
+    part: Range,
+    source: Cluster,
+    target: Cluster,
+    make: Callable[..., QueuePair],
+    *,
+    past_end: Callable[[int], Awaitable[None]] | None = None,
 ) -> Copied:
     """What became of `part`, once the pair that `make` gives for it has ended.
+
+    Args:
+        past_end: called with the position where it is behind the end of `part`.
 
     Raises:
         CopyFailed: a policy stopped it, or there was no progress for too long.
@@ -158,6 +175,10 @@ async def settle(
     started = time.monotonic()
     state = QueueState(part.topic, part.source, part.target)
     state.position = state.start = part.start
+    if part.behind is not None:
+        state.offsets.add(part.behind.source, part.behind.target, 1)
+        state.store_timestamp = part.behind.stored
+        state.clean = True
     async with _auditing() as auditor:
         shared = await _shared(job, part, source, target, auditor)
         copying = asyncio.create_task(make(state, shared, topic=part.target_topic, from_start=False).run())
@@ -168,6 +189,8 @@ async def settle(
             await asyncio.wait([copying])
         async with asyncio.timeout(_AUDIT):
             await auditor.drained()
+        if past_end is not None and state.position > part.end:
+            await past_end(state.position)
     if state.phase is not Phase.STOPPED or not state.clean:
         raise CopyFailed(f"{part.key} at offset {state.position}: {state.reason or 'it ended early'}")
     return _outcome(part, state, time.monotonic() - started)
@@ -198,6 +221,21 @@ async def refuse_later_start(
                 f" so that offset {messages[0].queue_offset} would come behind them",
                 hint="copy into another topic with --rename",
             )
+
+
+async def _refuse_shorter_source(part: Range, source: Cluster, position: int) -> None:
+    """What has the offsets of copies without being what was copied would be taken for it.
+
+    Raises:
+        CopyFailed: the source queue ends before the last copy.
+    """
+    end = await max_offset(source.reader(part.source.broker), part.topic, part.source.queue_id)
+    if end < position:
+        raise CopyFailed(
+            f"{part.key} ends at offset {end}, and the target has copies to offset {position - 1}:"
+            " the topic was deleted and made anew, or truncated",
+            hint="let a live route go on there, which tells what is new by its store time",
+        )
 
 
 @asynccontextmanager
@@ -272,8 +310,16 @@ def _outcome(part: Range, state: QueueState, seconds: float) -> Copied:
         left_out=dict(state.skipped),
         first=runs[0].target if runs else None,
         last=runs[-1].target + runs[-1].length - 1 if runs else None,
+        tail=_tail(state),
         resets=state.resets,
         repeated=state.repeated,
         foreign=state.foreign,
         seconds=round(seconds, 3),
     )
+
+
+def _tail(state: QueueState) -> Copy | None:
+    if state.offsets.last is None:
+        return None
+    source, target = state.offsets.last
+    return Copy(source, state.store_timestamp, target)

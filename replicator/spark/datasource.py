@@ -1,4 +1,4 @@
-"""The data source `rocketmq` for PySpark 4: batch reads and appends.
+"""The data source `rocketmq` for PySpark 4: tables and streams are read and appended to.
 
 spark.dataSource.register(RocketMQDataSource)
 spark.read.format("rocketmq").option("nameServer", "127.0.0.1:9876").option("topic", "orders").load()
@@ -6,38 +6,35 @@ spark.read.format("rocketmq").option("nameServer", "127.0.0.1:9876").option("top
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
+    DataSourceStreamArrowWriter,
     InputPartition,
     WriterCommitMessage,
 )
 from pyspark.sql.types import StructType
 
-from replicator.client.cluster import Cluster
 from replicator.errors import ConfigError
-from replicator.protocol.message import StoredMessage
-from replicator.routing.provenance import Stamp
 from replicator.spark.access import run
-from replicator.spark.offsets import Part, freeze, split
+from replicator.spark.offsets import freeze
 from replicator.spark.options import ReadOptions, WriteOptions
-from replicator.spark.reading import RangeReader
-from replicator.spark.rows import SCHEMA, batch_of
+from replicator.spark.rows import SCHEMA
+from replicator.spark.scanning import plan, scan
 from replicator.spark.sending import Row, Sender
+from replicator.spark.session import refuse_speculation
+from replicator.spark.streaming import StreamReader
+from replicator.spark.tasks import is_retry
 
 __all__ = ["RocketMQDataSource"]
-
-#: Messages and bytes of one Arrow batch, about.
-_ROWS: Final = 4096
-_BYTES: Final = 4 * 1024 * 1024
 
 #: Columns that can be written, with the names of their Spark types.
 _WRITTEN: Final = {
@@ -53,7 +50,11 @@ _WRITTEN: Final = {
 #: Columns of what was read that are the broker's to give.
 _LEFT: Final = frozenset({"queueOffset", "msgId", "bornTimestamp", "storeTimestamp", "sysFlag", "reconsumeTimes"})
 
-T = TypeVar("T")
+#: Local properties of tasks: Spark's names for the run of a streaming query and the number of its micro-batch.
+_RUN: Final = "spark.jobGroup.id"
+_BATCH: Final = "streaming.sql.batchId"
+#: By run, the first micro-batch that this process has written of it.
+_written: dict[str, str] = {}
 
 
 class RocketMQDataSource(DataSource):
@@ -61,6 +62,9 @@ class RocketMQDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
+        # Of all methods the only one that runs in the process with the session: when the source is registered.
+        if (spark := SparkSession.getActiveSession()) is not None:
+            refuse_speculation(spark)
         return "rocketmq"
 
     def schema(self) -> str:
@@ -72,13 +76,21 @@ class RocketMQDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> _Writer:
         if overwrite:
             raise ConfigError('mode = "overwrite": messages cannot be taken back', hint='give mode("append")')
-        options = WriteOptions.of(self.options)
-        _check(schema, options)
-        return _Writer(options)
+        return _Writer(_checked(schema, WriteOptions.of(self.options)))
+
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
+        return StreamReader(ReadOptions.of(self.options, streaming=True))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> _StreamWriter:  # noqa: N802 - Spark's name
+        if overwrite:
+            raise ConfigError(
+                'outputMode = "complete": messages cannot be taken back', hint='give outputMode("append")'
+            )
+        return _StreamWriter(_checked(schema, WriteOptions.of(self.options, streaming=True)))
 
 
-def _check(schema: StructType, options: WriteOptions) -> None:
-    """Refuses columns that could not be written.
+def _checked(schema: StructType, options: WriteOptions) -> WriteOptions:
+    """`options`; refuses columns that could not be written.
 
     Raises:
         ConfigError: names the column and the way out.
@@ -98,12 +110,7 @@ def _check(schema: StructType, options: WriteOptions) -> None:
         raise ConfigError("there is no column body", hint="it is what a message holds")
     if options.topic is None and "topic" not in names:
         raise ConfigError("neither an option nor a column says the topic", hint="give the option topic")
-
-
-@dataclass
-class _Partition(InputPartition):
-    part: Part
-    cluster_id: str
+    return options
 
 
 class _Reader(DataSourceReader):
@@ -116,48 +123,10 @@ class _Reader(DataSourceReader):
     async def _plan(self) -> list[InputPartition]:
         async with self._options.access.connected() as cluster:
             parts = await freeze(cluster, self._options)
-            cluster_id = self._options.cluster_id or (await cluster.refresh()).cluster
-        return [_Partition(part, cluster_id) for part in split(parts, self._options.min_partitions)]
+            return await plan(cluster, self._options, parts)
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, _Partition):  # what Spark makes of no partitions
-            return
-        # Not uvloop: it looks at timers before sockets, so that a slow taker of rows would see time limits pass.
-        with asyncio.Runner() as runner:
-            context = self._options.access.connected()
-            cluster = runner.run(_awaited(context.__aenter__()))
-            try:
-                yield from self._batches(runner, cluster, partition)
-            finally:
-                runner.run(_awaited(context.__aexit__(None, None, None)))
-
-    def _batches(self, runner: asyncio.Runner, cluster: Cluster, partition: _Partition) -> Iterator[pa.RecordBatch]:
-        part = partition.part
-        stamp = Stamp(partition.cluster_id, *part.queue) if self._options.provenance else None
-        loss: Literal["fail", "skip"] = "fail" if self._options.fail_on_data_loss else "skip"
-        reader = RangeReader(cluster, part.topic, part.queue, part.start, part.end, on_loss=loss)
-        chunks: Any = reader.chunks()
-        try:
-            while messages := runner.run(_gather(chunks)):
-                yield batch_of(part, messages, stamp)
-        finally:
-            runner.run(_awaited(chunks.aclose()))
-
-
-async def _gather(chunks: Any) -> list[StoredMessage]:
-    """Enough messages for an Arrow batch; none at the end."""
-    found: list[StoredMessage] = []
-    size = 0
-    async for messages in chunks:
-        found += messages
-        size += sum(len(message.body) for message in messages)
-        if len(found) >= _ROWS or size >= _BYTES:
-            break
-    return found
-
-
-async def _awaited(work: Awaitable[T]) -> T:
-    return await work
+        return scan(self._options, partition)
 
 
 @dataclass
@@ -170,15 +139,33 @@ class _Writer(DataSourceArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        context = TaskContext.get()
-        return run(self._write(iterator, attempt=context.attemptNumber() if context is not None else 0))
+        return run(_write(self._options, iterator, settle=is_retry()))
 
-    async def _write(self, batches: Iterator[pa.RecordBatch], *, attempt: int) -> WriterCommitMessage:
-        async with self._options.access.connected() as cluster:
-            sender = Sender(cluster, attempt=attempt)
-            for batch in batches:
-                await sender.send(_rows(batch, self._options.topic))
-            return _Sent(sender.sent)
+
+class _StreamWriter(DataSourceStreamArrowWriter):
+    """Its micro-batches come again where a query ended between a write and its commit."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return run(_write(self._options, iterator, settle=is_retry() or _begins_run()))
+
+
+async def _write(options: WriteOptions, batches: Iterator[pa.RecordBatch], *, settle: bool) -> WriterCommitMessage:
+    async with options.access.connected() as cluster:
+        sender = Sender(cluster, settle=settle)
+        for batch in batches:
+            await sender.send(_rows(batch, options.topic))
+        return _Sent(sender.sent)
+
+
+def _begins_run() -> bool:
+    """Whether this process has written no earlier micro-batch of this run of a query."""
+    context = TaskContext.get()
+    assert context is not None  # noqa: S101 - Spark streams run in tasks
+    query, batch = context.getLocalProperty(_RUN), context.getLocalProperty(_BATCH)
+    return _written.setdefault(str(query), str(batch)) == batch
 
 
 def _rows(batch: pa.RecordBatch, topic: str | None) -> list[Row]:

@@ -93,7 +93,7 @@ def export_all(
     spark: Any, job: ExportJob, parts: Sequence[Slice], *, on_exported: Callable[[Exported], None]
 ) -> None:
     """Exports `parts`, one Spark task each; errors as those of `run_all`."""
-    shared = share(job, spark, len(parts))
+    shared = share(job, min(len(parts), spark.sparkContext.defaultParallelism))
     run_all(spark, partial(_export, shared), parts, on_outcome=on_exported, on_look=lambda: None)
 
 

@@ -54,7 +54,7 @@ def import_all(
     on_look: Callable[[int], None],
 ) -> None:
     """Imports `parts`, one Spark task each; as `copy_all`."""
-    shared = share(job, spark, len(parts))
+    shared = share(job, min(len(parts), spark.sparkContext.defaultParallelism))
     gauge = Gauge(job.target, [each.part for each in parts])
     time.sleep(job.options.settle_seconds)
     run_all(spark, partial(_import, shared), parts, on_outcome=on_copied, on_look=lambda: on_look(gauge.moved()))

@@ -45,7 +45,12 @@ _READ: Final = (
     "provenance",
     "clusterId",
 )
+#: A stream has no end, and a measure for its micro-batches.
+_STREAM: Final = (*(name for name in _READ if not name.startswith("ending")), "maxOffsetsPerTrigger")
 _WRITE: Final = ("topic",)
+#: What a streaming write is given for Spark itself.
+_SPARKS: Final = frozenset({"checkpointlocation", "queryname"})
+_WORDS: Final = {"earliest": EARLIEST, "latest": LATEST}
 _ALIASES: Final = {
     "namesrv": "nameServer",
     "topics": "topic",
@@ -132,20 +137,18 @@ class _Given:
         return Access.of(settings)
 
     def bound(self, offsets: str, timestamp: str, default: int) -> Bound:
+        """One end of what is read.
+
+        Args:
+            default: what stands for nothing given, and for queues that are not named.
+        """
         given, moment = self[offsets], self.whole(timestamp, 0)
         if given is not None and moment is not None:
             raise ConfigError(f"{offsets} and {timestamp} are both given", hint="keep one")
         if given is None:
             return Bound(default, timestamp=moment)
-        word = given.strip().lower()
-        if word in ("earliest", "latest"):
-            end = EARLIEST if word == "earliest" else LATEST
-            if end != default:
-                raise ConfigError(
-                    f"{offsets} = {given!r}: nothing would be read", hint="leave it out, or give JSON"
-                )
-            return Bound(default)
-        return Bound(default, offsets=_offsets(offsets, given))
+        end = _WORDS.get(given.strip().lower())
+        return Bound(default, offsets=_offsets(offsets, given)) if end is None else Bound(end)
 
 
 def _offsets(option: str, given: str) -> Offsets:
@@ -174,9 +177,10 @@ def _offset(value: object) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """What a batch read was asked for.
+    """What a read was asked for.
 
     `pattern` matches whole names of topics; `cluster_id` is what provenance calls the cluster, None for its name.
+    `max_offsets` are those of a micro-batch at most.
     """
 
     access: Access
@@ -188,15 +192,16 @@ class ReadOptions:
     fail_on_data_loss: bool
     provenance: bool
     cluster_id: str | None
+    max_offsets: int | None
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> ReadOptions:
+    def of(cls, options: Mapping[str, str], *, streaming: bool = False) -> ReadOptions:
         """From options as Spark hands them over.
 
         Raises:
             ConfigError: names the option, its value and the way out.
         """
-        given = _Given(options, _CLUSTER + _READ)
+        given = _Given(options, _CLUSTER + (_STREAM if streaming else _READ))
         topics, pattern = given["topic"], given["topicsPattern"]
         if (topics is None) == (pattern is None):
             raise ConfigError("topic or topicsPattern says what is read", hint="give one of them")
@@ -219,13 +224,32 @@ class ReadOptions:
             access=given.access(),
             pattern=compiled,
             named=named,
-            start=given.bound("startingOffsets", "startingTimestamp", EARLIEST),
-            end=given.bound("endingOffsets", "endingTimestamp", LATEST),
+            start=_start(given, streaming=streaming),
+            end=_end(given),
             min_partitions=least or 1,
             fail_on_data_loss=given.yes("failOnDataLoss", default=True),
             provenance=provenance,
             cluster_id=given["clusterId"],
+            max_offsets=given.whole("maxOffsetsPerTrigger", 1),
         )
+
+
+def _start(given: _Given, *, streaming: bool) -> Bound:
+    if streaming:
+        unset = given["startingOffsets"] is None and given["startingTimestamp"] is None
+        return Bound(LATEST) if unset else given.bound("startingOffsets", "startingTimestamp", EARLIEST)
+    return _not(LATEST, "startingOffsets", given.bound("startingOffsets", "startingTimestamp", EARLIEST))
+
+
+def _end(given: _Given) -> Bound:
+    return _not(EARLIEST, "endingOffsets", given.bound("endingOffsets", "endingTimestamp", LATEST))
+
+
+def _not(refused: int, option: str, bound: Bound) -> Bound:
+    if bound.default == refused:
+        word = next(word for word, end in _WORDS.items() if end == refused)
+        raise ConfigError(f"{option} = {word!r}: nothing would be read", hint="leave it out, or give JSON")
+    return bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,7 +260,8 @@ class WriteOptions:
     topic: str | None
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> WriteOptions:
+    def of(cls, options: Mapping[str, str], *, streaming: bool = False) -> WriteOptions:
         """As `ReadOptions.of`."""
-        given = _Given(options, _CLUSTER + _WRITE)
+        own = {name: value for name, value in options.items() if not streaming or name.lower() not in _SPARKS}
+        given = _Given(own, _CLUSTER + _WRITE)
         return cls(access=given.access(), topic=given["topic"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 __all__ = ["Rated", "share"]
 
@@ -19,9 +19,9 @@ class Rated:
 R = TypeVar("R", bound=Rated)
 
 
-def share(job: R, spark: Any, tasks: int) -> R:
-    """`job` with the part of its limits that each of so many tasks may have."""
-    at_once = max(1, min(tasks, spark.sparkContext.defaultParallelism))
+def share(job: R, at_once: int) -> R:
+    """`job` with the part of its limits that each of so many may have."""
+    at_once = max(1, at_once)
     return replace(job, rate_messages=_part(job.rate_messages, at_once), rate_bytes=_part(job.rate_bytes, at_once))
 
 

@@ -67,14 +67,14 @@ class Sender:
     repeats none, as long as each source queue comes in order, in one task, to one target queue.
 
     Args:
-        attempt: 0 for the first attempt of a task.
+        settle: somebody may have died while he sent the same rows, and his last request may still wait in a broker.
     """
 
-    def __init__(self, cluster: Cluster, *, attempt: int) -> None:
+    def __init__(self, cluster: Cluster, *, settle: bool) -> None:
         self.sent = 0
         self.skipped = 0
         self._cluster = cluster
-        self._attempt = attempt
+        self._settle = settle
         self._turn = count(random.randrange(1024))
         self._queues: dict[str, list[Queue]] = {}
         self._limits: dict[str, int] = {}
@@ -165,7 +165,7 @@ class Sender:
 
         place = (self._cluster.master(queue.broker), topic, queue.queue_id)
         tail = await read_tail(*place, mine=mine, known=None)
-        if self._attempt:
+        if self._settle:
             await asyncio.sleep(_SETTLE)
             await read_on(*place, tail, mine=mine)
         return -1 if tail.last is None else tail.last.source

@@ -35,7 +35,9 @@ def session(*, master: str | None = None, conf: Mapping[str, str] | None = None)
     except ImportError:
         raise StartupError("there is no PySpark here", hint="pip install 'rocketmq-replicator[spark]'") from None
     # Workers would else be whatever `python3` is on PATH, which knows nothing of our packages.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if os.environ.setdefault("PYSPARK_PYTHON", sys.executable) != sys.executable:
+        # It also plans data sources on this machine, for which it must find what is installed here.
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     if (home := java_home()) is not None:
         os.environ["JAVA_HOME"] = str(home)
     builder = sql.SparkSession.builder.appName("rocketmq-replicator").master(master or MASTER)

@@ -20,15 +20,6 @@ from tests.support.traffic import connected, create_topic, raw_topic, send
 brokers = pytest.mark.brokers
 
 
-@pytest.fixture
-def source(spark: Any) -> Any:
-    """The session, which knows the data source."""
-    from replicator.spark.datasource import RocketMQDataSource
-
-    spark.dataSource.register(RocketMQDataSource)
-    return spark
-
-
 def reading(spark: Any, scene: Scene, **options: object) -> Any:
     reader = spark.read.format("rocketmq").option("nameServer", scene.source.namesrv)
     for name, value in {"topic": scene.topic, **options}.items():

@@ -1,0 +1,83 @@
+"""`replicator spark-package`: what Spark's executors need, from what is installed here."""
+
+from __future__ import annotations
+
+import re
+import sys
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+import replicator
+from replicator.errors import StartupError
+
+__all__ = ["app"]
+
+_OURS: Final = "rocketmq-replicator"
+_ARCHIVE: Final = "replicator.zip"
+_CONF: Final = "spark-defaults.conf"
+#: Executors have these from Spark itself.
+_SPARKS: Final = frozenset({"pyspark", "py4j"})
+
+app = typer.Typer(help="Pack what Spark's executors need.")
+
+
+@app.command()
+def spark_package(
+    directory: Annotated[Path, typer.Argument(help="Where the archive and Spark's configuration are written.")],
+) -> None:
+    """Packs this package and what it needs for Spark's executors, and writes the settings that bring it there.
+
+    Executors need nothing but Python of the same version and machine type then. Give the directory as
+    SPARK_CONF_DIR, and their Python's name as PYSPARK_PYTHON.
+    """
+    directory = directory.absolute()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with zipfile.ZipFile(directory / _ARCHIVE, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+            for name, file in sorted(_files()):
+                archive.write(file, name)
+        (directory / _CONF).write_text(_settings(directory / _ARCHIVE), encoding="utf-8")
+    except OSError as error:
+        raise StartupError(
+            f"directory = {str(directory)!r} cannot be written ({error.strerror})", hint="name one that can"
+        ) from None
+    typer.echo(f"SPARK_CONF_DIR={directory} PYSPARK_PYTHON=python{sys.version_info.major}.{sys.version_info.minor}")
+
+
+def _settings(archive: Path) -> str:
+    """For executors: the archive is unpacked in their working directory, under the name behind the #."""
+    name = archive.stem
+    return f"spark.archives {archive.as_uri()}#{name}\nspark.executorEnv.PYTHONPATH {name}\n"
+
+
+def _files() -> Iterator[tuple[str, Path]]:
+    """Files, and their names in the archive."""
+    ours = Path(replicator.__file__).parent  # not what is listed as installed: that may be links to a checkout
+    for file in ours.rglob("*"):
+        if file.is_file() and "__pycache__" not in file.parts:
+            yield str(Path(ours.name) / file.relative_to(ours)), file
+    for needed in _needed(_OURS, {}, extra="spark").values():
+        for listed in needed.files or ():
+            if ".." not in listed.parts and "__pycache__" not in listed.parts:
+                yield str(listed), Path(str(needed.locate_file(listed)))
+
+
+def _needed(name: str, found: dict[str, Distribution], *, extra: str = "") -> dict[str, Distribution]:
+    """What is installed here of all that a distribution requires, and of what that requires."""
+    for requirement in distribution(name).requires or ():
+        if "extra ==" in requirement and not (extra and re.search(rf"extra == ['\"]{extra}['\"]", requirement)):
+            continue
+        (needed,) = re.findall(r"^[\w.-]+", requirement)
+        if needed in _SPARKS or needed in found:
+            continue
+        try:
+            found[needed] = distribution(needed)
+        except PackageNotFoundError:
+            continue  # for other machines, or other versions of Python
+        _needed(needed, found)
+    return found

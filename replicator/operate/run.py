@@ -1,0 +1,180 @@
+"""`replicator run`: a worker, as without a command, or the route as a Structured Streaming job of Spark."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from functools import partial
+from typing import Annotated, Any, Final
+
+import typer
+
+from replicator import service
+from replicator.errors import ConfigError, ReplicatorError, StartupError
+from replicator.observe.logging import configure, get_logger
+from replicator.operate import backfill
+from replicator.operate.options import ConfigFile, Master, flag_of, is_of, with_settings
+from replicator.operate.survey import Survey, surveying
+from replicator.settings import Settings, leaves, load
+from replicator.spark.access import run as run_async
+from replicator.spark.copying import Copied, Range
+from replicator.spark.offsets import Part
+from replicator.spark.session import session
+
+__all__ = ["SETTINGS", "app"]
+
+#: The settings that mean something to the job.
+SETTINGS: Final = (*backfill.SETTINGS, "drain_timeout")
+
+#: Seconds until a job that ended is started again: the first time, and the most.
+_AGAIN_FIRST: Final = 10.0
+_AGAIN_MOST: Final = 300.0
+
+log = get_logger(__name__)
+app = typer.Typer(help="Copy topics until told to stop, in this process or by Spark.")
+
+
+class Engine(StrEnum):
+    """What copies."""
+
+    LIVE = "live"
+    SPARK = "spark"
+
+
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(help="Directory of the job's checkpoint, seen by all of Spark.", show_default=False),
+]
+
+
+@app.command()
+@with_settings
+def run(
+    flags: Mapping[str, Any],
+    config: ConfigFile = None,
+    engine: Annotated[Engine, typer.Option(help="This process, or a Structured Streaming job.")] = Engine.LIVE,
+    checkpoint: Checkpoint = None,
+    master: Master = None,
+) -> None:
+    """Copies topics from one RocketMQ cluster to another, until told to stop."""
+    settings = load(flags, file=config)
+    if engine is Engine.LIVE:
+        for flag, value in (("--checkpoint", checkpoint), ("--master", master)):
+            if value is not None:
+                raise ConfigError(
+                    f"{flag} = {value!r} would do nothing", hint="give --engine spark, or leave it out"
+                )
+        configure(level=settings.log_level)
+        raise typer.Exit(service.run(settings))
+    for name in leaves(flags):
+        if not is_of(name, SETTINGS):
+            raise ConfigError(f"{flag_of(name)} with --engine spark would do nothing", hint="leave it out")
+    if checkpoint is None:
+        raise ConfigError("checkpoint is missing", hint="give --checkpoint, a directory that is kept")
+    configure(level=settings.log_level)
+    raise typer.Exit(run_async(_serve(settings, checkpoint, master)))
+
+
+async def _serve(settings: Settings, checkpoint: str, master: str | None) -> int:
+    """Runs the job until it is told to stop; gives the exit code."""
+    from replicator.spark.route_stream import RouteStream  # noqa: PLC0415 - PySpark may be missing
+
+    loop = asyncio.get_running_loop()
+    async with surveying(settings, writes=True) as survey:
+        await survey.refuse_live_route()
+        await survey.make_ready()
+        first = {(part.topic, part.source): part.start for part in await survey.ranges()}
+
+        def ranges_of(parts: Sequence[Part]) -> Sequence[Range]:
+            return asyncio.run_coroutine_threadsafe(_ranges_of(survey, parts), loop).result()
+
+        with session(master=master) as spark:
+            told = _Told()
+            stream = RouteStream(
+                spark,
+                survey.job,
+                survey.topics.selector,
+                first,
+                checkpoint=checkpoint,
+                ranges_of=ranges_of,
+                on_batch=told.add,
+            )
+            stop = _signals()
+            identity = survey.world.identity
+            log.info(
+                "replicating", source=identity.source, target=identity.target, engine="spark", checkpoint=checkpoint
+            )
+            await _keep_on(stream, stop, told, drain_timeout=settings.drain_timeout)
+            log.info("drained", copied=told.copied)
+    return service.DRAINED
+
+
+async def _ranges_of(survey: Survey, parts: Sequence[Part]) -> list[Range]:
+    if any((part.topic, part.queue) not in survey.lanes for part in parts):
+        await survey.look_again()
+    lanes = survey.lanes
+    found = []
+    for part in parts:
+        lane = lanes.get((part.topic, part.queue))
+        if lane is None:
+            place = f"{part.topic}/{part.queue.broker}/{part.queue.queue_id}"
+            raise ReplicatorError(f"{place} has no queue at the target yet")
+        found.append(Range(part.topic, part.queue, *lane, part.start, part.end))
+    return found
+
+
+async def _keep_on(stream: Any, stop: asyncio.Event, told: _Told, *, drain_timeout: float) -> None:
+    """Runs the job, and again where it ended, until `stop`."""
+    stopping = asyncio.create_task(stop.wait())
+    pause = _AGAIN_FIRST
+    while not stopping.done():
+        copied = told.copied
+        running = asyncio.create_task(asyncio.to_thread(stream.run))
+        await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if stopping.done():
+            await asyncio.to_thread(stream.drain, drain_timeout)
+            await asyncio.wait({running})
+            running.exception()  # whatever cut it short, it is over
+            return
+        if stream.session_ended:
+            raise StartupError(f"Spark's session has ended: {running.exception()}", hint="run it again")
+        if told.copied > copied:
+            pause = _AGAIN_FIRST
+        log.error("the job ended, and is started again", reason=str(running.exception()), seconds=pause)
+        await asyncio.wait({stopping}, timeout=pause)
+        pause = min(_AGAIN_MOST, pause * 2)
+
+
+def _signals() -> asyncio.Event:
+    """Set by SIGTERM or SIGINT; a second one ends the process at once."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def on_signal(number: signal.Signals) -> None:
+        if stop.is_set():
+            log.warning("ended before all was drained; the rest is copied at the next start")
+            os._exit(128 + number)
+        log.info("draining", signal=number.name)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, partial(on_signal, number))
+    return stop
+
+
+class _Told:
+    """What became of the micro-batches, in the log."""
+
+    def __init__(self) -> None:
+        self.copied = 0
+
+    def add(self, outcomes: Sequence[Copied]) -> None:
+        self.copied += sum(outcome.copied for outcome in outcomes)
+        log.debug("micro-batch", queues=len(outcomes), copied=sum(outcome.copied for outcome in outcomes))
+        for outcome in outcomes:
+            if outcome.gaps or outcome.resets:
+                log.error("source gap", queue=outcome.key, messages=outcome.gaps, resets=outcome.resets)
+            if outcome.repeated:
+                log.error("repeated at the target", queue=outcome.key, count=outcome.repeated)

@@ -1,0 +1,57 @@
+"""The ranges of a micro-batch, copied side by side by as many tasks as can run at a time.
+
+One task a range, as a backfill has it, would cost more than the few messages that a range has here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from msgspec.structs import replace as replaced
+
+from replicator.client.bounded import bounded
+from replicator.errors import ReplicatorError
+from replicator.spark.access import run
+from replicator.spark.copying import Copied, CopyJob, Range, copy_range
+from replicator.spark.rates import share
+from replicator.spark.tasks import attempts_of, is_last, is_retry
+
+__all__ = ["copy_batch"]
+
+#: Ranges copied at the same time by one task.
+_AT_ONCE: Final = 64
+
+
+def copy_batch(spark: Any, job: CopyJob, ranges: Sequence[Range]) -> list[Copied]:
+    """What became of `ranges`; what failed to the last says so.
+
+    Raises:
+        Exception: Spark gave up, in whatever way PySpark tells it.
+    """
+    context = spark.sparkContext
+    tasks = min(len(ranges), context.defaultParallelism)
+    shared = share(job, min(len(ranges), tasks * _AT_ONCE))
+    work = partial(_copy, shared, attempts_of(spark))
+    return list(context.parallelize(list(ranges), tasks).mapPartitions(work).collect())
+
+
+def _copy(job: CopyJob, attempts: int, ranges: Iterable[Range]) -> Iterator[Copied]:
+    """A task."""
+    # After an attempt that was cut short nobody knows what of it is still to come.
+    whole = [replaced(each, behind=None) if is_retry() else each for each in ranges]
+    shared = replace(job, memory_bytes=job.memory_bytes // max(1, min(len(whole), _AT_ONCE)))
+    outcomes = run(bounded(partial(_one, shared), whole, at_once=_AT_ONCE))
+    failed = [outcome.error for outcome in outcomes if outcome.error]
+    if failed and not is_last(attempts):
+        raise RuntimeError(failed[0])
+    yield from outcomes
+
+
+async def _one(job: CopyJob, part: Range) -> Copied:
+    try:
+        return await copy_range(job, part)
+    except ReplicatorError as error:
+        return Copied.failed(part, str(error))

@@ -1,0 +1,97 @@
+"""Parts of queues as Spark's partitions, and their messages as Arrow batches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeVar
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from replicator.client.cluster import Cluster
+from replicator.errors import ReplicatorError
+from replicator.protocol.message import StoredMessage
+from replicator.routing.faults import SourceGap, SourceReset
+from replicator.routing.provenance import Stamp
+from replicator.spark.offsets import Part, split
+from replicator.spark.options import ReadOptions
+from replicator.spark.reading import RangeReader
+from replicator.spark.rows import batch_of
+
+__all__ = ["Partition", "plan", "scan"]
+
+#: Messages and bytes of one Arrow batch, about.
+_ROWS: Final = 4096
+_BYTES: Final = 4 * 1024 * 1024
+
+T = TypeVar("T")
+
+
+@dataclass
+class Partition(InputPartition):
+    """What one task reads; `cluster_id` is what provenance calls the cluster."""
+
+    part: Part
+    cluster_id: str
+
+
+async def plan(cluster: Cluster, options: ReadOptions, parts: Sequence[Part]) -> list[InputPartition]:
+    """`parts` as partitions, as many as the options want."""
+    cluster_id = options.cluster_id or (await cluster.refresh()).cluster
+    return [Partition(part, cluster_id) for part in split(parts, options.min_partitions)]
+
+
+def scan(options: ReadOptions, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+    """The messages of a partition, in order.
+
+    Raises:
+        ReplicatorError: the broker cannot be read, or no longer has some of them.
+    """
+    if not isinstance(partition, Partition):  # what Spark makes of no partitions
+        return
+    # Not uvloop: it looks at timers before sockets, so that a slow taker of rows would see time limits pass.
+    with asyncio.Runner() as runner:
+        context = options.access.connected()
+        cluster = runner.run(_awaited(context.__aenter__()))
+        try:
+            yield from _batches(runner, cluster, options, partition)
+        except (SourceGap, SourceReset) as loss:
+            place = f"{partition.part.topic}/{partition.part.queue.broker}/{partition.part.queue.queue_id}"
+            raise ReplicatorError(
+                f"{place}: {loss.message}", hint="failOnDataLoss=false goes on with what there is"
+            ) from None
+        finally:
+            runner.run(_awaited(context.__aexit__(None, None, None)))
+
+
+def _batches(
+    runner: asyncio.Runner, cluster: Cluster, options: ReadOptions, partition: Partition
+) -> Iterator[pa.RecordBatch]:
+    part = partition.part
+    stamp = Stamp(partition.cluster_id, *part.queue) if options.provenance else None
+    loss: Literal["fail", "skip"] = "fail" if options.fail_on_data_loss else "skip"
+    reader = RangeReader(cluster, part.topic, part.queue, part.start, part.end, on_loss=loss)
+    chunks: Any = reader.chunks()
+    try:
+        while messages := runner.run(_gather(chunks)):
+            yield batch_of(part, messages, stamp)
+    finally:
+        runner.run(_awaited(chunks.aclose()))
+
+
+async def _gather(chunks: Any) -> list[StoredMessage]:
+    """Enough messages for an Arrow batch; none at the end."""
+    found: list[StoredMessage] = []
+    size = 0
+    async for messages in chunks:
+        found += messages
+        size += sum(len(message.body) for message in messages)
+        if len(found) >= _ROWS or size >= _BYTES:
+            break
+    return found
+
+
+async def _awaited(work: Awaitable[T]) -> T:
+    return await work

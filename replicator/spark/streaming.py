@@ -1,0 +1,151 @@
+"""The data source `rocketmq` as a stream: what its micro-batches cover, planned in a process beside the driver."""
+
+# ruff: noqa: N802 - the names of the methods are Spark's
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Collection, Coroutine, Iterator, Sequence
+from contextlib import AsyncExitStack
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import uvloop
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from replicator.client.cluster import Cluster
+from replicator.client.topics import TopicConfig
+from replicator.errors import ReplicatorError
+from replicator.spark.access import Access
+from replicator.spark.offsets import Part, freeze
+from replicator.spark.options import ReadOptions
+from replicator.spark.progress import Lane, Progress, advance, begins, of_json, parts, to_json, until
+from replicator.spark.scanning import plan, scan
+from replicator.spark.watching import Watch
+
+__all__ = ["QueueStream", "StreamReader"]
+
+T = TypeVar("T")
+
+
+class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Micro-batches over queues; what is read of them is up to who inherits.
+
+    Args:
+        most: offsets of a micro-batch at most; None: all there are.
+        may_lose: goes on where a queue no longer has what was to be read of it.
+    """
+
+    _way_out = "failOnDataLoss=false goes on with what there is"
+
+    def __init__(self, access: Access, *, most: int | None, may_lose: bool) -> None:
+        self._access = access
+        self._most = most
+        self._may_lose = may_lose
+        self._open: tuple[asyncio.Runner, AsyncExitStack, Cluster, Watch] | None = None
+        self._last: Progress | None = None
+        self._seen: Progress = {}
+
+    @abstractmethod
+    def selects(self, topic: TopicConfig, system: Collection[str]) -> bool:
+        """Whether a topic is read; `system` are names that brokers use as topics of their own."""
+
+    @abstractmethod
+    async def first(self, cluster: Cluster) -> Progress:
+        """Where a query without a checkpoint begins."""
+
+    @abstractmethod
+    async def planned(self, cluster: Cluster, found: Sequence[Part]) -> Sequence[InputPartition]:
+        """What a micro-batch covers, as partitions."""
+
+    def initialOffset(self) -> dict[str, Any]:
+        return to_json(self._run(self.first(self._connected()[0])))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadAllAvailable() if self._most is None else ReadMaxRows(self._most)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._last = self._run(self._connected()[1].ends({}))
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        return to_json(self._run(self._advance(of_json(start), most)))
+
+    def reportLatestOffset(self) -> dict[str, Any]:
+        return to_json(self._seen)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        return self._run(self._plan(of_json(start), of_json(end)))
+
+    def stop(self) -> None:
+        if self._open is not None:
+            runner, context, *_ = self._open
+            self._open = None
+            runner.run(context.aclose())
+            runner.close()
+
+    async def _advance(self, start: Progress, most: int | None) -> Progress:
+        _, watch = self._connected()
+        ends = self._seen = await watch.ends(start)
+        lost = sorted(lane for lane, offset in start.items() if ends.get(lane, -1) < offset)
+        if lost and not self._may_lose:
+            raise ReplicatorError(_told(lost[0], start, ends), hint=self._way_out)
+        if self._last is not None:
+            ends = until(ends, start, self._last)
+        return advance(await self._begins(start, ends), ends, most)
+
+    async def _plan(self, start: Progress, end: Progress) -> Sequence[InputPartition]:
+        return await self.planned(self._connected()[0], parts(await self._begins(start, end), end))
+
+    async def _begins(self, start: Progress, ends: Progress) -> Progress:
+        anew = [lane for lane, end in ends.items() if start.get(lane, end + 1) > end]
+        return begins(start, ends, await self._connected()[1].oldest(anew) if anew else {})
+
+    def _connected(self) -> tuple[Cluster, Watch]:
+        """Made at the first use: readers are also sent to tasks, which need none of it."""
+        if self._open is None:
+            runner, context = asyncio.Runner(loop_factory=uvloop.new_event_loop), AsyncExitStack()
+            cluster = runner.run(context.enter_async_context(self._access.connected()))
+            self._open = runner, context, cluster, Watch(cluster, self.selects)
+        return self._open[2], self._open[3]
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        self._connected()
+        assert self._open is not None  # noqa: S101 - it is by now
+        return self._open[0].run(work)
+
+
+def _told(lane: Lane, start: Progress, ends: Progress) -> str:
+    topic, queue = lane
+    now = f"ends at offset {ends[lane]}" if lane in ends else "is gone"
+    return (
+        f"{topic}/{queue.broker}/{queue.queue_id} {now}, and was read to offset {start[lane]}:"
+        " the topic was deleted, made anew, or truncated"
+    )
+
+
+class StreamReader(QueueStream):
+    """Messages as rows, as a batch read gives them."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        super().__init__(options.access, most=options.max_offsets, may_lose=not options.fail_on_data_loss)
+        self._options = options
+
+    def selects(self, topic: TopicConfig, system: Collection[str]) -> bool:
+        return self._options.pattern.fullmatch(topic.name) is not None
+
+    async def first(self, cluster: Cluster) -> Progress:
+        return {(part.topic, part.queue): part.start for part in await freeze(cluster, self._options)}
+
+    async def planned(self, cluster: Cluster, found: Sequence[Part]) -> Sequence[InputPartition]:
+        return await plan(cluster, self._options, found)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return scan(self._options, partition)

@@ -1,0 +1,104 @@
+"""What a stream's queues hold, asked for each micro-batch over connections that stay."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import Final, TypeVar
+
+from replicator.client.bounded import bounded
+from replicator.client.brokers import max_offset, min_offset
+from replicator.client.cluster import Cluster
+from replicator.client.endpoint import Endpoint
+from replicator.client.topics import TopicConfig, TopicTable, read_topics
+from replicator.errors import ClientError, ReplicatorError
+from replicator.routing.queue_map import Queue
+from replicator.spark.progress import Lane, Progress
+
+__all__ = ["Selects", "Watch"]
+
+#: Seconds between two looks for new topics and queues.
+_TOPICS: Final = 2.0
+#: Requests made at the same time.
+_AT_ONCE: Final = 32
+#: Seconds between attempts where a broker does not answer, and how many of them are made.
+_PAUSE: Final = 0.5
+_ATTEMPTS: Final = 20
+
+#: Whether a topic is read, given the names that brokers made for themselves.
+Selects = Callable[[TopicConfig, Collection[str]], bool]
+T = TypeVar("T")
+
+
+class Watch:
+    """The queues of all topics of `cluster` that `selects` lets through, also of those that turn up later."""
+
+    def __init__(self, cluster: Cluster, selects: Selects) -> None:
+        self._cluster = cluster
+        self._selects = selects
+        self._tables: dict[str, TopicTable] = {}
+        self._looked: float | None = None
+
+    async def ends(self, start: Progress) -> dict[Lane, int]:
+        """The offset that each queue's next message gets.
+
+        A queue that is gone, or ends before where `start` left it, is asked for again during ten seconds first:
+        brokers tell the end of a queue late.
+
+        Raises:
+            ReplicatorError: a broker could not be asked for ten seconds.
+        """
+        found = await self._insist(self._ends)
+        for _ in range(_ATTEMPTS):
+            if all(found.get(lane, -1) >= offset for lane, offset in start.items()):
+                break
+            await asyncio.sleep(_PAUSE)
+            self._looked = None
+            found = await self._insist(self._ends)
+        return found
+
+    async def oldest(self, lanes: Iterable[Lane]) -> dict[Lane, int]:
+        """The offset of each queue's oldest message; errors as those of `ends`."""
+        wanted = list(lanes)
+        return await self._insist(lambda: self._ask(min_offset, wanted))
+
+    async def _ends(self) -> dict[Lane, int]:
+        now = asyncio.get_running_loop().time()
+        if self._looked is None or now - self._looked > _TOPICS:
+            await self._look()
+            self._looked = now
+        return await self._ask(max_offset, self._lanes)
+
+    async def _look(self) -> None:
+        topology = await self._cluster.refresh()
+        system = (topology.cluster, *self._cluster.brokers())
+        for broker in self._cluster.brokers():
+            known = self._tables.get(broker)
+            self._tables[broker] = await read_topics(self._cluster.reader(broker), known=known)
+        self._lanes = [
+            (name, Queue(broker, i))
+            for broker, table in self._tables.items()
+            for name, config in table.topics.items()
+            if self._selects(config, system)
+            for i in range(config.queues)
+        ]
+
+    async def _ask(
+        self, what: Callable[[Endpoint, str, int], Awaitable[int]], lanes: list[Lane]
+    ) -> dict[Lane, int]:
+        async def one(lane: Lane) -> int:
+            topic, queue = lane
+            return await what(self._cluster.reader(queue.broker), topic, queue.queue_id)
+
+        return dict(zip(lanes, await bounded(one, lanes, at_once=_AT_ONCE), strict=True))
+
+    async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return await ask()
+            except ClientError as error:
+                if attempt == _ATTEMPTS:
+                    raise ReplicatorError(f"the source cannot be asked what it has: {error}") from None
+                await asyncio.sleep(_PAUSE)
+                self._looked = None
+        raise AssertionError

@@ -1,0 +1,126 @@
+"""`replicator run --engine spark` on real brokers: killed, restarted, drained, and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from replicator.cli import app
+from tests.spark.waiting import ends, settled
+from tests.support.scene import Scene, SceneOf
+from tests.support.traffic import create_topic, judge, produce
+from tests.support.worker import until
+
+
+class Job:
+    """The command in a process of its own; its output is in `log`."""
+
+    def __init__(self, scene: Scene, directory: Path) -> None:
+        self._flags = ["--source", scene.source.namesrv, "--target", scene.target.namesrv]
+        self._flags += ["--topics", f"{scene.topic}.*", "--store-path", str(directory / "store")]
+        self._flags += ["--checkpoint", str(directory / "checkpoint"), "--session-timeout", "3"]
+        self._log = directory / "log"
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[asyncio.subprocess.Process]:
+        """Ended with the context, if it still runs."""
+        with self._log.open("ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "replicator", "run", "--engine", "spark", *self._flags),
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"},
+            )
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")
+
+
+async def count(scene: Scene, topic: str) -> int:
+    return sum(await ends(scene.target, topic))
+
+
+@pytest.mark.brokers
+@pytest.mark.timeout(600)
+async def test_killed_restarted_drained_and_taken_over(
+    scene: SceneOf, logs_aside: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under load, with a topic that turns up meanwhile: nothing lost, nothing twice, order kept."""
+    async with scene(queues=2) as here:
+        job = Job(here, tmp_path)
+        await here.produce(1000)
+        await settled(here.source, here.topic, 1000)
+        async with here.producer(per_second=200) as load:
+
+            async def copied_live() -> bool:
+                return await count(here, here.topic) > 1500
+
+            async with job.running() as process:
+                await until(copied_live, seconds=120, what="micro-batches")
+                process.kill()
+                await process.wait()
+            more = f"{here.topic}-more"
+            before = await count(here, here.topic)
+
+            async def goes_on() -> bool:
+                return await count(here, here.topic) > before + 200
+
+            async with job.running() as process:
+                await until(goes_on, seconds=120, what="micro-batches after the restart")
+                await create_topic(here.source, more, queues=1)
+                await produce(here.source, more, 300)
+                await load.finish()
+                total = 1000 + load.acknowledged
+
+                async def all_there() -> bool:
+                    return await count(here, here.topic) >= total and await count(here, more) >= 300
+
+                await until(all_there, seconds=120, what=f"{total} copies")
+                process.send_signal(signal.SIGTERM)
+                assert await asyncio.wait_for(process.wait(), 60) == 0, job.log
+                assert "drained" in job.log
+        await here.assert_clean(total)
+        verdict = await judge(here.source, here.target, more)
+        assert verdict.clean, verdict.report()
+        await here.produce(100, start=100_000)
+        async with here.worker("--group", "spark-run") as worker:
+            await worker.caught_up(here.topic, 100)
+            monkeypatch.setattr("replicator.operate.run.configure", lambda level: None)
+            flags = ["--source", here.source.namesrv, "--target", here.target.namesrv, "--topics", here.topic]
+            flags += ["--engine", "spark", "--checkpoint", "c", "--store-path", str(tmp_path / "other")]
+            refused = await asyncio.to_thread(CliRunner().invoke, app, ["run", *flags, "--group", "spark-run"])
+            assert "stop the group's workers" in str(refused.exception)
+        await here.assert_clean(total + 100)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--engine", "spark"), "checkpoint is missing: give --checkpoint"),
+        (("--checkpoint", "c"), "--checkpoint = 'c' would do nothing"),
+        (("--engine", "spark", "--checkpoint", "c", "--rest-port", "1"), "--rest-port with --engine spark"),
+        (("--engine", "spark", "--checkpoint", "c", "--start-from", "latest"), "nothing would be copied"),
+        (("--engine", "flink"), "flink"),
+    ],
+)
+def test_what_cannot_be_done_is_said(flags: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is asked of a cluster."""
+    monkeypatch.setattr("replicator.operate.run.configure", lambda level: None)
+    ended = CliRunner().invoke(app, ["run", "--source", "a:1", "--target", "b:1", *flags])
+    assert ended.exit_code != 0
+    assert message in f"{ended.exception} {ended.output}"

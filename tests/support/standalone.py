@@ -1,0 +1,97 @@
+"""A standalone Spark cluster on loopback: a master and workers with one core each, from the PySpark package."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pyspark
+
+from replicator.spark.java import java_home
+from tests.support.worker import until
+
+__all__ = ["Standalone", "standalone"]
+
+_CLASSES = "org.apache.spark.deploy"
+
+
+class Standalone:
+    """`url` is what commands take as `--master`; `environment` has a Java for them."""
+
+    def __init__(self, directory: Path) -> None:
+        self.url = ""
+        self.environment = {
+            **os.environ,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1",  # they start often and do little
+            "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",  # its port would be a fixed one
+        }
+        if (home := java_home()) is not None:
+            self.environment["JAVA_HOME"] = str(home)
+        self._directory = directory
+        self._processes: list[asyncio.subprocess.Process] = []
+
+    async def start(self, workers: int) -> None:
+        await self._begin("master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        self.url = await until(
+            lambda: (re.search(r"Starting Spark master at (spark://\S+)", self.log("master")) or ("", ""))[1],
+            seconds=180,
+            what="Spark's master",
+        )
+        for i in range(workers):
+            flags = ("--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "1g")
+            await self._begin("worker", *flags, "--work-dir", str(self._directory / f"work-{i}"), self.url)
+        registered = "Registering worker"
+        await until(lambda: self.log("master").count(registered) >= workers, seconds=180, what="Spark's workers")
+
+    async def close(self) -> None:
+        for process in reversed(self._processes):
+            if process.returncode is None:
+                process.terminate()
+        await asyncio.gather(*(process.wait() for process in self._processes))
+
+    def log(self, role: str) -> str:
+        """What the processes of a role have said."""
+        return (self._directory / f"{role}.log").read_text(errors="replace")
+
+    def executors(self) -> list[int]:
+        """Their process ids, one of each worker that has one."""
+        workers = {process.pid for process in self._processes[1:]}
+        return [pid for pid, parent, command in _processes() if parent in workers and "ExecutorBackend" in command]
+
+    async def _begin(self, role: str, *flags: str) -> None:
+        program = Path(pyspark.__file__).parent / "bin" / "spark-class"
+        name = f"{_CLASSES}.{role}.{role.capitalize()}"
+        with (self._directory / f"{role}.log").open("ab") as log:
+            self._processes.append(
+                await asyncio.create_subprocess_exec(
+                    str(program), name, *flags, stdout=log, stderr=log, env=self.environment
+                )
+            )
+
+
+def _processes() -> Iterator[tuple[int, int, str]]:
+    """Process id, parent's, and command line of all that run."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+                command = (entry / "cmdline").read_bytes().decode(errors="replace")
+            except OSError:
+                continue  # it has ended meanwhile
+            yield int(entry.name), int(parent), command
+
+
+@asynccontextmanager
+async def standalone(directory: Path, *, workers: int = 2) -> AsyncIterator[Standalone]:
+    """A cluster, ended with the context."""
+    cluster = Standalone(directory)
+    try:
+        await cluster.start(workers)
+        yield cluster
+    finally:
+        await cluster.close()
