@@ -21,6 +21,7 @@ from replicator.protocol.batch import ENTRY_OVERHEAD, entry
 from replicator.protocol.properties import BROKER_MADE, MAX_PROPERTIES
 from replicator.routing import provenance
 from replicator.routing.batcher import STORED_MORE
+from replicator.routing.dispatch import Dispatch
 from replicator.routing.faults import TargetBlocked, judge
 from replicator.routing.provenance import Provenance
 from replicator.routing.queue_map import Queue
@@ -75,6 +76,7 @@ class Sender:
         self.skipped = 0
         self._cluster = cluster
         self._settle = settle
+        self._dispatch = Dispatch()
         self._turn = count(random.randrange(1024))
         self._queues: dict[str, list[Queue]] = {}
         self._limits: dict[str, int] = {}
@@ -167,6 +169,7 @@ class Sender:
         tail = await read_tail(*place, mine=mine, known=None)
         if self._settle:
             await asyncio.sleep(_SETTLE)
+            await self._dispatch.caught_up(place[0])
             await read_on(*place, tail, mine=mine)
         return -1 if tail.last is None else tail.last.source
 
