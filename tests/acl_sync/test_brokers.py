@@ -364,7 +364,8 @@ async def test_the_commands(clusters: ClusterPool, tmp_path: Path) -> None:
         assert "first run" in await run("apply")
         [state] = (await scene.target.states()).values()
         assert scene.name not in state.accounts
-        applied = json.loads(await run("apply", "--yes", "--output", "json"))
+        told = await run("apply", "--yes", "--output", "json")
+        applied, _ = json.JSONDecoder().raw_decode(told[told.index("{\n") :])  # between lines of the log
         assert [(each["account"], each["error"]) for each in applied["applied"]] == [(scene.name, "")]
         [state] = (await scene.target.states()).values()
         assert state.accounts[scene.name].secret == sender.secret

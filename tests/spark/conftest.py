@@ -91,7 +91,6 @@ def _without_java(directory: Path) -> Path:
         "ps",
         "grep",
         "cat",
-        "chmod",
         "rm",
         "mkdir",
         "uname",
