@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from replicator.observe.catalogue import ALWAYS, METRICS, PREFIX, Spec
+from replicator.observe.catalogue import ALWAYS, JOBS, METRICS, PREFIX, Spec
 
 PAGE = Path(__file__).parent.parent / "docs" / "METRICS.md"
 
@@ -20,10 +20,20 @@ process's own: `process_…`, `python_…`.
 |---|---|---|---|
 """
 
+_JOBS = """
+## Jobs of Spark's
+
+`replicator backfill`, `verify`, `export`, `import` and `run --engine spark` serve these on the port of `--metrics-port`, at 127.0.0.1 where
+the driver runs, while they run.
+
+| metric | kind | labels | what it says |
+|---|---|---|---|
+"""
+
 
 def page() -> str:
     """The whole page."""
-    return _HEAD + "".join(map(_row, METRICS.values()))
+    return _HEAD + "".join(map(_row, METRICS.values())) + _JOBS + "".join(map(_row, JOBS.values()))
 
 
 def _row(spec: Spec) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-__all__ = ["ALWAYS", "METRICS", "PREFIX", "Spec"]
+__all__ = ["ALWAYS", "JOBS", "METRICS", "PREFIX", "Spec"]
 
 PREFIX: Final = "rocketmq_replicator_"
 #: Labels of all metrics but `build_info`: the clusters' ids.
@@ -133,5 +133,22 @@ METRICS: Final = {
             _QUEUE,
         ),
         Spec("build_info", "gauge", "The program's version.", ("version",), everywhere=False),
+    )
+}
+
+
+def _job_spec(name: str, kind: Literal["counter", "gauge"], text: str, *labels: str) -> Spec:
+    return Spec(name, kind, text, ("command", *labels), everywhere=False)
+
+
+#: What a job of Spark's says on the port that `--metrics-port` gives it; none has the labels of `ALWAYS`.
+JOBS: Final = {
+    spec.name: spec
+    for spec in (
+        _job_spec("job_messages", "counter", "Messages that it has copied, read or written."),
+        _job_spec("job_messages_expected", "gauge", "Messages that it began with, where it knows."),
+        _job_spec("job_queues", "gauge", "Queues open, done, failed; of `run`, parts of micro-batches.", "state"),
+        _job_spec("job_findings", "gauge", "What is worth a look: gaps, repeats, what verify finds.", "kind"),
+        _job_spec("job_last_progress_timestamp_seconds", "gauge", "When a message or an outcome came last."),
     )
 }

@@ -12,7 +12,7 @@ import typer
 
 from replicator.observe.logging import configure
 from replicator.operate.manifest import Manifest
-from replicator.operate.options import SELECTION, ConfigFile, Master, with_settings
+from replicator.operate.options import SELECTION, ConfigFile, Master, MetricsPort, with_settings
 from replicator.operate.outcomes import copying, show_copied
 from replicator.operate.show import Output, Shown
 from replicator.operate.survey import surveying
@@ -63,6 +63,7 @@ def backfill(
     config: ConfigFile = None,
     manifest: ManifestFile = None,
     master: Master = None,
+    metrics_port: MetricsPort = None,
     output: Shown = Output.TABLE,
 ) -> None:
     """Copies what the source has now, by Spark; a live route goes on behind it.
@@ -73,7 +74,7 @@ def backfill(
     configure(level=settings.log_level)
     made, job = asyncio.run(_plan(settings, manifest or settings.store_path / _FILE))
     if made.open:
-        drawn = copying(settings.store_path, made.open, made.add)
+        drawn = copying("backfill", settings.store_path, made.open, made.add, port=metrics_port)
         with session(master=master) as spark, drawn as (on_copied, on_look):
             copy_all(spark, job, made.open, on_copied=on_copied, on_look=on_look)
     show_copied(made.ranges, made.outcomes, output)

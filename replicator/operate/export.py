@@ -19,8 +19,9 @@ from replicator.client.cluster import Topology
 from replicator.errors import ConfigError, StartupError
 from replicator.observe.logging import configure
 from replicator.operate.archive import MANIFEST, Archive, Contents
-from replicator.operate.options import ConfigFile, Master, with_settings
-from replicator.operate.show import Output, Shown, progress, show, table
+from replicator.operate.options import ConfigFile, Master, MetricsPort, with_settings
+from replicator.operate.progress import watched
+from replicator.operate.show import Output, Shown, show, table
 from replicator.routing.plan import unsupported
 from replicator.routing.queue_map import Queue
 from replicator.routing.selector import TopicSelector, compile_patterns
@@ -56,6 +57,7 @@ def export(
     directory: Directory,
     config: ConfigFile = None,
     master: Master = None,
+    metrics_port: MetricsPort = None,
     output: Shown = Output.TABLE,
 ) -> None:
     """Writes what the source has now as Parquet, by topic and day.
@@ -73,12 +75,13 @@ def export(
             rate_messages=settings.rate_messages,
             rate_bytes=settings.rate_bytes,
         )
-        with session(master=master) as spark, progress() as drawn:
-            queues = drawn.add_task("queues", total=len(archive.open))
+        drawn = watched("export", port=metrics_port, queues=len(archive.open))
+        with session(master=master) as spark, drawn as watching:
 
             def exported(outcome: Exported) -> None:
                 archive.add(outcome)
-                drawn.advance(queues)
+                gaps = {"gaps": outcome.gaps} if outcome.gaps else {}
+                watching.ended(messages=outcome.messages, failed=bool(outcome.error), findings=gaps)
 
             export_all(spark, job, archive.open, on_exported=exported)
     _show(archive, output)

@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from replicator.settings import setting_fields
 
-__all__ = ["SELECTION", "ConfigFile", "Master", "flag_of", "is_of", "with_settings"]
+__all__ = ["SELECTION", "ConfigFile", "Master", "MetricsPort", "flag_of", "is_of", "with_settings"]
 
 #: The route's settings that say which messages are copied, and where to.
 SELECTION: Final = ("topics", "exclude_topics", "rename", "start_from", "tags", "sql", "forward")
@@ -87,4 +87,10 @@ ConfigFile = Annotated[
 #: `--master`.
 Master = Annotated[
     str | None, typer.Option("--master", help="Spark's master (default: local[*,4]).", show_default=False)
+]
+
+#: `--metrics-port`.
+MetricsPort = Annotated[
+    int | None,
+    typer.Option("--metrics-port", min=1, max=65535, help="Port of /metrics meanwhile.", show_default=False),
 ]

@@ -11,35 +11,42 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
-from replicator.operate.show import Output, progress, show, table
+from replicator.operate.progress import watched
+from replicator.operate.show import Output, show, table
 from replicator.runtime.store import Store
 from replicator.spark.copying import Copied, Range
 
-__all__ = ["copying", "show_copied"]
+__all__ = ["copying", "findings_of", "show_copied"]
 
 
 @contextmanager
 def copying(
-    store_path: Path, parts: Sequence[Range], keep: Callable[[Copied], None]
+    command: str, store_path: Path, parts: Sequence[Range], keep: Callable[[Copied], None], *, port: int | None
 ) -> Iterator[tuple[Callable[[Copied], None], Callable[[int], None]]]:
-    """What a copy calls with each outcome, and with the messages that have come; drawn on a terminal only.
+    """What a copy calls with each outcome, and with the messages that have come.
 
     Args:
         store_path: no worker may use it meanwhile.
         keep: is given each outcome.
+        port: of /metrics.
 
     Raises:
-        StartupError: a worker does.
+        StartupError: a worker does, or the port cannot be used.
     """
     left = sum(part.end - part.start for part in parts)
-    with closing(Store(store_path)), progress() as drawn:
-        messages, queues = drawn.add_task("messages", total=left), drawn.add_task("queues", total=len(parts))
+    with closing(Store(store_path)), watched(command, port=port, queues=len(parts), messages=left) as job:
 
         def copied(outcome: Copied) -> None:
             keep(outcome)
-            drawn.advance(queues)
+            job.ended(messages=outcome.copied, failed=bool(outcome.error), findings=findings_of(outcome))
 
-        yield copied, lambda moved: drawn.update(messages, completed=min(moved, left))
+        yield copied, job.moved
+
+
+def findings_of(outcome: Copied) -> dict[str, int]:
+    """What of an outcome is worth a look."""
+    counts = {name: getattr(outcome, name) for name in ("gaps", "resets", "repeated", "foreign")}
+    return {kind: count for kind, count in counts.items() if count}
 
 
 def show_copied(ranges: Sequence[Range], known: Mapping[str, Copied], output: Output) -> None:

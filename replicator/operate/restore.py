@@ -15,7 +15,7 @@ from replicator.errors import ClientError, ConfigError, StartupError
 from replicator.observe.logging import configure
 from replicator.operate.archive import MANIFEST, Archive
 from replicator.operate.export import Directory
-from replicator.operate.options import ConfigFile, Master, with_settings
+from replicator.operate.options import ConfigFile, Master, MetricsPort, with_settings
 from replicator.operate.outcomes import copying, show_copied
 from replicator.operate.show import Output, Shown
 from replicator.operate.survey import world_of
@@ -65,6 +65,7 @@ def restore(
     directory: Directory,
     config: ConfigFile = None,
     master: Master = None,
+    metrics_port: MetricsPort = None,
     output: Shown = Output.TABLE,
 ) -> None:
     """Sends an archive's messages as a route from its cluster would have; what is there already is not sent again.
@@ -88,7 +89,7 @@ def restore(
     def keep(outcome: Copied) -> None:
         done[outcome.key] = outcome
 
-    drawn = copying(settings.store_path, ranges, keep)
+    drawn = copying("import", settings.store_path, ranges, keep, port=metrics_port)
     with session(master=master) as spark, drawn as (on_copied, on_look):
         import_all(spark, job, parts, on_copied=on_copied, on_look=on_look)
     show_copied(ranges, done, output)

@@ -16,7 +16,9 @@ from replicator import service
 from replicator.errors import ConfigError, ReplicatorError, StartupError
 from replicator.observe.logging import configure, get_logger
 from replicator.operate import backfill
-from replicator.operate.options import ConfigFile, Master, flag_of, is_of, with_settings
+from replicator.operate.options import ConfigFile, Master, MetricsPort, flag_of, is_of, with_settings
+from replicator.operate.outcomes import findings_of
+from replicator.operate.progress import JobProgress, watched
 from replicator.operate.survey import Survey, surveying
 from replicator.settings import Settings, leaves, load
 from replicator.spark.access import run as run_async
@@ -58,11 +60,13 @@ def run(
     engine: Annotated[Engine, typer.Option(help="This process, or a Structured Streaming job.")] = Engine.LIVE,
     checkpoint: Checkpoint = None,
     master: Master = None,
+    metrics_port: MetricsPort = None,
 ) -> None:
     """Copies topics from one RocketMQ cluster to another, until told to stop."""
     settings = load(flags, file=config)
     if engine is Engine.LIVE:
-        for flag, value in (("--checkpoint", checkpoint), ("--master", master)):
+        given = (("--checkpoint", checkpoint), ("--master", master), ("--metrics-port", metrics_port))
+        for flag, value in given:
             if value is not None:
                 raise ConfigError(
                     f"{flag} = {value!r} would do nothing", hint="give --engine spark, or leave it out"
@@ -75,10 +79,10 @@ def run(
     if checkpoint is None:
         raise ConfigError("checkpoint is missing", hint="give --checkpoint, a directory that is kept")
     configure(level=settings.log_level)
-    raise typer.Exit(run_async(_serve(settings, checkpoint, master)))
+    raise typer.Exit(run_async(_serve(settings, checkpoint, master, metrics_port)))
 
 
-async def _serve(settings: Settings, checkpoint: str, master: str | None) -> int:
+async def _serve(settings: Settings, checkpoint: str, master: str | None, metrics_port: int | None) -> int:
     """Runs the job until it is told to stop; gives the exit code."""
     from replicator.spark.route_stream import RouteStream  # noqa: PLC0415 - PySpark may be missing
 
@@ -91,8 +95,8 @@ async def _serve(settings: Settings, checkpoint: str, master: str | None) -> int
         def ranges_of(parts: Sequence[Part]) -> Sequence[Range]:
             return asyncio.run_coroutine_threadsafe(_ranges_of(survey, parts), loop).result()
 
-        with session(master=master) as spark:
-            told = _Told()
+        with session(master=master) as spark, watched("run", port=metrics_port) as job:
+            told = _Told(job)
             stream = RouteStream(
                 spark,
                 survey.job,
@@ -165,15 +169,17 @@ def _signals() -> asyncio.Event:
 
 
 class _Told:
-    """What became of the micro-batches, in the log."""
+    """What became of the micro-batches, in the log and the metrics."""
 
-    def __init__(self) -> None:
+    def __init__(self, job: JobProgress) -> None:
         self.copied = 0
+        self._job = job
 
     def add(self, outcomes: Sequence[Copied]) -> None:
         self.copied += sum(outcome.copied for outcome in outcomes)
         log.debug("micro-batch", queues=len(outcomes), copied=sum(outcome.copied for outcome in outcomes))
         for outcome in outcomes:
+            self._job.ended(messages=outcome.copied, failed=bool(outcome.error), findings=findings_of(outcome))
             if outcome.gaps or outcome.resets:
                 log.error("source gap", queue=outcome.key, messages=outcome.gaps, resets=outcome.resets)
             if outcome.repeated:

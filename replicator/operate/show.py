@@ -9,11 +9,10 @@ from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 from rich.text import Text
 
-__all__ = ["Output", "Shown", "cluster_table", "lag_table", "progress", "show", "table"]
+__all__ = ["Output", "Shown", "cluster_table", "lag_table", "show", "table"]
 
 _STYLES: Final = {
     "running": "green",
@@ -61,13 +60,6 @@ def _cell(value: Any) -> Text:
         value = f"{value:,.1f}"
     text = f"{value:,}" if isinstance(value, int) else str(value if value is not None else "")
     return Text(text, style=_STYLES.get(text.lower(), ""))
-
-
-def progress() -> Progress:
-    """Bars on a terminal; nothing is drawn elsewhere."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=console, disable=not console.is_terminal)
 
 
 def cluster_table(cluster: Mapping[str, Any]) -> RenderableType:

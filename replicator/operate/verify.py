@@ -15,8 +15,9 @@ from rich.text import Text
 
 from replicator.errors import StartupError
 from replicator.observe.logging import configure
-from replicator.operate.options import SELECTION, ConfigFile, Master, with_settings
-from replicator.operate.show import Output, Shown, progress, show, table
+from replicator.operate.options import SELECTION, ConfigFile, Master, MetricsPort, with_settings
+from replicator.operate.progress import watched
+from replicator.operate.show import Output, Shown, show, table
 from replicator.operate.survey import surveying
 from replicator.settings import Settings, load
 from replicator.spark.access import Access
@@ -55,6 +56,7 @@ def verify(
         Path | None, typer.Option("--report", help="File for a report in Markdown.", show_default=False)
     ] = None,
     master: Master = None,
+    metrics_port: MetricsPort = None,
     output: Shown = Output.TABLE,
 ) -> None:
     """Compares source and target: each message once, in order, unchanged. Exit code 1: something is not so.
@@ -65,12 +67,12 @@ def verify(
     configure(level=settings.log_level)
     job, lanes = asyncio.run(_plan(settings, complete=complete, extra=not ignore_extra, most=first))
     found: list[Compared] = []
-    with session(master=master) as spark, progress() as drawn:
-        queues = drawn.add_task("queues", total=len(lanes))
+    drawn = watched("verify", port=metrics_port, queues=len(lanes))
+    with session(master=master) as spark, drawn as watching:
 
         def compared(outcome: Compared) -> None:
             found.append(outcome)
-            drawn.advance(queues)
+            watching.ended(messages=outcome.selected, failed=bool(outcome.error), findings=outcome.counts)
 
         compare_all(spark, job, lanes, on_compared=compared)
     found.sort(key=lambda each: each.key)

@@ -13,7 +13,7 @@ import typer
 import yaml
 
 from replicator.cli import app
-from replicator.observe.catalogue import ALWAYS, METRICS, PREFIX, Spec
+from replicator.observe.catalogue import ALWAYS, JOBS, METRICS, PREFIX, Spec
 from tests.support.prometheus import tool
 from tools.dashboards.model import Board
 from tools.dashboards.page import BOARDS, FILES, ROOT
@@ -32,6 +32,7 @@ OTHERS = {
     *("ALERTS", "up", "process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds"),
     *("process_max_fds", "process_start_time_seconds"),
 }
+EVERY = {**METRICS, **JOBS}
 SCRAPED = {"job", "instance", "le", "reason", "alertname", "alertstate"}
 
 
@@ -43,7 +44,7 @@ def expressions() -> list[str]:
 
 def scraped() -> dict[str, Spec]:
     """The catalogue by the names of samples."""
-    return {PREFIX + name + end: spec for name, spec in METRICS.items() for end in ENDS[spec.kind]}
+    return {PREFIX + name + end: spec for name, spec in EVERY.items() for end in ENDS[spec.kind]}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -69,7 +70,7 @@ def test_every_metric_is_on_a_board() -> None:
     """What nobody sees need not be counted."""
     text = " ".join(expressions())
     assert not [
-        name for name, spec in METRICS.items() if not any(PREFIX + name + end in text for end in ENDS[spec.kind])
+        name for name, spec in EVERY.items() if not any(PREFIX + name + end in text for end in ENDS[spec.kind])
     ]
 
 

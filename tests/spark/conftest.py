@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 from typer.testing import CliRunner, Result
 
 from replicator.cli import app
@@ -54,7 +53,7 @@ def logs_aside() -> Iterator[None]:
     """The log goes to this process's standard error, whatever a test takes for its own meanwhile."""
     configure(level="error")
     yield
-    structlog.reset_defaults()
+    configure()
 
 
 @pytest.fixture

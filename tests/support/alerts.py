@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -11,9 +12,10 @@ import yaml
 
 from tests.support.prometheus import Prometheus, running
 from tests.support.worker import Worker, until
+from tools.dashboards.model import Board
 from tools.dashboards.page import ROOT
 
-__all__ = ["fires", "hurried", "rests", "watching"]
+__all__ = ["fires", "hurried", "panels_without_data", "rests", "watching"]
 
 
 def hurried(rules: str) -> str:
@@ -58,3 +60,20 @@ async def rests(prometheus: Prometheus, *alerts: str, seconds: float = 60) -> No
         await until(lambda: not unwanted & prometheus.firing(), seconds=seconds)
     except TimeoutError:
         raise AssertionError(f"still fires: {unwanted & prometheus.firing()}") from None
+
+
+def panels_without_data(prometheus: Prometheus, boards: Iterable[Board]) -> list[str]:
+    """The panels whose expressions gave nothing at any time, or series without the labels of their legends."""
+    now = time.time()
+    empty = []
+    for board in boards:
+        for panel in board.panels:
+            for legend, expression in panel.queries.items():
+                asked = expression.replace("$__rate_interval", "4s")
+                asked = re.sub(r"\$(source|target|connector|topic|command)\b", ".*", asked)
+                assert "$" not in asked
+                found = prometheus.ever(asked, until=now)
+                labels = set(re.findall(r"\{\{(\w+)\}\}", legend))
+                if not found or not all(labels <= series["metric"].keys() for series in found):
+                    empty.append(f"{board.title}, {panel.title}: {asked}: {[s['metric'] for s in found]}")
+    return empty

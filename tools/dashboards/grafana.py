@@ -19,6 +19,7 @@ _TAG = "rocketmq-replicator"
 _SOURCE = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
 #: Where the values of each variable are found: a metric that each worker, or each connector, always has.
 _VALUES = {
+    "command": "job_queues",
     "source": "tasks",
     "target": 'tasks{source=~"$source"}',
     "connector": 'lag_messages{source=~"$source",target=~"$target"}',

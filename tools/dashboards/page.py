@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tools.dashboards.grafana import UID, json_of
 from tools.dashboards.group import GROUP
+from tools.dashboards.jobs import JOBS
 from tools.dashboards.metadata import METADATA
 from tools.dashboards.model import Board
 from tools.dashboards.overview import OVERVIEW
@@ -14,13 +15,13 @@ from tools.dashboards.route import ROUTE
 __all__ = ["BOARDS", "FILES", "ROOT"]
 
 ROOT = Path(__file__).parent.parent.parent
-BOARDS = (OVERVIEW, ROUTE, GROUP, METADATA)
+BOARDS = (OVERVIEW, ROUTE, GROUP, METADATA, JOBS)
 
 _HEAD = """# Dashboards
 
 Made by `python -m tools.dashboards`, as are the files in `dashboards/`. They are for Grafana 11 and later, and want a Prometheus that has
-loaded `dashboards/rules.yml`: [how to set both up](../README.md#prometheus-and-grafana). A test asks a real Prometheus, which scrapes
-two workers between real brokers, for each panel; every one of them has data there. Grafana itself was not run.
+loaded `dashboards/rules.yml`: [how to set both up](../README.md#prometheus-and-grafana). Tests ask a real Prometheus, which scrapes
+two workers between real brokers, and a job of Spark's, for each panel; every one of them has data there. Grafana itself was not run.
 """
 
 

@@ -1,0 +1,56 @@
+"""How far a job of Spark's is: bars on a terminal, and /metrics where a port is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from replicator.observe.jobs import JobNumbers, served
+
+__all__ = ["JobProgress", "watched"]
+
+
+class JobProgress:
+    """What a job tells while it runs."""
+
+    def __init__(self, drawn: Progress, numbers: JobNumbers, *, queues: int | None, messages: int | None) -> None:
+        self._drawn = drawn
+        self._numbers = numbers
+        self._most = messages
+        self._messages = None if messages is None else drawn.add_task("messages", total=messages)
+        self._queues = None if queues is None else drawn.add_task("queues", total=queues)
+
+    def moved(self, messages: int) -> None:
+        """So many messages have come in all; others' may be among them."""
+        shown = messages if self._most is None else min(messages, self._most)
+        self._numbers.moved(shown)
+        if self._messages is not None:
+            self._drawn.update(self._messages, completed=shown)
+
+    def ended(self, *, messages: int, failed: bool, findings: Mapping[str, int]) -> None:
+        """A queue has ended, of which so many messages were copied, compared or written now."""
+        self._numbers.ended(failed=failed, findings=findings)
+        if self._messages is None:
+            self._numbers.moved(self._numbers.messages + messages)
+        if self._queues is not None:
+            self._drawn.advance(self._queues)
+
+
+@contextmanager
+def watched(
+    command: str, *, port: int | None, queues: int | None = None, messages: int | None = None
+) -> Iterator[JobProgress]:
+    """The progress of a job of so many queues and messages; None: it goes on until it is told to stop.
+
+    Raises:
+        StartupError: the port cannot be used.
+    """
+    numbers = JobNumbers(command, queues=queues, messages=messages)
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    drawn = Progress(*columns, console=console, disable=not console.is_terminal)
+    with served(numbers, port), drawn:
+        yield JobProgress(drawn, numbers, queues=queues, messages=messages)

@@ -1,0 +1,71 @@
+"""What Spark does for us, while it does it."""
+
+from __future__ import annotations
+
+from tools.dashboards.model import Board, Panel, Row, own
+
+__all__ = ["JOBS"]
+
+_OF = '{command=~"$command"}'
+_BY = "{{command}} at {{instance}}"
+
+
+def _own(name: str) -> str:
+    return own(name, _OF)
+
+
+_RATE = f"rate({_own('job_messages_total')}[$__rate_interval])"
+
+JOBS = Board(
+    "jobs",
+    "Replicator / Spark jobs",
+    "Backfills, comparisons, archives and routes by Spark that were given a --metrics-port.",
+    ("command",),
+    (
+        Row(
+            "Progress",
+            (
+                Panel(
+                    "Messages done, of those that it began with",
+                    "Stands still: see `Since the last progress`. The command itself says at its end what is left.",
+                    {_BY: f"{_own('job_messages_total')} / {_own('job_messages_expected')}"},
+                    unit="percentunit",
+                ),
+                Panel(
+                    "Messages a second",
+                    "Falls towards the end, when fewer queues are left than tasks could run. `--rate-messages` limits the whole job.",
+                    {_BY: _RATE},
+                    unit="mps",
+                ),
+                Panel(
+                    "Time left",
+                    "At the rate of now.",
+                    {_BY: f"({_own('job_messages_expected')} - {_own('job_messages_total')}) / ({_RATE} > 0)"},
+                    kind="stat",
+                    unit="s",
+                    width=6,
+                ),
+                Panel(
+                    "Since the last progress",
+                    "More than `stall_seconds`: tasks wait for a broker, or Spark for executors. Look at Spark's own page, then at the brokers.",
+                    {_BY: f"time() - {_own('job_last_progress_timestamp_seconds')}"},
+                    kind="stat",
+                    unit="s",
+                    width=6,
+                    bad=120,
+                ),
+                Panel(
+                    "Queues by state",
+                    "`failed` queues are told with their reasons at the end; run the command again, it goes on with those.",
+                    {"{{command}} {{state}}": f"sum by (command, state) ({_own('job_queues')})"},
+                    kind="stack",
+                ),
+                Panel(
+                    "What was found",
+                    "Of a copy: gaps at the source, repeats at the target. Of verify: what is not as at the source; its report names the messages.",
+                    {"{{command}} {{kind}}": f"sum by (command, kind) ({_own('job_findings')})"},
+                ),
+            ),
+        ),
+    ),
+)
