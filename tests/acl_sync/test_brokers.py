@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -364,12 +365,11 @@ async def test_the_commands(clusters: ClusterPool, tmp_path: Path) -> None:
         assert "first run" in await run("apply")
         [state] = (await scene.target.states()).values()
         assert scene.name not in state.accounts
-        told = await run("apply", "--yes", "--output", "json")
-        applied, _ = json.JSONDecoder().raw_decode(told[told.index("{\n") :])  # between lines of the log
+        applied = _json(await run("apply", "--yes", "--output", "json"))
         assert [(each["account"], each["error"]) for each in applied["applied"]] == [(scene.name, "")]
         [state] = (await scene.target.states()).values()
         assert state.accounts[scene.name].secret == sender.secret
-        told = json.loads(await run("status", "--output", "json"))
+        told = _json(await run("status", "--output", "json"))
         assert told["brokers"] == [{"broker": "west-a", "acl": "2.0", "ours": 1, "pending": 0, "blocked": 1}]
         await scene.source.drop(scene.name)
         assert "give --deletes" in await run("apply")
@@ -389,3 +389,9 @@ async def test_all_users_come_with_their_passwords(clusters: ClusterPool) -> Non
     state = await acl2.read(side.client.writer("west-a"))
     assert state.accounts["sandboxadmin"].secret.reveal() == "sandboxsecret"
     await side.client.close()
+
+
+def _json(text: str) -> dict[str, Any]:
+    """What a command says between lines of its log."""
+    found: dict[str, Any] = json.JSONDecoder().raw_decode(text[text.index("{\n") :])[0]
+    return found
