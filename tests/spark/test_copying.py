@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -13,9 +14,10 @@ from replicator.routing.queue_map import Queue
 from replicator.spark.access import Access
 from replicator.spark.copying import Copied, CopyFailed, CopyJob, Range, copy_range
 from replicator.spark.reading import RangeReader
-from tests.spark.waiting import settled
+from tests.spark.waiting import ends, settled
 from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import connected, create_topic, judge, remove_topic
+from tests.support.worker import until
 
 pytestmark = pytest.mark.brokers
 
@@ -68,9 +70,10 @@ async def test_an_attempt_that_dies_on_the_way_is_made_again(scene: SceneOf) -> 
         await here.produce(8000)
         parts = await ranges_of(here, 2000)
         job = job_of(here, rate_messages=1000)
-        for seconds in (0.3, 0.4, 0.5):
+        for _ in range(3):
+            before = sum(await ends(here.target, here.topic))
             tries = [asyncio.create_task(copy_range(job, part)) for part in parts]
-            await asyncio.sleep(seconds)
+            await until(partial(_grown, here, before), what="copies")
             for each in tries:
                 each.cancel()
             await asyncio.gather(*tries, return_exceptions=True)
@@ -81,6 +84,10 @@ async def test_an_attempt_that_dies_on_the_way_is_made_again(scene: SceneOf) -> 
         assert sum(each.before + each.copied for each in done) == 8000
         assert sum(each.repeated for each in done) == 0
         await here.assert_clean(8000)
+
+
+async def _grown(here: Scene, before: int) -> bool:
+    return sum(await ends(here.target, here.topic)) > before
 
 
 async def test_what_the_source_has_lost_is_counted_or_stops_it(scene: SceneOf) -> None:
