@@ -75,6 +75,12 @@ class Replicator:
         return {"PATH": os.environ.get("PATH", ""), "HOME": str(job.directory)}
 
 
+class Scraped(Replicator):
+    """The same, with a Prometheus that asks for its metrics each second."""
+
+    name = "replicator-scraped"
+
+
 class Spark:
     """A command of this project's that Spark runs, on `master`."""
 

@@ -12,20 +12,23 @@ from bench.broker import Broker
 from bench.contender import Contender, Job
 from bench.process import ContenderFailed, Measured
 from bench.relaying import QUEUES, made
+from bench.scrape import Scrape, scrape
 from bench.stage import SCENARIOS, staged
 
 _PARALLEL = 8
 _START_SECONDS = 300.0
 _QUIET_SECONDS = 15.0
+_SCRAPES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Idle:
-    """`cpu_share` is of one core."""
+    """`cpu_share` is of one core; `scrape` is the slowest of five."""
 
     queues: int
     cpu_share: float
     rss: int
+    scrape: Scrape
 
 
 async def idle_costs(
@@ -69,7 +72,9 @@ async def _one(contender: Contender, queues: int, *, seconds: float, directory: 
             begun, used = time.monotonic(), process.cpu()
             await asyncio.sleep(seconds)
             share = (process.cpu() - used) / (time.monotonic() - begun)
-            return Idle(queues=queues, cpu_share=share, rss=process.memory())
+            scrapes = [found for _ in range(_SCRAPES) if (found := await scrape(process)) is not None]
+            slowest = max(scrapes, key=lambda each: each.seconds)
+            return Idle(queues=queues, cpu_share=share, rss=process.memory(), scrape=slowest)
         finally:
             await process.stopped()
 

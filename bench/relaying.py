@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.broker import Span
-from bench.contender import Contender, Fill, Job
+from bench.contender import Contender, Fill, Job, Scraped
 from bench.process import ContenderFailed, Cost, Measured
+from bench.scrape import scraped
 from bench.stage import Scenario, Stage, staged
 
 QUEUES = 8
@@ -105,6 +106,21 @@ async def moved(
     process = Measured(
         await contender.command(job), log=job.directory / "output", environment=contender.environment(job)
     )
+    async with scraped(process, often=isinstance(contender, Scraped)):
+        await _arrived(stage, contender, job, process, queues=queues, limit=limit)
+    cost = await (process.finished(seconds=limit) if contender.ends else process.stopped())
+    if cost.exit_code != 0:
+        raise ContenderFailed(f"{contender.name} ended with {cost.exit_code}; its output:\n{process.output()}")
+    span = await target.span(job.target_topic, queues=queues)
+    if span.messages != job.messages:
+        raise ContenderFailed(f"{contender.name} stored {span.messages} messages instead of {job.messages}")
+    return process, cost, span
+
+
+async def _arrived(
+    stage: Stage, contender: Contender, job: Job, process: Measured, *, queues: int, limit: float
+) -> None:
+    target = stage.target.broker
     deadline = time.monotonic() + limit
     while sum(await target.heads(job.target_topic, queues=queues)) < job.messages:
         if time.monotonic() > deadline or (not process.running and not contender.ends):
@@ -119,13 +135,6 @@ async def moved(
                     f"{contender.name} ended after {stored} of {job.messages} messages:\n{process.output()}"
                 )
         await asyncio.sleep(_POLL_SECONDS)
-    cost = await (process.finished(seconds=limit) if contender.ends else process.stopped())
-    if cost.exit_code != 0:
-        raise ContenderFailed(f"{contender.name} ended with {cost.exit_code}; its output:\n{process.output()}")
-    span = await target.span(job.target_topic, queues=queues)
-    if span.messages != job.messages:
-        raise ContenderFailed(f"{contender.name} stored {span.messages} messages instead of {job.messages}")
-    return process, cost, span
 
 
 async def fill(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from bench.bulk import BULK_QUEUES, Bulk
-from bench.contender import Fill, Relay, Replicator
+from bench.contender import Fill, Relay, Replicator, Scraped
 from bench.figures import Spread
 from bench.idle import Idle
 from bench.latency import RATE, Latency
@@ -19,6 +19,7 @@ R = TypeVar("R")
 
 _ABOUT = {
     Replicator.name: "this project, `replicator`, started like any user would, stopped with SIGTERM at the end",
+    Scraped.name: "the same, with its metrics asked for each second",
     Relay.name: "a plain relay with the official Java client: a thread per queue pulls 32 messages and sends"
     " them as one batch to the same queue ([source](../bench/java/Relay.java)); it keeps no progress",
     Fill.name: "batches of 64 put into the target by the Java client, without a source: what the target takes"
@@ -137,9 +138,19 @@ def _latency(latencies: Iterable[Latency]) -> str:
 
 
 def _idle(found: Iterable[Idle]) -> str:
-    rows = [[f"{i.queues:,}", f"{i.cpu_share:.1%}", f"{i.rss / 1e6:,.0f}"] for i in found]
+    rows = [
+        [
+            f"{i.queues:,}",
+            f"{i.cpu_share:.1%}",
+            f"{i.rss / 1e6:,.0f}",
+            f"{i.scrape.seconds:.2f}",
+            f"{i.scrape.size / 1e6:.1f}",
+        ]
+        for i in found
+    ]
     intro = f"One replicator waits on topics of {QUEUES} queues each in which nothing happens."
-    return f"{intro}\n\n" + _table(["queues", "CPU of a core", "memory MB"], rows)
+    intro += " Of five scrapes of its metrics the slowest."
+    return f"{intro}\n\n" + _table(["queues", "CPU of a core", "memory MB", "scrape s", "scrape MB"], rows)
 
 
 def _bulk(found: Sequence[Bulk]) -> str:

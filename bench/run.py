@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.bulk import bulk_rounds
-from bench.contender import Contender, Fill, Relay, Replicator
+from bench.contender import Contender, Fill, Relay, Replicator, Scraped
 from bench.idle import idle_costs
 from bench.latency import latencies
 from bench.machine import Machine
@@ -41,13 +41,14 @@ class Plan:
 
 async def run(plan: Plan, results: Results, *, directory: Path, save: Callable[[], None]) -> None:
     """Runs part after part and saves after each, so that a failure leaves what came before."""
-    movers = [contender for contender in plan.contenders if contender.name != Fill.name]
+    movers = [contender for contender in plan.contenders if contender.name not in (Fill.name, Scraped.name)]
     for part in plan.parts:
         results.loads[part] = os.getloadavg()[0]
         say(f"{part}: load average {results.loads[part]:.2f}")
         place = directory / part
         if part in SCENARIOS:
-            # The ceiling needs no source, and a delay before it would show the delay, not the target.
+            # The ceiling needs no source, and a delay before it would show the delay, not the target; what scrapes
+            # cost is seen best where nothing else takes time.
             present = plan.contenders if part == "loopback" else movers
             results.rounds += await relay_rounds(
                 SCENARIOS[part], present, scale=plan.scale, directory=place, say=say
@@ -77,6 +78,7 @@ def say(line: str) -> None:
 def plan_of(options: argparse.Namespace) -> Plan:
     known: dict[str, Contender] = {
         "replicator": Replicator.named(options.replicator),
+        "scraped": Scraped.named(options.replicator),
         "relay": Relay(),
         "ceiling": Fill(),
     }
@@ -111,7 +113,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure side by side.")
     parser.add_argument("--quick", action="store_true", help="a small run that only shows that all works")
     parser.add_argument("--only", default="", metavar="PART,…", help=f"of {', '.join(PARTS)}")
-    parser.add_argument("--contenders", default="", metavar="NAME,…", help="of replicator, relay, ceiling")
+    parser.add_argument("--contenders", default="", metavar="NAME,…", help="of replicator, scraped, relay, ceiling")
     parser.add_argument("--messages", type=int, help="in the full topic (500,000)")
     parser.add_argument("--sizes", default="1024,200", metavar="BYTES,…", help="of bodies (1024,200)")
     parser.add_argument("--rounds", type=int, help="of each contender (3)")

@@ -1,0 +1,65 @@
+"""Scrapes of a worker's /metrics, as Prometheus makes them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import urllib.request
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from bench.process import Measured
+
+_PAUSE = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """One answer: seconds until it was whole, and its bytes."""
+
+    seconds: float
+    size: int
+
+
+async def scrape(process: Measured) -> Scrape | None:
+    """None while the worker does not serve."""
+    url = next((url for line in process.output().splitlines() if (url := _url(line))), None)
+    if url is None:
+        return None
+    begun = time.monotonic()
+    page = await asyncio.to_thread(_get, url)
+    return Scrape(time.monotonic() - begun, len(page))
+
+
+def _url(line: str) -> str | None:
+    try:
+        found = json.loads(line).get("metrics")
+    except (ValueError, AttributeError):
+        return None
+    return str(found) if found else None
+
+
+def _get(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        return bytes(answer.read())
+
+
+@asynccontextmanager
+async def scraped(process: Measured, *, often: bool) -> AsyncIterator[None]:
+    """Each second meanwhile, if `often`."""
+
+    async def again() -> None:
+        while True:
+            with suppress(OSError):
+                await scrape(process)
+            await asyncio.sleep(_PAUSE)
+
+    running = asyncio.create_task(again()) if often else None
+    try:
+        yield
+    finally:
+        if running is not None:
+            running.cancel()
+            await asyncio.wait([running])
