@@ -144,7 +144,7 @@ def failing(job: Any, whole: Any, *, part: str) -> Any:
         if attempt == 2:
             return await whole(work, given)
         running = asyncio.create_task(whole(work, given))
-        await asyncio.wait([running], timeout=0.5)
+        await asyncio.wait([running], timeout=1.5)
         assert not running.done()
         if attempt == 1:
             os._exit(9)
@@ -176,7 +176,7 @@ async def test_exports_and_imports_that_fail_are_made_again(
         await here.produce(8000)
         await settled(here.source, here.topic, 8000)
         archive = tmp_path / "archive"
-        slow = ("--rate-messages", "4000")
+        slow = ("--rate-messages", "2000")
         with monkeypatch.context() as patch:
             patch.setattr(exporting, "_export", failing(exporting, exporting.export_slice, part="export_slice"))
             done = told(await export(command, here, archive, *slow))
