@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Callable
 
 import pytest
+
+from tests.support.attempt import ATTEMPT, attempt
 
 pytest_plugins = ["tests.support.clusters", "tests.support.scene"]
 
@@ -13,13 +16,25 @@ pytest_plugins = ["tests.support.clusters", "tests.support.scene"]
 @pytest.fixture
 def topic_name(request: pytest.FixtureRequest) -> Callable[[str], str]:
     """Names of topics that no other test uses."""
-    whole = request.node.name
+    whole = request.node.name + attempt()
     stem = "".join(c if c.isalnum() else "-" for c in whole)[:50] + f"-{zlib.crc32(whole.encode()):08x}"
 
     def name(last: str = "t") -> str:
         return f"{stem}-{last}"
 
     return name
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests on real brokers get a second chance, and the end of the run tells of each that took it."""
+    for item in items:
+        if item.get_closest_marker("brokers"):
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What a test names after itself is another name the second time."""
+    os.environ[ATTEMPT] = str(getattr(item, "execution_count", 1))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -31,6 +31,7 @@ from replicator.protocol.batch import header_fields
 from replicator.protocol.codes import Request
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.accounts import account, topic
+from tests.support.attempt import attempt
 from tests.support.clusters import ClusterPool
 
 pytestmark = [pytest.mark.brokers, pytest.mark.side_by_side("guarded")]
@@ -146,7 +147,8 @@ class Scene:
 @asynccontextmanager
 async def a_scene(clusters: ClusterPool, source: ClusterSpec, target: ClusterSpec) -> AsyncIterator[Scene]:
     pair = await clusters.pair(source, target)
-    scene = Scene(Side(pair[0]), Side(pair[1]), f"t{zlib.crc32(os.environ['PYTEST_CURRENT_TEST'].encode()):08x}")
+    name = f"t{zlib.crc32(os.environ['PYTEST_CURRENT_TEST'].encode()):08x}{attempt()}"
+    scene = Scene(Side(pair[0]), Side(pair[1]), name)
     try:
         yield scene
     finally:

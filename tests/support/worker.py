@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from replicator.sandbox import Cluster
+from tests.support.attempt import attempt
 
 __all__ = ["Worker", "until"]
 
@@ -42,7 +43,7 @@ async def until(condition: Callable[[], Any], *, seconds: float = 60.0, what: st
 
 
 def _this_test() -> str:
-    return f"test-{zlib.crc32(os.environ['PYTEST_CURRENT_TEST'].rpartition(' ')[0].encode()):08x}"
+    return f"test-{zlib.crc32(os.environ['PYTEST_CURRENT_TEST'].rpartition(' ')[0].encode()):08x}{attempt()}"
 
 
 class Worker:
