@@ -78,7 +78,7 @@ async def test_a_worker_that_was_paused_does_no_harm(
         producing(producers),
         workers_of(source, target, tmp_path, 2, "--topics", topic_name(".*")) as workers,
     ):
-        await until(lambda: share(workers, 4), what="both share")
+        await until(partial(_all_share, workers, 4), what="both share")
         for zombie, other in (workers, workers[::-1]):
             zombie.signal(signal.SIGSTOP)
             ends = time.monotonic() + pause_seconds
@@ -87,8 +87,8 @@ async def test_a_worker_that_was_paused_does_no_harm(
                 await asyncio.sleep(max(0.0, ends - time.monotonic()))
             finally:
                 zombie.signal(signal.SIGCONT)
-            await until(lambda: share(workers, 4), seconds=30, what="both share again")
-            assert "lease lost" in zombie.log
+            await until(partial(_has_lost_its_lease, zombie), what="the lease is lost")
+            await until(partial(_all_share, workers, 4), seconds=30, what="both share again")
         await asyncio.gather(*(producer.finish() for producer in producers))
         for topic in topics:
             await until(partial(caught_up, workers, topic), what=f"{topic} caught up")
@@ -97,6 +97,15 @@ async def test_a_worker_that_was_paused_does_no_harm(
         verdict = await judge(source, target, topic)
         assert verdict.clean, verdict.report()
         assert verdict.copies == producer.acknowledged
+
+
+def _has_lost_its_lease(worker: Worker) -> bool:
+    return "lease lost" in worker.log
+
+
+def _all_share(workers: Sequence[Worker], topics: int) -> bool:
+    shares = share(workers, topics)
+    return shares is not None and all(shares)
 
 
 async def test_a_rolling_restart_repeats_nothing(

@@ -13,9 +13,9 @@ import pytest_asyncio
 
 from replicator.sandbox import Cluster, ClusterSpec
 
-#: Clusters kept running at once, and the most that a test may use. An idle one takes a tenth of a core and some
-#: 400 MB, which tests of others then lack.
-_KEPT = 4
+#: Clusters kept running at once: enough for one of each version on both sides. An idle one takes a tenth of a
+#: core and some 400 MB.
+_KEPT = 6
 
 #: Tests start brokers often and load them little, so the first compiler will do.
 _JAVA_FLAGS = ("-XX:TieredStopAtLevel=1",)
