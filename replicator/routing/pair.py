@@ -11,6 +11,7 @@ import contextlib
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from replicator.client.brokers import max_offset, min_offset, offset_at
@@ -245,12 +246,13 @@ class QueuePair:
         broker = shared.target.master(state.target.broker)
         place = (broker, self._topic, state.target.queue_id)
         known = self._known()
+        read = partial(read_tail, *place, mine=self._mine, known=known, floor=state.target_floor)
         async with shared.recovering:
-            tail = await read_tail(*place, mine=self._mine, known=known, floor=state.target_floor)
+            tail = await read()
             if known is not None and not tail.known_holds:
                 # Acknowledged, and not to be seen: lost, or not shown yet.
                 await shared.dispatch.caught_up(broker)
-                tail = await read_tail(*place, mine=self._mine, known=known, floor=state.target_floor)
+                tail = await read()
         if not state.clean:
             # The last request of whoever sent before may still wait inside the broker.
             await asyncio.sleep(shared.options.settle_seconds)

@@ -221,7 +221,7 @@ def select(
 ) -> tuple[list[StoredMessage], bool]:
     """Those of `messages` that are to be copied, and whether there are copies among all; counts the others."""
     copies = provenance.PREFIX in b"".join([m.properties for m in messages])
-    kept = [m for m in messages if _may_pass(m, options)] if copies else messages
+    kept = _may_pass(messages, options) if copies else messages
     state.skip("loop", len(messages) - len(kept))
     if options.tags is not None:
         # Brokers filter by the hash of a tag; equal hashes are not equal tags.
@@ -231,11 +231,13 @@ def select(
     return kept, copies
 
 
-def _may_pass(message: StoredMessage, options: RouteOptions) -> bool:
-    origin = properties.find(message.properties, provenance.ORIGIN)
-    if origin is None:
-        return True
-    return options.forward == "all" and origin != options.identity.target.encode()
+def _may_pass(messages: list[StoredMessage], options: RouteOptions) -> list[StoredMessage]:
+    """Those that were not born at the target, and that `forward` lets through."""
+    target, forward = options.identity.target.encode(), options.forward == "all"
+    origins = [properties.find(m.properties, provenance.ORIGIN) for m in messages]
+    return [
+        m for m, origin in zip(messages, origins, strict=True) if origin is None or (forward and origin != target)
+    ]
 
 
 def _first_hole(start: int, end: int, messages: list[StoredMessage]) -> tuple[int, int]:
