@@ -18,12 +18,12 @@ from replicator.operate.export import Directory
 from replicator.operate.options import ConfigFile, Master, MetricsPort, with_settings
 from replicator.operate.outcomes import copying, show_copied
 from replicator.operate.show import Output, Shown
-from replicator.operate.survey import world_of
+from replicator.operate.survey import Survey, world_of
 from replicator.runtime.discovery import Discovery
 from replicator.runtime.identity import identify
 from replicator.runtime.route_topics import RouteTopics
 from replicator.runtime.store import Store
-from replicator.runtime.world import first_look, route_options
+from replicator.runtime.world import first_look
 from replicator.service import cluster_of
 from replicator.settings import Settings, load
 from replicator.spark.access import Access
@@ -114,23 +114,12 @@ async def _plan(settings: Settings, archive: Archive) -> tuple[list[Archived], I
         if not target.topics:
             raise StartupError("the target has no broker with a master", hint="start one")
         identity = identify(settings, Topology(contents.cluster, {}), seen, store.identity())
-        topics = RouteTopics(
-            settings.connector, settings.route, world_of(settings, source, target, identity, store)
-        )
+        world = world_of(settings, source, target, identity, store)
+        topics = RouteTopics(settings.connector, settings.route, world)
         topics.plan()
-        topics.refuse_problems()
-        if not topics.plans:
-            raise StartupError(
-                f"topics = {', '.join(settings.topics)}: the archive has no such topic", hint="check --topics"
-            )
-        await topics.make_ready()
-        for topic, problem in topics.problems.items():
-            raise StartupError(f"topic {topic}: {problem}")
-        lanes = {
-            (plan.topic, queue): (plan.target_topic, to)
-            for plan in topics.plans
-            for queue, to in plan.queue_map.items()
-        }
+        survey = Survey(settings, world, topics, holder="archive")
+        await survey.make_ready()
+        lanes = survey.lanes
         parts = [
             Archived(
                 Range(part.topic, part.queue, *lanes[part.topic, part.queue], part.start, part.end),
@@ -139,7 +128,6 @@ async def _plan(settings: Settings, archive: Archive) -> tuple[list[Archived], I
             for part in contents.slices
             if (part.topic, part.queue) in lanes
         ]
-        options = route_options(settings.route, identity, settle_seconds=settings.settle_seconds)
     except ClientError as error:
         raise StartupError(error.message, hint=error.hint or "check the address, credentials and TLS") from None
     finally:
@@ -147,7 +135,7 @@ async def _plan(settings: Settings, archive: Archive) -> tuple[list[Archived], I
         store.close()
     return parts, ImportJob(
         target=Access.of(settings.target),
-        options=options,
+        options=survey.options,
         directory=archive.directory,
         memory_bytes=settings.memory_bytes,
         rate_messages=settings.rate_messages,

@@ -41,11 +41,15 @@ _AT_ONCE: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Both clusters as a worker would see them; nothing is written to them before `make_ready`."""
+    """Both clusters as a worker would see them; nothing is written to them before `make_ready`.
+
+    `holder` is what the messages are in, as errors call it.
+    """
 
     settings: Settings
     world: World
     topics: RouteTopics
+    holder: str = "source"
 
     @property
     def options(self) -> RouteOptions:
@@ -111,7 +115,8 @@ class Survey:
         self.topics.refuse_problems()
         if not self.topics.plans:
             raise StartupError(
-                f"topics = {', '.join(self.settings.topics)}: the source has no such topic", hint="check --topics"
+                f"topics = {', '.join(self.settings.topics)}: the {self.holder} has no such topic",
+                hint="check --topics",
             )
 
     async def ranges(self) -> list[Range]:
