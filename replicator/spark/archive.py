@@ -23,28 +23,15 @@ from replicator.errors import ReplicatorError
 from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
 from replicator.routing.queue_map import Queue
+from replicator.spark.rows import assembled, columns, signed
 
 __all__ = ["SCHEMA", "File", "Slice", "batch_of", "messages_of", "partition", "read"]
 
-_TIME: Final = pa.timestamp("ms", tz="UTC")
-SCHEMA: Final = pa.schema(
-    [
-        ("brokerName", pa.string()),
-        ("queueId", pa.int32()),
-        ("queueOffset", pa.int64()),
-        ("msgId", pa.string()),
-        ("keys", pa.string()),
-        ("tags", pa.string()),
-        ("body", pa.binary()),
-        ("properties", pa.map_(pa.string(), pa.string())),
-        ("rawProperties", pa.binary()),
-        ("bornTimestamp", _TIME),
-        ("storeTimestamp", _TIME),
-        ("flag", pa.int32()),
-        ("sysFlag", pa.int32()),
-        ("reconsumeTimes", pa.int32()),
-    ]
-)
+_COLUMNS: Final = columns(pa.timestamp("ms", tz="UTC"))
+#: The topic stands in the path.
+SCHEMA: Final = _COLUMNS.insert(
+    _COLUMNS.get_field_index("properties") + 1, pa.field("rawProperties", pa.binary())
+).remove(_COLUMNS.get_field_index("topic"))
 
 #: Columns that an import needs, in the order in which it takes them.
 _NEEDED: Final = (
@@ -106,7 +93,7 @@ def batch_of(queue: Queue, messages: Sequence[StoredMessage]) -> pa.RecordBatch:
     """The rows of `messages`, one or more."""
     count = len(messages)
     told, raw = _map_of([message.properties for message in messages])
-    columns: list[Any] = [
+    values: list[Any] = [
         [queue.broker] * count,
         [queue.queue_id] * count,
         [message.queue_offset for message in messages],
@@ -116,15 +103,11 @@ def batch_of(queue: Queue, messages: Sequence[StoredMessage]) -> pa.RecordBatch:
         raw,
         [message.born_timestamp for message in messages],
         [message.store_timestamp for message in messages],
-        [_signed(message.flag) for message in messages],
-        [_signed(message.sys_flag) for message in messages],
-        [_signed(message.reconsume_times) for message in messages],
+        [signed(message.flag) for message in messages],
+        [signed(message.sys_flag) for message in messages],
+        [signed(message.reconsume_times) for message in messages],
     ]
-    arrays = [
-        column if isinstance(column, pa.Array) else pa.array(column, type=field.type)
-        for column, field in zip(columns, SCHEMA, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+    return assembled(values, SCHEMA)
 
 
 def _map_of(raw: Sequence[bytes]) -> tuple[pa.Array, pa.Array]:
@@ -197,7 +180,3 @@ def read(directory: Path, files: Sequence[File], *, start: int) -> Generator[lis
                 f" the archive says {file.rows} up to {file.last}",
                 hint="bring it whole",
             )
-
-
-def _signed(value: int) -> int:
-    return value - 2**32 if value >= 2**31 else value

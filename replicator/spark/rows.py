@@ -14,7 +14,7 @@ from replicator.protocol.message import StoredMessage
 from replicator.routing.provenance import Stamp
 from replicator.spark.offsets import Part
 
-__all__ = ["SCHEMA", "batch_of"]
+__all__ = ["SCHEMA", "assembled", "batch_of", "columns", "signed"]
 
 #: The columns as Spark's DDL.
 SCHEMA: Final = (
@@ -23,25 +23,30 @@ SCHEMA: Final = (
     " flag INT, sysFlag INT, reconsumeTimes INT"
 )
 
-_TIME: Final = pa.timestamp("us", tz="UTC")
-_ARROW: Final = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("brokerName", pa.string()),
-        ("queueId", pa.int32()),
-        ("queueOffset", pa.int64()),
-        ("msgId", pa.string()),
-        ("keys", pa.string()),
-        ("tags", pa.string()),
-        ("body", pa.binary()),
-        ("properties", pa.map_(pa.string(), pa.string())),
-        ("bornTimestamp", _TIME),
-        ("storeTimestamp", _TIME),
-        ("flag", pa.int32()),
-        ("sysFlag", pa.int32()),
-        ("reconsumeTimes", pa.int32()),
-    ]
-)
+
+def columns(time: pa.DataType) -> pa.Schema:
+    """The columns as Arrow's, with times of type `time`."""
+    return pa.schema(
+        [
+            ("topic", pa.string()),
+            ("brokerName", pa.string()),
+            ("queueId", pa.int32()),
+            ("queueOffset", pa.int64()),
+            ("msgId", pa.string()),
+            ("keys", pa.string()),
+            ("tags", pa.string()),
+            ("body", pa.binary()),
+            ("properties", pa.map_(pa.string(), pa.string())),
+            ("bornTimestamp", time),
+            ("storeTimestamp", time),
+            ("flag", pa.int32()),
+            ("sysFlag", pa.int32()),
+            ("reconsumeTimes", pa.int32()),
+        ]
+    )
+
+
+_ARROW: Final = columns(pa.timestamp("us", tz="UTC"))
 
 
 def batch_of(part: Part, messages: Sequence[StoredMessage], stamp: Stamp | None) -> pa.RecordBatch:
@@ -53,7 +58,7 @@ def batch_of(part: Part, messages: Sequence[StoredMessage], stamp: Stamp | None)
     raw = [message.properties for message in messages] if stamp is None else stamp.renew(messages)
     told = [properties.decode(each) for each in raw]
     count = len(messages)
-    columns: list[Any] = [
+    values: list[Any] = [
         [part.topic] * count,
         [part.queue.broker] * count,
         [part.queue.queue_id] * count,
@@ -65,12 +70,20 @@ def batch_of(part: Part, messages: Sequence[StoredMessage], stamp: Stamp | None)
         [list(each.items()) for each in told],
         [1000 * message.born_timestamp for message in messages],
         [1000 * message.store_timestamp for message in messages],
-        [_signed(message.flag) for message in messages],
-        [_signed(message.sys_flag) for message in messages],
-        [_signed(message.reconsume_times) for message in messages],
+        [signed(message.flag) for message in messages],
+        [signed(message.sys_flag) for message in messages],
+        [signed(message.reconsume_times) for message in messages],
     ]
-    arrays = [pa.array(column, type=field.type) for column, field in zip(columns, _ARROW, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+    return assembled(values, _ARROW)
+
+
+def assembled(values: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
+    """A batch of columns, each a list or an array already."""
+    arrays = [
+        column if isinstance(column, pa.Array) else pa.array(column, type=field.type)
+        for column, field in zip(values, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _body(message: StoredMessage) -> bytes:
@@ -81,5 +94,6 @@ def _body(message: StoredMessage) -> bytes:
         return message.body[4:]
 
 
-def _signed(value: int) -> int:
+def signed(value: int) -> int:
+    """32 bits as a signed number, which is what Spark has."""
     return value - 2**32 if value >= 2**31 else value
