@@ -8,8 +8,8 @@ import ssl
 from collections.abc import Iterator
 
 import uvicorn
-from fastapi import FastAPI
 
+from replicator.api.deferred import Application
 from replicator.errors import StartupError
 from replicator.settings import RestTlsSettings
 
@@ -39,7 +39,7 @@ def bind(host: str, port: int) -> socket.socket:
 class Server(uvicorn.Server):
     """Serves `app` on a bound socket until `should_exit` is set; over TLS if there is a certificate."""
 
-    def __init__(self, app: FastAPI, sock: socket.socket, tls: RestTlsSettings) -> None:
+    def __init__(self, app: Application, sock: socket.socket, tls: RestTlsSettings) -> None:
         config = uvicorn.Config(
             app,
             log_config=None,

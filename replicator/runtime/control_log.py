@@ -59,6 +59,7 @@ class ControlLog:
         topics: each with the seconds of its past that a new reader wants.
         on_said: called with every message, in the order of its queue.
         on_reset: called when a topic had to be made again, so that what was in it is gone.
+        on_caught_up: called when all queues that can be read have been read to their ends.
     """
 
     def __init__(
@@ -68,11 +69,13 @@ class ControlLog:
         *,
         on_said: Callable[[Said], None],
         on_reset: Callable[[Place], None],
+        on_caught_up: Callable[[], None],
     ) -> None:
         self._cluster = cluster
         self._topics = topics
         self._on_said = on_said
         self._on_reset = on_reset
+        self._on_caught_up = on_caught_up
         self._tails: dict[Place, asyncio.Task[None]] = {}
         self._shunned: dict[str, float] = {}
         self._behind: set[Place] = set()
@@ -171,7 +174,7 @@ class ControlLog:
         at, end = await self._insist(place, lambda: self._begin(place, past))
         while True:
             if at >= end:
-                self._behind.discard(place)
+                self._read_whole(place)
             at, end = await self._insist(place, lambda: self._read(place, at))  # noqa: B023 - awaited at once
 
     async def _insist(self, place: Place, read: Callable[[], Awaitable[tuple[int, int]]]) -> tuple[int, int]:
@@ -187,9 +190,15 @@ class ControlLog:
                     log.warning(
                         "system topic cannot be read", topic=place.topic, broker=place.broker, reason=reason
                     )
-            self._behind.discard(place)  # nobody waits for a broker that is down
+            self._read_whole(place)  # nobody waits for a broker that is down
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(_PAUSE_MOST, pause * 2)
+
+    def _read_whole(self, place: Place) -> None:
+        if place in self._behind:
+            self._behind.discard(place)
+            if not self._behind:
+                self._on_caught_up()
 
     async def _remake(self, place: Place) -> None:
         try:

@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Final, Protocol
 
 from replicator.errors import ClientError, ProtocolError, StartupError
@@ -247,7 +248,12 @@ class Group:
         self.skews[said.place.broker] = clock_skew(sent_at, said.stored / 1000, received)
         self._hear_early(said.place)
         self.coordinator.echoed(side, heartbeat, sent, now())
-        if side is Side.SOURCE and not self.joined.is_set() and self._log is not None and self._log.caught_up:
+        self.join()
+
+    def join(self) -> None:
+        """Takes part from now on, if we have heard ourselves and all that was said before."""
+        heard = self.coordinator.membership.echo > -inf
+        if heard and not self.joined.is_set() and self._log is not None and self._log.caught_up:
             for place in list(self._early):
                 self._hear_early(place)
             self.joined.set()

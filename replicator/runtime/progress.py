@@ -29,6 +29,7 @@ class Progress:
         self._cleaner = cleaner
         self._cost = 0.0
         self._saved = 0.0
+        self._saving = asyncio.Lock()
 
     async def publish(self) -> None:
         """Tells the group how far our tasks are, and what was changed here."""
@@ -42,15 +43,16 @@ class Progress:
 
     async def save(self, *, force: bool = False) -> None:
         """Writes what has changed; where that takes long it is done less often, unless `force` is set."""
-        started = time.monotonic()
-        if not force and started - self._saved < 20 * self._cost:
+        if not force and time.monotonic() - self._saved < 20 * self._cost:
             return
-        self._routes.keep(ended=True)
-        try:
-            await asyncio.to_thread(self._store.write, self._store.snapshot())
-        except OSError as error:
-            log.error("state cannot be saved", path=str(self._store.directory), reason=str(error))
-            return
-        self.saved_at = time.time()
-        self._saved = time.monotonic()
-        self._cost = self._saved - started
+        async with self._saving:
+            started = time.monotonic()
+            self._routes.keep(ended=True)
+            try:
+                await asyncio.to_thread(self._store.write, self._store.snapshot())
+            except OSError as error:
+                log.error("state cannot be saved", path=str(self._store.directory), reason=str(error))
+                return
+            self.saved_at = time.time()
+            self._saved = time.monotonic()
+            self._cost = self._saved - started

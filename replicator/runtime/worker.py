@@ -171,6 +171,7 @@ class Worker:
                 },
                 on_said=self.group.on_said,
                 on_reset=self.group.on_reset,
+                on_caught_up=self.group.join,
             )
         self.group.use(self._log)
         cleaner = Cleaner(self.store, self.coordinator, self._source)
