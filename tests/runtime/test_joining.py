@@ -1,0 +1,80 @@
+"""How a worker joins its group: as soon as it has heard itself and all that was said before, whichever is last."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from replicator.runtime.assignment import sticky
+from replicator.runtime.control_log import Place, Said
+from replicator.runtime.coordinator import Coordinator
+from replicator.runtime.group import Group, Topics
+from replicator.runtime.store import Store
+from tests.support.clusters import ClusterPool
+from tests.support.group import EAST, WEST
+from tests.support.traffic import create_topic, produce
+from tests.support.worker import Worker
+
+ONLINE = Place("source-online", "a")
+
+
+class FakeLog:
+    """Says back what is written to it when it is told to, and what is not read to its end yet."""
+
+    def __init__(self) -> None:
+        self.caught_up = False
+        self.written: list[Said] = []
+
+    async def write(self, topic: str, body: bytes, *, copies: int = 1) -> None:
+        assert copies
+        self.written.append(Said(Place(topic, ONLINE.broker), body, 1_000_000))
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Group:
+    coordinator = Coordinator("me", strategy=sticky, timeout=5.0, lease=3.5, delay=0.5)
+    topics = Topics("source-online", "sink-online", "control")
+    return Group("g", coordinator, Store(tmp_path), topics, on_change=lambda: None, on_records=lambda _kinds: None)
+
+
+@pytest.mark.parametrize("echo_first", [True, False])
+async def test_whichever_comes_last(group: Group, *, echo_first: bool) -> None:
+    log = FakeLog()
+    group.use(log)
+    await group.beat({}, target_reachable=True)
+
+    def echo() -> None:
+        for said in log.written:
+            group.on_said(said)
+
+    def catch_up() -> None:
+        log.caught_up = True
+        group.join()
+
+    first, second = (echo, catch_up) if echo_first else (catch_up, echo)
+    first()
+    assert not group.joined.is_set()
+    second()
+    assert group.joined.is_set()
+
+
+@pytest.mark.brokers
+async def test_a_worker_alone_needs_one_heartbeat(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """Not the next one, which comes 20 seconds later; and nothing goes wrong with its files meanwhile."""
+    source, target = await clusters.pair(EAST, WEST)
+    topic = topic_name("orders")
+    await create_topic(source, topic, queues=2)
+    await produce(source, topic, 10)
+    flags = ("--topics", topic, "--log-level", "debug", "--heartbeat-interval", "20", "--session-timeout", "90")
+    async with Worker(source, target, tmp_path, *flags) as worker:
+        await worker.caught_up(topic, 10)
+        events = [json.loads(line) for line in worker.log.splitlines() if line.startswith("{")]
+    said = [(event["event"], event.get("sequence")) for event in events]
+    assert ("heartbeat", 1) in said
+    assert said.index(("tasks assigned", None)) < said.index(("heartbeat", 2))
+    assert not [event for event in events if event["level"] in ("warning", "error")]
