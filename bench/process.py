@@ -83,9 +83,13 @@ class Measured:
             await asyncio.wait([self._end], timeout=_TERM_SECONDS)
         return await self._cost()
 
+    def printed(self) -> list[str]:
+        """All lines that it printed."""
+        return self._log.read_text(encoding="utf-8", errors="replace").splitlines()
+
     def output(self) -> str:
         """The last lines that it printed."""
-        return "\n".join(self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-20:])
+        return "\n".join(self.printed()[-20:])
 
     async def _cost(self) -> Cost:
         _, status, usage = await self._end

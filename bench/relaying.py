@@ -6,11 +6,12 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.broker import Span
-from bench.contender import Contender, Fill, Job, Scraped
+from bench.contender import Contender, Fill, Job, Replicator, Scraped
 from bench.process import ContenderFailed, Cost, Measured
 from bench.scrape import scraped
 from bench.stage import Scenario, Stage, staged
@@ -106,7 +107,8 @@ async def moved(
     process = Measured(
         await contender.command(job), log=job.directory / "output", environment=contender.environment(job)
     )
-    async with scraped(process, often=isinstance(contender, Scraped)):
+    asked = scraped(process, often=isinstance(contender, Scraped))
+    async with asked if isinstance(contender, Replicator) else nullcontext():
         await _arrived(stage, contender, job, process, queues=queues, limit=limit)
     cost = await (process.finished(seconds=limit) if contender.ends else process.stopped())
     if cost.exit_code != 0:

@@ -94,7 +94,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
         ),
         latency_seconds=5 if quick else 60,
         idle_seconds=5 if quick else 60,
-        idle_queues=[80] if quick else [1_000, 10_000],
+        idle_queues=[80] if quick else [80, 1_000, 10_000],
         masters=options.masters.split(";"),
     )
 

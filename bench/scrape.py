@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from bench.process import Measured
 
 _PAUSE = 1.0
+#: Seconds between attempts while it does not serve yet.
+_SOON = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class Scrape:
 
 async def scrape(process: Measured) -> Scrape | None:
     """None while the worker does not serve."""
-    url = next((url for line in process.output().splitlines() if (url := _url(line))), None)
+    url = next((url for line in process.printed() if (url := _url(line))), None)
     if url is None:
         return None
     begun = time.monotonic()
@@ -48,18 +50,18 @@ def _get(url: str) -> bytes:
 
 @asynccontextmanager
 async def scraped(process: Measured, *, often: bool) -> AsyncIterator[None]:
-    """Each second meanwhile, if `often`."""
+    """Once meanwhile, since a worker loads its HTTP application then; each second if `often`."""
 
-    async def again() -> None:
-        while True:
+    async def ask() -> None:
+        found: Scrape | None = None
+        while often or found is None:
             with suppress(OSError):
-                await scrape(process)
-            await asyncio.sleep(_PAUSE)
+                found = await scrape(process)
+            await asyncio.sleep(_PAUSE if found else _SOON)
 
-    running = asyncio.create_task(again()) if often else None
+    running = asyncio.create_task(ask())
     try:
         yield
     finally:
-        if running is not None:
-            running.cancel()
-            await asyncio.wait([running])
+        running.cancel()
+        await asyncio.wait([running])
