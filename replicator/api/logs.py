@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict
 
 from replicator.api.envelope import answer
-from replicator.observe.logging import get_level, get_logger, set_level
+from replicator.observe.logging import Level, get_level, get_logger, set_level
 
 __all__ = ["log_routes"]
 
@@ -19,7 +17,7 @@ log = get_logger(__name__)
 class _Level(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    level: Literal["debug", "info", "warning", "error"]
+    level: Level
 
 
 def log_routes() -> APIRouter:

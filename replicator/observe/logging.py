@@ -9,23 +9,23 @@ import atexit
 import logging
 import sys
 from collections.abc import MutableMapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import structlog
 
 from replicator.observe.repeats import Repeats
 
-__all__ = ["LEVELS", "configure", "get_level", "get_logger", "set_level", "tell_repeats"]
+__all__ = ["Level", "configure", "get_level", "get_logger", "set_level", "tell_repeats"]
 
 #: Severities, the least first.
-LEVELS: Final = ("debug", "info", "warning", "error")
+Level = Literal["debug", "info", "warning", "error"]
 _SEVERITY: Final = {name.lower(): number for name, number in logging.getLevelNamesMapping().items()}
 
 #: Names whose values never reach a log.
 _SECRET: Final = ("secret", "password", "token", "signature")
 
 _repeats = Repeats()
-_least = "info"
+_least: Level = "info"
 
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:
@@ -36,11 +36,11 @@ def get_logger(name: str) -> structlog.stdlib.BoundLogger:
     return logger
 
 
-def configure(*, level: str = "info", terminal: bool | None = None) -> None:
+def configure(*, level: Level = "info", terminal: bool | None = None) -> None:
     """Sets logging up for the process: to standard error.
 
     Args:
-        level: one of `LEVELS`.
+        level: the least severity that is logged.
         terminal: text for people; JSON otherwise. None: whether standard error is a terminal.
     """
     if terminal is None:
@@ -64,15 +64,14 @@ def configure(*, level: str = "info", terminal: bool | None = None) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
-    atexit.register(tell_repeats, now=True)
 
 
-def get_level() -> str:
+def get_level() -> Level:
     """The least severity that is logged now."""
     return _least
 
 
-def set_level(level: str) -> None:
+def set_level(level: Level) -> None:
     """From now on what is less severe than `level` is not logged."""
     global _least
     _least = level
@@ -83,6 +82,9 @@ def tell_repeats(*, now: bool = False) -> None:
     for left in _repeats.take(now=now):
         logger: structlog.stdlib.BoundLogger = structlog.get_logger(module=left.module)
         getattr(logger, left.level)(f"{left.event} (more)", times=left.times, seconds=round(left.seconds, 1))
+
+
+atexit.register(tell_repeats, now=True)
 
 
 def _severe_enough(_logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

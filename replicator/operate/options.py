@@ -67,7 +67,7 @@ def is_of(name: str, only: Collection[str], clusters: Collection[str] = ("source
 def _option(name: str, field: FieldInfo) -> Any:
     flag = flag_of(name)
     kind: Any = str
-    if field.annotation is bool:
+    if field.annotation in (bool, bool | None):
         flag, kind = f"{flag}/--no-{flag[2:]}", bool
     return Annotated[kind | None, typer.Option(flag, help=field.description, show_default=False)]
 

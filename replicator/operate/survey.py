@@ -21,6 +21,7 @@ from replicator.routing.budget import MemoryBudget
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
+from replicator.runtime.bulk import bulk_of
 from replicator.runtime.discovery import Discovery
 from replicator.runtime.membership import Heartbeat, Stage
 from replicator.runtime.records import NewerForm, Unreadable, read_message
@@ -200,7 +201,12 @@ def world_of(settings: Settings, source: Discovery, target: Discovery, identity:
         drain_timeout=settings.drain_timeout,
         stall_seconds=settings.stall_seconds,
         audit=Audit(store.directory / "audit.jsonl"),
+        bulk=bulk_of(settings, None, _to_nobody),
     )
+
+
+async def _to_nobody() -> None:
+    """There is no group."""
 
 
 @asynccontextmanager

@@ -94,8 +94,8 @@ class QueuePair:
     ) -> None:
         self.state = state
         self._shared = shared
-        self._topic = topic
-        self._from_start = from_start
+        self.topic = topic
+        self.from_start = from_start
         self._end = end
         self._stop = asyncio.Event()
         self._copying: tuple[Source, Channel] | None = None
@@ -185,9 +185,9 @@ class QueuePair:
         batcher = Batcher(
             channel,
             Stamp(options.identity.source, *state.source),
-            topic=self._topic,
+            topic=self.topic,
             limit=min(options.batch_bytes, shared.message_limit(state.target.broker)),
-            max_messages=1 if self._topic.startswith(RETRY_PREFIX) else options.batch_messages,
+            max_messages=1 if self.topic.startswith(RETRY_PREFIX) else options.batch_messages,
             exact_born=options.born_timestamp == "exact",
             transformed=options.transform is not None,
         )
@@ -198,7 +198,7 @@ class QueuePair:
             writer,
             channel,
             batcher,
-            topic=self._topic,
+            topic=self.topic,
             state=state,
             options=options,
             limiter=shared.limiter,
@@ -244,7 +244,7 @@ class QueuePair:
         state, shared = self.state, self._shared
         state.set_phase(Phase.RECOVERING, state.reason)
         broker = shared.target.master(state.target.broker)
-        place = (broker, self._topic, state.target.queue_id)
+        place = (broker, self.topic, state.target.queue_id)
         known = self._known()
         read = partial(read_tail, *place, mine=self._mine, known=known, floor=state.target_floor)
         async with shared.recovering:
@@ -301,7 +301,7 @@ class QueuePair:
         """Sets the position."""
         state = self.state
         if state.position is None:
-            state.position = await self._first_offset()
+            state.position = await self.first_offset()
         elif not self._compared:
             await self._compare(tail.last)
         if state.start is None:
@@ -311,7 +311,7 @@ class QueuePair:
     async def _begun_at(self) -> int | None:
         """Where the copy began, whose state is lost, as far as the target still has it."""
         state = self.state
-        place = (self._shared.target.master(state.target.broker), self._topic, state.target.queue_id)
+        place = (self._shared.target.master(state.target.broker), self.topic, state.target.queue_id)
         return await first_copy(*place, mine=self._mine, floor=state.target_floor)
 
     async def _compare(self, last: Copy | None) -> None:
@@ -331,13 +331,14 @@ class QueuePair:
         place = (broker, state.topic, state.source.queue_id)
         return await min_offset(*place), await max_offset(*place)
 
-    async def _first_offset(self) -> int:
+    async def first_offset(self) -> int:
+        """Source offset where its copy begins, if nothing of it has been copied."""
         state, start_from = self.state, self._shared.options.start_from
         broker = self._shared.source.reader(state.source.broker)
         place = (broker, state.topic, state.source.queue_id)
         if state.start is not None:
             return max(state.start, await min_offset(*place))
-        if self._from_start or start_from == "earliest":
+        if self.from_start or start_from == "earliest":
             return await min_offset(*place)
         if start_from == "latest":
             return await max_offset(*place)
@@ -364,7 +365,7 @@ class QueuePair:
         """Counts what is in target offsets [start, stop), which we did not store just now."""
         state = self.state
         broker = self._shared.target.master(state.target.broker)
-        async for message in read_range(broker, self._topic, state.target.queue_id, start, stop):
+        async for message in read_range(broker, self.topic, state.target.queue_id, start, stop):
             found = read_provenance(message.properties)
             if found is not None and self._mine(found):
                 state.repeated += 1

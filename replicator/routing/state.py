@@ -33,6 +33,7 @@ class Phase(StrEnum):
     """How a queue is doing."""
 
     STARTING = "starting"
+    BACKFILLING = "backfilling"
     RECOVERING = "recovering"
     RUNNING = "running"
     WAITING = "waiting"

@@ -77,7 +77,7 @@ class Log(Protocol):
 class Group:
     """Worker `coordinator.me` in the group `name`.
 
-    `skews` are the seconds that brokers' clocks are ahead of ours, by their names.
+    `skews` are the seconds that brokers' clocks are ahead of ours, by their names; `incarnation` is this process.
 
     Args:
         on_change: called when something has come that may ask for deeds.
@@ -105,7 +105,7 @@ class Group:
         self._on_change = on_change
         self._on_records = on_records
         self._log: Log | None = None
-        self._incarnation = uuid.uuid4().hex
+        self.incarnation = uuid.uuid4().hex
         self._sequence = 0
         self._sent: dict[int, float] = {}
         self._said: object = None
@@ -124,7 +124,7 @@ class Group:
         """Says that we are there: on the sink side only if the target can be reached."""
         assert self._log is not None  # noqa: S101 - after use
         self._sequence += 1
-        heartbeat = self.coordinator.heartbeat(self._incarnation, self._sequence, info)
+        heartbeat = self.coordinator.heartbeat(self.incarnation, self._sequence, info)
         self._said = _gist(heartbeat)
         self._sent[self._sequence] = now()
         self._sent.pop(self._sequence - _REMEMBERED, None)
@@ -143,7 +143,7 @@ class Group:
     @property
     def unsaid(self) -> bool:
         """Whether the next heartbeat says something new, and should not wait."""
-        return _gist(self.coordinator.heartbeat(self._incarnation, 0, {})) != self._said
+        return _gist(self.coordinator.heartbeat(self.incarnation, 0, {})) != self._said
 
     async def publish(self, records: Iterable[Record] | None = None) -> bool:
         """Publishes our own changes, or `records`; False when they could not be written.
@@ -228,9 +228,9 @@ class Group:
             self._early.setdefault(said.place, []).append((heartbeat, said.stored))
 
     def _heard_of_me(self, said: Said, side: Side, heartbeat: Heartbeat) -> None:
-        if heartbeat.incarnation != self._incarnation:
+        if heartbeat.incarnation != self.incarnation:
             # Whoever has said more was there first; what a dead predecessor said came before us.
-            older = (heartbeat.sequence, heartbeat.incarnation) > (self._sequence, self._incarnation)
+            older = (heartbeat.sequence, heartbeat.incarnation) > (self._sequence, self.incarnation)
             if said.place in self._clock and older:
                 where = heartbeat.info.get("rest", "an unknown address")
                 self.conflict = StartupError(

@@ -17,6 +17,7 @@ from replicator.routing.limiter import RateLimiter
 from replicator.routing.pair import QueuePair, Shared
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
+from replicator.runtime.backfill import Backfill
 from replicator.runtime.route_topics import Key, RouteTopics
 from replicator.runtime.sync_task import SyncTask
 from replicator.runtime.watchdog import Watchdog
@@ -65,6 +66,17 @@ class Route:
         self._runs: dict[Key, asyncio.Task[None]] = {}
         self._ending: set[Key] = set()
         self._watchdog = Watchdog(world.stall_seconds)
+        self._fraction = 1.0
+        self._backfill = Backfill(
+            name,
+            settings,
+            options,
+            world.source.cluster,
+            world.bulk,
+            task_of=self._task_of,
+            rates=lambda: self._rates(self._fraction * self._by_spark),
+            on_over=self._limit,
+        )
 
     # Topics.
 
@@ -112,13 +124,15 @@ class Route:
         """The tasks that run here, each with the phases of its queues."""
         found: dict[str, set[Phase]] = {}
         for state in self.states:
-            task = f"{self.name}/{state.topic}"
-            if self.settings.task_granularity == "queue":
-                task += f"/{state.source.broker}/{state.source.queue_id}"
-            found.setdefault(task, set()).add(state.phase)
+            found.setdefault(self._task_of((state.topic, state.source)), set()).add(state.phase)
         if self.sync.running:
             found[self.sync.name] = {self.sync.phase}
         return found
+
+    def _task_of(self, key: Key) -> str:
+        topic, queue = key
+        by_queue = self.settings.task_granularity == "queue"
+        return f"{self.name}/{topic}" + (f"/{queue.broker}/{queue.queue_id}" if by_queue else "")
 
     def lacks(self, task: str) -> bool:
         """Whether a task of ours has queues that do not run."""
@@ -149,6 +163,7 @@ class Route:
         """
         if self.sync.name in running and not self.sync.running:
             self.sync.start(group)
+        made = {}
         for key, state in begun.items():
             if key in self._pairs or not self._belongs(key, running):
                 continue
@@ -156,13 +171,15 @@ class Route:
             late = state.position is None and self._world.store.begins_late(self.name, *key)
             topic = self._world.store.target_topic(self.name, key[0])
             pair = QueuePair(state, self._shared, topic=topic, from_start=late)
-            self._pairs[key] = pair
+            made[key] = self._pairs[key] = pair
             name = f"{self.name}/{key[0]} {key[1].broker}/{key[1].queue_id}"
             self._runs[key] = group.create_task(self._guard(pair), name=name)
+        self._backfill.begin(made, group)
 
     async def _guard(self, pair: QueuePair) -> None:
         """A bug in one queue's tasks ends that queue, not the worker."""
         try:
+            await self._backfill.over((pair.state.topic, pair.state.source))
             await pair.run()
         except Exception as error:
             pair.state.set_phase(Phase.FAILED, f"{type(error).__name__}: {error}")
@@ -173,7 +190,10 @@ class Route:
         if self.sync.name in tasks:
             await self.sync.stop()
         keys = [key for key in self._pairs if self._belongs(key, tasks)]
-        self._world.store.update(await self._end(keys, self._world.drain_timeout))
+        ended = await self._end(keys, self._world.drain_timeout)
+        for key in keys:
+            await self._backfill.over(key)
+        self._world.store.update(ended)
 
     def keep(self, *, ended: bool) -> None:
         """Puts the progress of the queues into the store, `ended` too that of those that have just ended."""
@@ -196,6 +216,7 @@ class Route:
     async def _end(self, keys: list[Key], seconds: float) -> list[QueueState]:
         ending = {key: (self._pairs[key], self._runs[key]) for key in keys}
         self._ending |= ending.keys()
+        self._backfill.stop(keys)
         for pair, _ in ending.values():
             pair.drain()
         if ending:
@@ -225,6 +246,7 @@ class Route:
         """Topics that are gone from the source are copied no more."""
         there = {plan.topic for plan in self.topics.plans}
         for key in [key for key in self._pairs if key[0] not in there]:
+            self._backfill.stop([key])
             self._pairs[key].drain()
             self._runs[key].cancel()
             self._forget(key)
@@ -274,7 +296,19 @@ class Route:
 
     def share(self, fraction: float) -> None:
         """The part of the route's rate limits that is ours: that of the tasks that run here."""
-        self.limiter.set(_part(self.settings.rate_messages, fraction), _part(self.settings.rate_bytes, fraction))
+        self._fraction = fraction
+        self._limit()
+
+    def _limit(self) -> None:
+        self.limiter.set(*self._rates(self._fraction * (1 - self._by_spark)))
+
+    @property
+    def _by_spark(self) -> float:
+        """The part of our queues that Spark copies now."""
+        return min(1.0, self._backfill.queues / max(1, len(self._pairs)))
+
+    def _rates(self, fraction: float) -> tuple[int, int]:
+        return _part(self.settings.rate_messages, fraction), _part(self.settings.rate_bytes, fraction)
 
     def with_rates(self, settings: object) -> bool:
         """Takes over `settings` if nothing but the rates differs, which needs no restart; whether it did."""

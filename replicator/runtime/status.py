@@ -17,7 +17,10 @@ from replicator.runtime.worker_connector import WorkerConnector
 __all__ = ["queue_status", "task_states", "topic_status"]
 
 #: Worst first: what a topic's state is, given those of its queues.
-_WORST = (Phase.FAILED, Phase.WAITING, Phase.RECOVERING, Phase.STARTING, Phase.RUNNING, Phase.STOPPED)
+_WORST = (
+    *(Phase.FAILED, Phase.WAITING, Phase.BACKFILLING, Phase.RECOVERING),
+    *(Phase.STARTING, Phase.RUNNING, Phase.STOPPED),
+)
 
 #: What is told of a topic, by what is added up.
 _SUMS = {

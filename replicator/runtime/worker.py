@@ -19,6 +19,8 @@ from replicator.routing.auditor import Auditor
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.options import Identity
 from replicator.runtime.assignment import load_strategy
+from replicator.runtime.bulk import bulk_of
+from replicator.runtime.bulk_lease import JOBS
 from replicator.runtime.cleanup import Cleaner
 from replicator.runtime.connectors import Connectors
 from replicator.runtime.control_log import ControlLog
@@ -85,6 +87,7 @@ class Worker:
         self._tasks: asyncio.TaskGroup | None = None
         self._kicked = asyncio.Event()
         self._reach = Reach(target)
+        self._bulk = bulk_of(settings, lambda: self.group, self.beat)
         self._leading: asyncio.Task[None] | None = None
         self._lead_again = False
         self.coordinator = Coordinator(
@@ -128,6 +131,10 @@ class Worker:
             StartupError, ClientError: it cannot; says why and the way out.
         """
         settings = self.settings
+        if settings.backfill or settings.spark_master is not None:
+            from replicator.spark.session import refuse_no_spark  # noqa: PLC0415 - only where it is wanted
+
+            refuse_no_spark()
         identity = await look(settings, self._source, self._target, self.store)
         self.world = World(
             source=self._source,
@@ -142,6 +149,7 @@ class Worker:
             drain_timeout=settings.drain_timeout,
             stall_seconds=settings.stall_seconds,
             audit=Audit(self.store.directory / "audit.jsonl"),
+            bulk=self._bulk,
         )
         route = Route(settings.connector, settings.route, self.world)
         route.plan()
@@ -331,6 +339,7 @@ class Worker:
                 "version": __version__,
                 "tasks": task_states(self.routes),
                 "view": sorted([self.id, *self.coordinator.membership.others]),
+                JOBS: self._bulk.claimed(self.coordinator.running),
             },
             target_reachable=self._reach.reachable,
         )

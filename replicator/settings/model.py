@@ -21,6 +21,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from replicator.observe.logging import Level
 from replicator.settings.clusters import (
     Cluster,
     RestTlsSettings,
@@ -109,6 +110,17 @@ class RouteSettings(BaseModel):
         "topic", description="what workers share among them: whole topics, or single queues"
     )
 
+    backfill: bool | None = Field(
+        None,
+        description="have Spark copy what queues hold when they begin; by default where `spark_master` is set and"
+        " they lag `backfill_messages` behind",
+    )
+    backfill_messages: int = Field(
+        10_000_000,
+        ge=1,
+        description="messages that a worker's queues lag behind for Spark to copy them by default",
+    )
+
     sync: SyncKinds = Field(
         ["topics", "groups", "offsets"],
         description="what is kept in step beside messages: topics, groups, offsets, acl; `none` for nothing",
@@ -186,6 +198,8 @@ class RouteSettings(BaseModel):
             raise ValueError("retry_topics needs groups in sync: brokers refuse retries of unknown groups")
         if self.protect_target and "topics" not in self.sync:
             raise ValueError("protect_target needs topics in sync, which sets their perm")
+        if self.backfill and self.transforms:
+            raise ValueError("backfill and transforms are both set, but Spark's tasks copy messages as they are")
         if self.tags and self.sql:
             raise ValueError("tags and sql are both set, but a broker filters by one of them: keep one")
         both = sorted(set(self.topics) & set(self.exclude_topics))
@@ -245,6 +259,9 @@ class Settings(RouteSettings, BaseSettings):
     stall_seconds: float = Field(
         60.0, ge=1, description="seconds without progress after which a queue that lags is restarted"
     )
+    spark_master: str | None = Field(
+        None, description="Spark's master for backfills (default: local[*,4], where `backfill` is set)"
+    )
     store_path: Path = Field(Path("replicator-store"), description="directory of the state files")
     rest_host: str = Field(
         "127.0.0.1", description="address of REST and /metrics; rest_token goes with any but loopback"
@@ -264,7 +281,7 @@ class Settings(RouteSettings, BaseSettings):
     metrics_per_queue: bool = Field(
         False, description="lag, position and copied messages of each queue in /metrics, too"
     )
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least severity logged")
+    log_level: Level = Field("info", description="least severity logged")
 
     @field_validator("memory_bytes")
     @classmethod

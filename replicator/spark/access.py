@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,12 +56,15 @@ class Access:
         )
 
     @asynccontextmanager
-    async def connected(self, *, patience: float = 0.0) -> AsyncIterator[Cluster]:
+    async def connected(
+        self, *, patience: float = 0.0, may_go_on: Callable[[], bool] | None = None
+    ) -> AsyncIterator[Cluster]:
         """A client that knows the cluster's brokers, within the context.
 
         Args:
             patience: seconds for which a cluster that does not answer is asked again. Spark makes all attempts of a
                 task within a second, so without any a broker that starts anew would cost the whole job.
+            may_go_on: see `Cluster`.
 
         Raises:
             ConfigError, StartupError, Unreachable: see `tls_context` and `Cluster.refresh`.
@@ -70,7 +73,8 @@ class Access:
         if self.access_key is not None and self.secret_key is not None:
             credentials = Credentials(self.access_key, self.secret_key)
         tls = tls_context(self.tls, ca_file=self.ca_file, cert_file=self.cert_file, key_file=self.key_file)
-        cluster = Cluster(self.namesrv, security=Security(credentials, tls), name=self.cluster)
+        security = Security(credentials, tls)
+        cluster = Cluster(self.namesrv, security=security, name=self.cluster, may_go_on=may_go_on)
         try:
             await _refreshed(cluster, asyncio.get_running_loop().time() + patience)
             yield cluster

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -37,6 +37,7 @@ __all__ = [
     "Copied",
     "CopyFailed",
     "CopyJob",
+    "Lease",
     "Range",
     "Sinking",
     "as_first",
@@ -119,11 +120,20 @@ class Sinking(Rated):
 S = TypeVar("S", bound=Sinking)
 
 
+class Lease(Protocol):
+    """Lets tasks send while it lasts; it goes to executors."""
+
+    def held(self, source: Cluster) -> AbstractAsyncContextManager[Callable[[], bool]]:
+        """What says whether it lasts, within a context that begins when it does."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyJob(Sinking):
-    """What all ranges have in common."""
+    """What all ranges have in common; without a `lease` nobody else may have their queues meanwhile."""
 
     source: Access
+    lease: Lease | None = None
 
 
 def as_first(job: S) -> S:
@@ -138,11 +148,15 @@ async def copy_range(job: CopyJob, part: Range) -> Copied:
     """Copies what of `part` is not at the target yet.
 
     Raises:
-        CopyFailed: a policy stopped it, or there was no progress for too long.
-        StartupError, ClientError: a cluster cannot be reached at all.
+        CopyFailed: a policy stopped it, the lease is over, or there was no progress for too long.
+        StartupError, ClientError: a cluster cannot be reached at all, or there is no lease.
     """
     patience = job.stall_seconds
-    async with job.source.connected(patience=patience) as source, job.target.connected(patience=patience) as target:
+    async with (
+        job.source.connected(patience=patience) as source,
+        nullcontext(None) if job.lease is None else job.lease.held(source) as may_send,
+        job.target.connected(patience=patience, may_go_on=may_send) as target,
+    ):
 
         def before(first: int) -> AsyncIterator[list[StoredMessage]]:
             return RangeReader(
@@ -152,7 +166,8 @@ async def copy_range(job: CopyJob, part: Range) -> Copied:
         if part.behind is None:
             await refuse_later_start(job.options.identity, part, target, before)
         past_end = partial(_refuse_shorter_source, part, source)
-        return await settle(job, part, source, target, partial(QueuePair, end=part.end), past_end=past_end)
+        make = partial(QueuePair, end=part.end)
+        return await settle(job, part, source, target, make, past_end=past_end, may_send=may_send)
 
 
 async def settle(
@@ -163,11 +178,13 @@ async def settle(
     make: Callable[..., QueuePair],
     *,
     past_end: Callable[[int], Awaitable[None]] | None = None,
+    may_send: Callable[[], bool] | None = None,
 ) -> Copied:
     """What became of `part`, once the pair that `make` gives for it has ended.
 
     Args:
         past_end: called with the position where it is behind the end of `part`.
+        may_send: whether the lease lasts, where there is one.
 
     Raises:
         CopyFailed: a policy stopped it, or there was no progress for too long.
@@ -181,6 +198,8 @@ async def settle(
         state.clean = True
     async with _auditing() as auditor:
         shared = await _shared(job, part, source, target, auditor)
+        if may_send is not None:
+            shared = replace(shared, may_send=may_send)
         copying = asyncio.create_task(make(state, shared, topic=part.target_topic, from_start=False).run())
         try:
             await _watch(copying, state, clusters=(source, target), seconds=job.stall_seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -12,7 +13,7 @@ from typing import Any, Final
 from replicator.errors import ConfigError, StartupError
 from replicator.spark.java import java_home
 
-__all__ = ["MASTER", "refuse_speculation", "session"]
+__all__ = ["MASTER", "refuse_no_spark", "refuse_speculation", "session"]
 
 #: All cores of this machine; a task that fails is tried four times in all, as on a cluster.
 MASTER: Final = "local[*,4]"
@@ -33,7 +34,7 @@ def session(*, master: str | None = None, conf: Mapping[str, str] | None = None)
     try:
         sql = importlib.import_module("pyspark.sql")
     except ImportError:
-        raise StartupError("there is no PySpark here", hint="pip install 'rocketmq-replicator[spark]'") from None
+        raise _no_pyspark() from None
     # Workers would else be whatever `python3` is on PATH, which knows nothing of our packages.
     if os.environ.setdefault("PYSPARK_PYTHON", sys.executable) != sys.executable:
         # It also plans data sources on this machine, for which it must find what is installed here.
@@ -60,6 +61,21 @@ def session(*, master: str | None = None, conf: Mapping[str, str] | None = None)
         yield spark
     finally:
         spark.stop()
+
+
+def refuse_no_spark() -> None:
+    """Looks whether a session could begin, without beginning one.
+
+    Raises:
+        StartupError: there is no PySpark, or no Java.
+    """
+    if importlib.util.find_spec("pyspark") is None:
+        raise _no_pyspark()
+    java_home()
+
+
+def _no_pyspark() -> StartupError:
+    return StartupError("there is no PySpark here", hint="pip install 'rocketmq-replicator[spark]'")
 
 
 def refuse_speculation(spark: Any) -> None:

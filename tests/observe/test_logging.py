@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from typing import get_args
 
 import pytest
 import structlog
 
-from replicator.observe.logging import LEVELS, configure, get_level, get_logger, set_level, tell_repeats
+from replicator.observe.logging import Level, configure, get_level, get_logger, set_level, tell_repeats
 from replicator.observe.repeats import LeftOut, Repeats
 
 
@@ -87,13 +88,14 @@ def test_a_flood_is_short_and_complete(lines: io.StringIO) -> None:
 def test_the_level_changes_for_bound_loggers_too(lines: io.StringIO) -> None:
     """At each level that is in force, what is less severe is not logged."""
     bound = get_logger("replicator.x").bind(queue=1)
-    for least in LEVELS:
+    levels = get_args(Level)
+    for least in levels:
         set_level(least)
         assert get_level() == least
-        for level in LEVELS:
+        for level in levels:
             getattr(bound, level)(f"{level} at {least}")
     logged = [event["event"] for event in _events(lines)]
-    assert logged == [f"{level} at {least}" for i, least in enumerate(LEVELS) for level in LEVELS[i:]]
+    assert logged == [f"{level} at {least}" for i, least in enumerate(levels) for level in levels[i:]]
 
 
 def test_exceptions_are_errors(lines: io.StringIO) -> None:

@@ -1,0 +1,265 @@
+"""What queues hold when they begin here, copied by Spark before their live tasks go on behind it.
+
+The tasks of the group are owned as ever: Spark works for their owner, under a lease that its heartbeats give (see
+`bulk_lease`). Whatever goes wrong with Spark, the live tasks copy the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from replicator.client.bounded import bounded
+from replicator.client.brokers import max_offset
+from replicator.client.cluster import Cluster
+from replicator.errors import ReplicatorError
+from replicator.observe.logging import get_logger
+from replicator.routing.options import RouteOptions
+from replicator.routing.pair import QueuePair
+from replicator.routing.state import Phase, QueueState
+from replicator.runtime.bulk import Bulk, Claim
+from replicator.runtime.route_topics import Key
+from replicator.settings import RouteSettings
+
+if TYPE_CHECKING:  # a worker that has nothing for Spark to do does without
+    from replicator.spark.copying import Copied, CopyJob, Range
+
+__all__ = ["Backfill"]
+
+#: Requests made at the same time.
+_AT_ONCE: Final = 32
+#: Seconds that a job which is given up may take to end before its queues go on without it.
+_ENDING: Final = 30.0
+
+log = get_logger(__name__)
+
+
+class _Stopped(Exception):
+    """The job is given up."""
+
+
+class _Run:
+    """Queues that began together; `waiting` are those whose live tasks may not go on yet."""
+
+    def __init__(self, pairs: Mapping[Key, QueuePair], before: Collection[_Run]) -> None:
+        self.pairs = dict(pairs)
+        self.before = before
+        self.waiting = {key: asyncio.Event() for key in pairs}
+        self.stopped: set[Key] = set()
+        self.stop = asyncio.Event()
+        self.over = asyncio.Event()
+        self.claim: Claim | None = None
+
+
+class Backfill:
+    """That of the route `name`, whose source is `source`.
+
+    Args:
+        task_of: the task that a queue belongs to.
+        rates: messages and bytes per second that Spark may send; 0: no limit.
+        on_over: called when queues go on with their live tasks.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: RouteSettings,
+        options: RouteOptions,
+        source: Cluster,
+        bulk: Bulk,
+        *,
+        task_of: Callable[[Key], str],
+        rates: Callable[[], tuple[int, int]],
+        on_over: Callable[[], None],
+    ) -> None:
+        self._settings = settings
+        self._options = options
+        self._source = source
+        self._bulk = bulk
+        self._task_of = task_of
+        self._rates = rates
+        self._on_over = on_over
+        # A route that is made anew must wait for what its predecessor began.
+        self._runs: dict[Key, _Run] = bulk.runs.setdefault(name, {})
+
+    @property
+    def queues(self) -> int:
+        """How many wait."""
+        return len(self._runs)
+
+    @property
+    def _wanted(self) -> bool:
+        if self._settings.backfill is None:
+            return self._bulk.master is not None and not self._settings.transforms
+        return self._settings.backfill
+
+    def begin(self, pairs: Mapping[Key, QueuePair], group: asyncio.TaskGroup) -> None:
+        """Has Spark copy what the queues of `pairs` hold, if that is wanted; each has to wait for `over`."""
+        before = {self._runs[key] for key in pairs if key in self._runs}
+        if pairs and (self._wanted or before):
+            run = _Run(pairs, before)
+            self._runs.update(dict.fromkeys(pairs, run))
+            group.create_task(self._run(run), name="backfill")
+
+    async def over(self, key: Key) -> None:
+        """Returns when the live task of a queue may go on, or none of Spark's may send to it any more."""
+        run = self._runs.get(key)
+        if run is not None:
+            await run.waiting[key].wait()
+
+    def stop(self, keys: Iterable[Key]) -> None:
+        """Gives queues up; they are over once their leases are. Others of their job are begun again."""
+        for key in keys:
+            run = self._runs.get(key)
+            if run is not None:
+                run.stopped.add(key)
+                run.stop.set()
+
+    async def _run(self, run: _Run) -> None:
+        try:
+            for earlier in run.before:
+                await earlier.over.wait()
+            parts = await self._parts(run)
+            self._release(run, run.waiting.keys() - parts.keys())
+            while left := {key: part for key, part in parts.items() if key in run.waiting}:
+                await self._once(run, left)
+        except (ReplicatorError, OSError) as error:
+            log.error("backfill ended early: the live tasks copy the rest", reason=str(error))
+        finally:
+            self._release(run, run.waiting.keys())
+            run.over.set()
+
+    def _release(self, run: _Run, keys: Iterable[Key]) -> None:
+        for key in list(keys):
+            state = run.pairs[key].state
+            if state.phase is Phase.BACKFILLING:
+                state.set_phase(Phase.STARTING)
+            run.waiting.pop(key).set()
+            if self._runs.get(key) is run:
+                del self._runs[key]
+        if run.claim is not None:
+            run.claim.tasks = frozenset(map(self._task_of, run.waiting))
+        self._on_over()
+
+    async def _parts(self, run: _Run) -> dict[Key, Range]:
+        """What Spark is to copy of each queue; nothing where it is too little for it."""
+        if not self._wanted:
+            return {}
+        found = await bounded(self._part, run.pairs.values(), at_once=_AT_ONCE)
+        parts = {key: part for key, part in zip(run.pairs, found, strict=True) if part is not None}
+        messages = sum(part.end - part.start for part in parts.values())
+        return parts if self._settings.backfill or messages >= self._settings.backfill_messages else {}
+
+    async def _part(self, pair: QueuePair) -> Range | None:
+        from replicator.spark.copying import Range  # noqa: PLC0415
+
+        state = pair.state
+        if self._settings.backfill and (state.position is not None or pair.from_start):
+            return None  # it has been copied before, or is new
+        start = await pair.first_offset() if state.position is None else state.position
+        reader = self._source.reader(state.source.broker)
+        end = await max_offset(reader, state.topic, state.source.queue_id)
+        return Range(state.topic, state.source, pair.topic, state.target, start, end) if start < end else None
+
+    async def _once(self, run: _Run, parts: Mapping[Key, Range]) -> None:
+        """Has Spark copy `parts`; returns when it has, or when some of the queues are given up."""
+        async with self._bulk.turn:
+            if not run.stop.is_set():
+                await self._by_spark(run, parts)
+        run.stop.clear()
+        self._release(run, run.stopped & run.waiting.keys())
+
+    async def _by_spark(self, run: _Run, parts: Mapping[Key, Range]) -> None:
+        job, loop = uuid.uuid4().hex, asyncio.get_running_loop()
+        stopping = asyncio.ensure_future(run.stop.wait())
+        async with self._bulk.claiming(job, frozenset(map(self._task_of, run.waiting))) as run.claim:
+            copying = asyncio.ensure_future(asyncio.to_thread(self._copy, run, parts, self._job(run.claim), loop))
+            try:
+                await asyncio.wait({copying, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                stopping.cancel()
+                run.claim.given_up = not copying.done() or copying.exception() is not None
+                if not copying.done():
+                    run.stop.set()  # where this was cancelled, too: the thread must end
+        run.claim = None
+        if run.stopped & run.waiting.keys():
+            log.info("backfill interrupted: some of its tasks end here", queues=len(run.stopped))
+            self._release(run, run.stopped & run.waiting.keys())
+            await asyncio.wait({copying}, timeout=_ENDING)
+        if not copying.done():
+            raise ReplicatorError("Spark does not end the job")
+        if not isinstance(copying.exception(), _Stopped):
+            copying.result()
+            self._release(run, run.waiting.keys())
+
+    def _job(self, claim: Claim) -> CopyJob:
+        from replicator.spark.access import Access  # noqa: PLC0415
+        from replicator.spark.copying import CopyJob  # noqa: PLC0415
+
+        bulk, (messages, size) = self._bulk, self._rates()
+        return CopyJob(
+            source=Access.of(bulk.source),
+            target=Access.of(bulk.target),
+            options=self._options,
+            memory_bytes=bulk.memory_bytes,
+            rate_messages=messages,
+            rate_bytes=size,
+            stall_seconds=bulk.stall_seconds,
+            lease=claim.lease,
+        )
+
+    def _copy(self, run: _Run, parts: Mapping[Key, Range], job: CopyJob, loop: asyncio.AbstractEventLoop) -> None:
+        """Runs the job to its end; in a thread of its own, while the worker's `loop` goes on."""
+        from replicator.spark.backfill import copy_all  # noqa: PLC0415
+        from replicator.spark.session import session  # noqa: PLC0415
+
+        keys = {part.key: key for key, part in parts.items()}
+        total = sum(part.end - part.start for part in parts.values())
+        log.info("backfill begins", queues=len(parts), messages=total)
+
+        def copied(outcome: Copied) -> None:
+            loop.call_soon_threadsafe(self._copied, run, keys[outcome.key], outcome)
+
+        def look(moved: int) -> None:
+            if run.stop.is_set():
+                raise _Stopped
+            loop.call_soon_threadsafe(self._tell, run, parts, moved, total)
+
+        with session(master=self._bulk.master) as spark:
+            look(0)
+            copy_all(spark, job, list(parts.values()), on_copied=copied, on_look=look)
+        log.info("backfill ended", queues=len(parts))
+
+    def _tell(self, run: _Run, parts: Iterable[Key], moved: int, total: int) -> None:
+        for key in parts:
+            if key in run.waiting:
+                run.pairs[key].state.set_phase(Phase.BACKFILLING, f"by Spark: {moved} of {total} messages")
+
+    def _copied(self, run: _Run, key: Key, outcome: Copied) -> None:
+        if key not in run.waiting or key in run.stopped:
+            return  # whoever goes on finds out from the target what is there
+        if outcome.error:
+            log.warning("backfill of a queue ended early: its live task goes on", reason=outcome.error)
+        else:
+            _take(run.pairs[key].state, outcome)
+        self._release(run, [key])
+
+
+def _take(state: QueueState, outcome: Copied) -> None:
+    """What Spark has copied counts as if it had been copied here."""
+    state.start = outcome.start if state.start is None else state.start
+    state.position = outcome.end
+    if outcome.tail is not None:
+        source, stored, target = outcome.tail
+        state.position = max(outcome.end, source + 1)
+        state.offsets.add(source, target, 1)
+        state.store_timestamp = stored
+    state.copied += outcome.copied
+    state.gaps += outcome.gaps
+    state.resets += outcome.resets
+    state.repeated += outcome.repeated
+    state.foreign += outcome.foreign
+    for reason, count in outcome.left_out.items():
+        state.skip(reason, count)

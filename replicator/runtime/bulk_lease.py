@@ -1,0 +1,127 @@
+"""The lease of Spark's tasks, which copy on behalf of a worker: they may send as long as its heartbeats say so.
+
+A task reads the heartbeats itself. One that was not there yet when the look before began has been stored since,
+so the lease counts from then, by the task's own clock, however long its process or machine stood still. Others
+call the worker gone later than that (see `coordinator`), and a worker that gives a queue away waits as long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from math import inf
+from typing import Final
+
+from replicator.client.brokers import max_offset
+from replicator.client.cluster import Cluster
+from replicator.client.pull import pull
+from replicator.errors import ClientError, ProtocolError, Unreachable
+from replicator.protocol.codes import Response
+from replicator.runtime.group import now
+from replicator.runtime.membership import Heartbeat
+from replicator.runtime.records import NewerForm, Unreadable, read_message
+
+__all__ = ["JOBS", "BulkLease"]
+
+#: Where a heartbeat's `info` has the jobs whose tasks may send.
+JOBS: Final = "bulk"
+
+#: Looks at the heartbeats in the time that a lease lasts.
+_LOOKS: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkLease:
+    """That of `job`, which the process `incarnation` of `worker` has begun; it lasts for `seconds`.
+
+    Args:
+        topic: of the heartbeats, on the source cluster.
+        patience: seconds within which a first heartbeat must come.
+    """
+
+    group: str
+    worker: str
+    incarnation: str
+    job: str
+    topic: str
+    seconds: float
+    patience: float
+
+    @asynccontextmanager
+    async def held(self, source: Cluster) -> AsyncIterator[Callable[[], bool]]:
+        """What says whether to send now; within the context, which begins when it is so.
+
+        Raises:
+            Unreachable: no heartbeat of the worker allows it.
+        """
+        view = _View(self)
+        looking = [asyncio.create_task(view.follow(source, broker)) for broker in source.brokers()]
+        try:
+            try:
+                async with asyncio.timeout(self.patience):
+                    await view.held.wait()
+            except TimeoutError:
+                reason = "no heartbeat of it lets this task send: its queues are another's by now"
+                raise Unreachable(f"worker {self.worker}", reason) from None
+            yield view.holds
+        finally:
+            for each in looking:
+                each.cancel()
+            await asyncio.wait(looking)
+
+
+class _View:
+    """What one task has read of the worker's heartbeats."""
+
+    def __init__(self, lease: BulkLease) -> None:
+        self.held = asyncio.Event()
+        self._lease = lease
+        self._sequence = 0
+        self._since = -inf
+
+    def holds(self) -> bool:
+        return now() - self._since <= self._lease.seconds
+
+    async def follow(self, source: Cluster, broker: str) -> None:
+        """Reads one broker's heartbeats: at its master, since a slave shows them later than others see them."""
+        topic, at, looked = self._lease.topic, -1, -inf
+        while True:
+            begun = now()
+            try:
+                master = source.master(broker)
+                if at < 0:
+                    at = await max_offset(master, topic, 0)
+                    looked = begun
+                pulled = await pull(master, topic, 0, at)
+                if pulled.code == Response.PULL_OFFSET_MOVED:
+                    at = -1
+                else:
+                    for message in pulled.messages:
+                        self._read(message.body[4:], looked)
+                    at = pulled.next_offset
+                    if at >= pulled.max_offset:
+                        looked = begun
+            except (ClientError, ProtocolError):
+                pass  # the lease runs out if nobody else brings a heartbeat
+            await asyncio.sleep(self._lease.seconds / _LOOKS)
+
+    def _read(self, body: bytes, looked: float) -> None:
+        try:
+            envelope = read_message(body)
+        except (Unreadable, NewerForm):
+            return
+        if envelope.group == self._lease.group and envelope.heartbeat is not None:
+            self._hear(envelope.heartbeat, looked)
+
+    def _hear(self, heartbeat: Heartbeat, looked: float) -> None:
+        lease = self._lease
+        if (heartbeat.worker, heartbeat.incarnation) != (lease.worker, lease.incarnation):
+            return
+        if heartbeat.sequence <= self._sequence:
+            return
+        self._sequence = heartbeat.sequence
+        self._since = looked if lease.job in heartbeat.info.get(JOBS, ()) else -inf
+        if self.holds():
+            self.held.set()

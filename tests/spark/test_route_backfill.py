@@ -1,0 +1,101 @@
+"""A route that has Spark copy the backlog of its queues: tasks have one owner as ever, whatever happens to it."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.support.clusters import ClusterPool
+from tests.support.group import EAST, WEST, caught_up, share
+from tests.support.scene import SceneOf
+from tests.support.traffic import create_topic, judge, produce
+from tests.support.worker import Worker, until
+
+pytestmark = [pytest.mark.brokers, pytest.mark.timeout(400)]
+
+BY_SPARK = ("--spark-master", "local[2,4]")
+
+
+def _told(worker: Worker, event: str) -> list[dict[str, object]]:
+    lines = [json.loads(line) for line in worker.log.splitlines() if line.startswith("{")]
+    return [line for line in lines if line["event"] == event]
+
+
+async def test_spark_copies_what_is_there_and_the_live_tasks_go_on(scene: SceneOf) -> None:
+    """Under load; and once: a queue that has been copied before, and a new one, are live from the beginning."""
+    async with scene() as here:
+        await here.produce(6000)
+        async with here.producer(per_second=500) as load:
+            async with here.worker("--backfill", *BY_SPARK) as worker:
+                await until(lambda: _told(worker, "backfill ended"), what="the backfill ended")
+                await load.finish()
+                total = 6000 + load.acknowledged
+                await worker.caught_up(here.topic, total)
+                (begun,) = _told(worker, "backfill begins")
+                assert begun["queues"] == 4
+                assert 5000 < int(str(begun["messages"])) <= total
+                assert await worker.drain() == 0
+            async with here.worker("--backfill", *BY_SPARK) as worker:
+                await here.produce(100, start=total)
+                await worker.caught_up(here.topic, 100)
+                assert len(_told(worker, "backfill begins")) == 1
+        await here.assert_clean(total + 100)
+
+
+async def test_by_default_spark_copies_where_enough_is_behind(scene: SceneOf) -> None:
+    """Also of queues that have been copied before: their worker was away for long."""
+    async with scene() as here:
+        await here.produce(900)
+        flags = (*BY_SPARK, "--backfill-messages", "1000")
+        async with here.worker(*flags) as worker:
+            await worker.caught_up(here.topic, 900)
+            assert not _told(worker, "backfill begins")
+            assert await worker.drain() == 0
+        await here.produce(2000, start=900)
+        async with here.worker(*flags) as worker:
+            await worker.caught_up(here.topic, 2000)
+            await until(lambda: _told(worker, "backfill ended"), what="the backfill ended")
+        await here.assert_clean(2900)
+
+
+async def test_nothing_comes_twice_when_the_owner_changes(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """The owner is paused, but not its Spark; another takes over; the first comes back while the other's copies."""
+    source, target = await clusters.pair(EAST, WEST)
+    topics = [topic_name(str(number)) for number in range(4)]
+    for topic in topics:
+        await create_topic(source, topic, queues=2)
+        await produce(source, topic, 5000)
+    flags = ("--topics", topic_name(".*"), "--backfill", *BY_SPARK, "--rate-messages", "1000")
+    first, second = (Worker(source, target, tmp_path / name, "--worker-id", name, *flags) for name in ("w0", "w1"))
+    async with first:
+        await until(lambda: re.search("by Spark: [1-9]", str(_queues(first))), what="Spark copies")
+        first.signal(signal.SIGSTOP)
+        async with second:
+            await until(lambda: "running" in _states(second), what="the other's Spark has copied a queue")
+            first.signal(signal.SIGCONT)
+            await until(lambda: _told(second, "backfill interrupted: some of its tasks end here"))
+            await second.set_rates()
+            await until(lambda: share([first, second], 4), seconds=90, what="both have a share")
+            for topic in topics:
+                await until(partial(caught_up, [first, second], topic), seconds=90, what=f"{topic} caught up")
+    for topic in topics:
+        verdict = await judge(source, target, topic)
+        assert verdict.clean, verdict.report()
+        assert verdict.copies == 5000
+
+
+def _queues(worker: Worker) -> list[dict[str, str]]:
+    queues: list[dict[str, str]] = worker.get("/status/queues")
+    return queues
+
+
+def _states(worker: Worker) -> set[str]:
+    return {queue["state"] for queue in _queues(worker)}
