@@ -25,7 +25,10 @@ SEEN: Final = {
     "LagVeryOld": "the same, for longer",
     "NothingCopied": "the same",
     "QueuesWaiting": "the same",
+    "QueuesStalled": "the same",
     "SyncOld": "the same",
+    "LeasesLost": "the source's broker stopped with SIGSTOP three times for longer than a lease",
+    "SourceGap": "messages that retention deleted at the source before they were read",
     "QueuesFailed": "a message with properties too long for the target, `on_error=fail`",
     "MessagesRefused": "the same with `on_error=skip`",
     "SourceReset": "a topic deleted at the source and made anew",
@@ -41,7 +44,7 @@ _HEAD = """# Alerts
 Made by `python -m tools.alerts_page` from `dashboards/rules.yml`. What to do about each: [RUNBOOK.md](RUNBOOK.md).
 
 `promtool test rules` shows each firing and resting (`dashboards/rules_test.yml`). The last column is what made it fire in a real Prometheus
-too, in `tests/observe/`, where minutes of the rules are seconds: before that, while all is well, under load and idle, none fires, and of the
+too, in `tests/observe/` and `tests/routing/test_faults.py`, where minutes of the rules are seconds: before that, while all is well, under load and idle, none fires, and of the
 others none ever does.
 
 | alert | severity | after | fires when | seen with a real Prometheus |

@@ -23,11 +23,12 @@ pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
 FLAGS = (
     *("--sync", "topics,groups,offsets", "--sync-offsets-interval", "0.5", "--session-timeout", "4"),
     *("--sync-topics-interval", "0.5", "--sync-groups-interval", "0.5", "--on-error", "skip"),
+    *("--stall-seconds", "2"),
 )
 #: With our provenance its properties are longer than a message can have.
 TOO_LONG = (b"too long", {"KEYS": "k", "filling": "x" * 32_692})
 HERE = ("RepeatedMessages", "MessagesRefused", "QueuesFailed", "GroupsWouldSkip", "SourceReset")
-TARGET_AWAY = ("LagOld", "LagVeryOld", "NothingCopied", "QueuesWaiting", "SyncOld")
+TARGET_AWAY = ("LagOld", "LagVeryOld", "NothingCopied", "QueuesWaiting", "QueuesStalled", "SyncOld")
 SOURCE_AWAY = ("NoLease", "NobodyMaySend", "RefreshOld")
 
 
@@ -61,6 +62,36 @@ async def test_alerts_fire_when_they_should_and_rest_else(
                 await worker.kill()
                 await fires(prometheus, "WorkerDown", "Absent")
                 _no_others(prometheus)
+
+
+async def test_an_alert_of_leases_that_are_lost_again_and_again(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """The source is away for longer than a lease lasts, three times in a row."""
+    async with clusters.lent(EAST) as source:
+        target = await clusters.get(WEST)
+        topic = topic_name("orders")
+        await create_topic(source, topic, queues=1)
+        await produce(source, topic, 50)
+        quick = ("--heartbeat-interval", "0.3", "--session-timeout", "1.2")
+        async with Worker(source, target, tmp_path / "worker", "--topics", topic, *quick) as worker:
+            await worker.caught_up(topic, 50)
+            async with watching(tmp_path / "prometheus", [worker]) as prometheus:
+                await until(lambda: prometheus.now("rocketmq_replicator_fencings_total == 0"))
+                for times in range(1, 4):
+                    await _lose_lease(source, worker, times)
+                await fires(prometheus, "LeasesLost")
+                await rests(prometheus, "LeasesLost")
+
+
+async def _lose_lease(source: Cluster, worker: Worker, times: int) -> None:
+    (broker,) = source.brokers
+    broker.pause()
+    try:
+        await until(lambda: worker.log.count("lease lost") >= times)
+    finally:
+        broker.resume()
+    await until(lambda: worker.running, what="it runs again")
 
 
 async def _caught_up(worker: Worker, topics: list[str]) -> None:

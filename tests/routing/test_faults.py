@@ -8,12 +8,14 @@ import resource
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from replicator.client.brokers import min_offset
 from replicator.protocol import properties
 from replicator.sandbox import Cluster, ClusterSpec
+from tests.support.alerts import fires, watching
 from tests.support.clusters import ClusterPool
 from tests.support.scene import TARGET, Scene, SceneOf
 from tests.support.traffic import (
@@ -293,8 +295,8 @@ async def test_the_disk_of_the_target_is_full_for_a_while(clusters: ClusterPool,
 
 
 @pytest.mark.parametrize("spec", [NARROW, NARROW_49], ids=["5.5.0", "4.9.7"])
-async def test_retention_overtook_the_position(scene: SceneOf, spec: ClusterSpec) -> None:
-    """The gap is counted to the message; `fail` stands still there, `skip` goes on behind it.
+async def test_retention_overtook_the_position(scene: SceneOf, spec: ClusterSpec, tmp_path: Path) -> None:
+    """The gap is counted to the message, and alerted of; `fail` stands still there, `skip` goes on behind it.
 
     Behind the other tests of these clusters, since brokers delete nothing in their first minute.
     """
@@ -315,5 +317,7 @@ async def test_retention_overtook_the_position(scene: SceneOf, spec: ClusterSpec
             assert worker.topic(topic)["gap_messages"] == oldest - 500
             labels = f'connector="route",source="narrow",target="west",topic="{topic}"'
             assert f"gap_messages_total{{{labels}}} {oldest - 500}.0" in worker.get("/metrics")
+            async with watching(tmp_path / "prometheus", [worker]) as prometheus:
+                await fires(prometheus, "SourceGap")
         copies = (await raw_topic(route.target, topic))["west-a", 0]
         assert len(copies) == 500 + 8500 - oldest
