@@ -87,14 +87,9 @@ class ControlLog:
             StartupError: no broker lets us have the topics.
         """
         await self._cluster.refresh()
-        failures: list[ReplicatorError] = []
-        for broker in self._cluster.brokers():
-            try:
-                for topic in self._topics:
-                    await self._make(Place(topic, broker))
-            except (ClientError, ProtocolError) as error:
-                failures.append(error)
-        if len(failures) == len(self._cluster.brokers()):
+        made = await asyncio.gather(*map(self._make_all, self._cluster.brokers()))
+        failures = [failure for failure in made if failure is not None]
+        if len(failures) == len(made):
             raise StartupError(
                 f"the source has no topics for the worker group, and they cannot be made: {failures[0]}",
                 hint="let the source's account create and write them, or run a single worker with --standalone",
@@ -165,6 +160,13 @@ class ControlLog:
             return None
         self._shunned[broker] = asyncio.get_running_loop().time() + _SHUN
         return failure
+
+    async def _make_all(self, broker: str) -> ReplicatorError | None:
+        try:
+            await asyncio.gather(*(self._make(Place(topic, broker)) for topic in self._topics))
+        except (ClientError, ProtocolError) as error:
+            return error
+        return None
 
     async def _make(self, place: Place) -> None:
         topic = TopicConfig(name=place.topic, read_queues=1, write_queues=1)
