@@ -41,15 +41,17 @@ class _Stopped(Exception):
 
 
 class _Run:
-    """Queues that began together; `waiting` are those whose live tasks may not go on yet."""
+    """Queues that began together; `waiting` are those whose live tasks may not go on yet.
 
-    def __init__(self, pairs: Mapping[Key, QueuePair], before: Collection[_Run]) -> None:
+    `before` are set when what had the queues before has given them up.
+    """
+
+    def __init__(self, pairs: Mapping[Key, QueuePair], before: Collection[asyncio.Event]) -> None:
         self.pairs = dict(pairs)
         self.before = before
         self.waiting = {key: asyncio.Event() for key in pairs}
         self.stopped: set[Key] = set()
         self.stop = asyncio.Event()
-        self.over = asyncio.Event()
         self.claim: Claim | None = None
 
 
@@ -97,7 +99,7 @@ class Backfill:
 
     def begin(self, pairs: Mapping[Key, QueuePair], group: asyncio.TaskGroup) -> None:
         """Has Spark copy what the queues of `pairs` hold, if that is wanted; each has to wait for `over`."""
-        before = {self._runs[key] for key in pairs if key in self._runs}
+        before = [self._runs[key].waiting[key] for key in pairs if key in self._runs]
         if pairs and (self._wanted or before):
             run = _Run(pairs, before)
             self._runs.update(dict.fromkeys(pairs, run))
@@ -119,17 +121,17 @@ class Backfill:
 
     async def _run(self, run: _Run) -> None:
         try:
-            for earlier in run.before:
-                await earlier.over.wait()
+            for given_up in run.before:
+                await given_up.wait()
             parts = await self._parts(run)
             self._release(run, run.waiting.keys() - parts.keys())
             while left := {key: part for key, part in parts.items() if key in run.waiting}:
                 await self._once(run, left)
-        except (ReplicatorError, OSError) as error:
-            log.error("backfill ended early: the live tasks copy the rest", reason=str(error))
+        except Exception as error:  # noqa: BLE001 - Spark's come as many types, and none may end the worker
+            reason = f"{type(error).__name__}: {error}"
+            log.error("backfill ended early: the live tasks copy the rest", reason=reason)
         finally:
             self._release(run, run.waiting.keys())
-            run.over.set()
 
     def _release(self, run: _Run, keys: Iterable[Key]) -> None:
         for key in list(keys):

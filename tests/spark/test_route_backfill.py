@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
+import subprocess
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -64,6 +66,25 @@ async def test_by_default_spark_copies_where_enough_is_behind(scene: SceneOf) ->
         await here.assert_clean(2900)
 
 
+async def test_drained_while_spark_copies_and_then_spark_dies(scene: SceneOf) -> None:
+    """A worker that is told to end gives Spark's tasks up first; where Spark dies, the live tasks copy the rest."""
+    async with scene() as here:
+        await here.produce(8000)
+        flags = ("--backfill", *BY_SPARK, "--rate-messages", "1000")
+        async with here.worker(*flags) as worker:
+            await until(lambda: _moves(worker), what="Spark copies")
+            assert await worker.drain() == 0
+        async with here.worker(*flags, "--drain-timeout", "1") as worker:
+            await until(lambda: _moves(worker), what="Spark copies what is left")
+            os.kill(_java_of(worker), signal.SIGKILL)
+            await until(lambda: _told(worker, "backfill ended early: the live tasks copy the rest"))
+            await worker.set_rates()
+            await worker.caught_up(here.topic, 1)
+            await here.produce(100, start=8000)
+            await worker.caught_up(here.topic, 101)
+        await here.assert_clean(8100)
+
+
 async def test_nothing_comes_twice_when_the_owner_changes(
     clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
 ) -> None:
@@ -76,7 +97,7 @@ async def test_nothing_comes_twice_when_the_owner_changes(
     flags = ("--topics", topic_name(".*"), "--backfill", *BY_SPARK, "--rate-messages", "1000")
     first, second = (Worker(source, target, tmp_path / name, "--worker-id", name, *flags) for name in ("w0", "w1"))
     async with first:
-        await until(lambda: re.search("by Spark: [1-9]", str(_queues(first))), what="Spark copies")
+        await until(lambda: _moves(first), what="Spark copies")
         first.signal(signal.SIGSTOP)
         async with second:
             await until(lambda: "running" in _states(second), what="the other's Spark has copied a queue")
@@ -95,6 +116,15 @@ async def test_nothing_comes_twice_when_the_owner_changes(
 def _queues(worker: Worker) -> list[dict[str, str]]:
     queues: list[dict[str, str]] = worker.get("/status/queues")
     return queues
+
+
+def _moves(worker: Worker) -> bool:
+    return re.search("by Spark: [1-9]", str(_queues(worker))) is not None
+
+
+def _java_of(worker: Worker) -> int:
+    command = ["pgrep", "-P", str(worker.pid), "java"]
+    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 def _states(worker: Worker) -> set[str]:
