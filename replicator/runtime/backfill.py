@@ -93,6 +93,8 @@ class Backfill:
 
     @property
     def _wanted(self) -> bool:
+        if self._bulk.lease is None:
+            return False
         if self._settings.backfill is None:
             return self._bulk.master is not None and not self._settings.transforms
         return self._settings.backfill

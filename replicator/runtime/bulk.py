@@ -20,20 +20,23 @@ _LEASE: Final = 0.5
 
 
 class Claim:
-    """The right of a job's tasks to send, on behalf of `tasks` of the worker: it must own all of them still."""
+    """The right of a job's tasks to send, on behalf of `tasks` of the worker: it must own all of them still.
 
-    def __init__(self, tasks: frozenset[str], lease: BulkLease | None) -> None:
+    It is `given_up` unless the job ends by itself.
+    """
+
+    def __init__(self, tasks: frozenset[str], lease: BulkLease) -> None:
         self.tasks = tasks
         self.lease = lease
-        self.given_up = False
+        self.given_up = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bulk:
     """What jobs need; `master` is Spark's.
 
-    `lease` makes that of a job by its name, None where the worker is in no group; `announce` tells the group of all
-    claims now; `runs` are what routes have under way, by the names of the routes.
+    `lease` makes that of a job by its name, None where the worker is in no group and Spark can do nothing for it;
+    `announce` tells the group of all claims now; `runs` are what routes have under way, by the names of the routes.
     """
 
     master: str | None
@@ -54,14 +57,14 @@ class Bulk:
     @asynccontextmanager
     async def claiming(self, job: str, tasks: frozenset[str]) -> AsyncIterator[Claim]:
         """A claim within the context; where it was given up, that ends only when no task of the job may send."""
-        claim = self.claims[job] = Claim(tasks, self.lease and self.lease(job))
-        claim.given_up = True
+        assert self.lease is not None  # noqa: S101 - without a group no job begins
+        claim = self.claims[job] = Claim(tasks, self.lease(job))
         try:
             await self.announce()
             yield claim
         finally:
             self.claims.pop(job, None)
-            if claim.given_up and claim.lease is not None:
+            if claim.given_up:
                 await self.announce()
                 await asyncio.sleep(claim.lease.seconds)
 

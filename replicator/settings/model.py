@@ -309,6 +309,11 @@ class Settings(RouteSettings, BaseSettings):
                 f"session_timeout = {self.session_timeout:g} is less than three heartbeat_interval"
                 f" ({self.heartbeat_interval:g}): one late heartbeat would cost a worker its tasks"
             )
+        if self.backfill and self.standalone:
+            raise ValueError(
+                "backfill and standalone are both set, but Spark's tasks send by the group's heartbeats:"
+                " run `replicator backfill` before"
+            )
         guarded = self.rest_token is not None or self.rest_tls.ca_file is not None
         if not guarded and not is_loopback(self.rest_host):
             raise ValueError(

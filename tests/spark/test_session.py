@@ -12,7 +12,7 @@ import pytest
 
 from replicator.errors import ConfigError, StartupError
 from replicator.spark.java import java_home
-from replicator.spark.session import refuse_speculation, session
+from replicator.spark.session import refuse_no_spark, refuse_speculation, session
 
 
 def fake_java(directory: Path, version: str) -> Path:
@@ -81,3 +81,6 @@ def test_without_pyspark_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with pytest.raises(StartupError, match=r"no PySpark here: pip install .*\[spark\]"), session():
         pass
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    with pytest.raises(StartupError, match=r"no PySpark here: pip install .*\[spark\]"):
+        refuse_no_spark()  # what a worker asks before it starts
