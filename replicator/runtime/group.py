@@ -7,14 +7,13 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from math import inf
 from typing import Any, Final, Protocol
 
 from replicator.errors import ClientError, ProtocolError, StartupError
 from replicator.observe.logging import get_logger
 from replicator.runtime.control_log import Place, Said
 from replicator.runtime.coordinator import Assignment, Coordinator
-from replicator.runtime.membership import Generation, Heartbeat, Side
+from replicator.runtime.membership import Generation, Heartbeat, Side, Stage
 from replicator.runtime.records import (
     Envelope,
     Kind,
@@ -32,6 +31,8 @@ __all__ = ["Group", "Log", "Topics", "clock_skew", "now"]
 
 #: Brokers that heartbeats and assignments are written to, if there are as many.
 _COPIES: Final = 3
+#: Heartbeats of our own that come back before we join where a process with our id was heard before them.
+_AFTER_NAMESAKE: Final = 3
 #: Heartbeats whose sending time is remembered.
 _REMEMBERED: Final = 256
 
@@ -113,6 +114,8 @@ class Group:
         self._clock: dict[Place, float] = {}
         self._warned: set[str] = set()
         self._failing = False
+        self._before: set[str] = set()
+        self._echoed = 0
 
     def use(self, carrier: Log) -> None:
         """Everything is written to `carrier` from now on."""
@@ -229,15 +232,7 @@ class Group:
 
     def _heard_of_me(self, said: Said, side: Side, heartbeat: Heartbeat) -> None:
         if heartbeat.incarnation != self.incarnation:
-            # Whoever has said more was there first; what a dead predecessor said came before us.
-            older = (heartbeat.sequence, heartbeat.incarnation) > (self._sequence, self.incarnation)
-            if said.place in self._clock and older:
-                where = heartbeat.info.get("rest", "an unknown address")
-                self.conflict = StartupError(
-                    f"worker_id = {self.coordinator.me!r} is used by another worker of group {self.name!r}"
-                    f" at {where}",
-                    hint="give every worker an id of its own, or none at all",
-                )
+            self._heard_of_namesake(said, heartbeat)
             return
         sent = self._sent.get(heartbeat.sequence)
         if sent is None:
@@ -248,11 +243,29 @@ class Group:
         self.skews[said.place.broker] = clock_skew(sent_at, said.stored / 1000, received)
         self._hear_early(said.place)
         self.coordinator.echoed(side, heartbeat, sent, now())
+        if side is Side.SOURCE:
+            self._echoed = max(self._echoed, heartbeat.sequence)
         self.join()
 
+    def _heard_of_namesake(self, said: Said, heartbeat: Heartbeat) -> None:
+        """Another process has our id: one that was there before us, unless it has ended, or one that came later."""
+        if heartbeat.stage is Stage.LEFT:
+            self._before.discard(heartbeat.incarnation)
+        elif said.place not in self._clock and not self.joined.is_set():
+            self._before.add(heartbeat.incarnation)
+        elif said.place in self._clock and heartbeat.incarnation in self._before:
+            where = heartbeat.info.get("rest", "an unknown address")
+            self.conflict = StartupError(
+                f"worker_id = {self.coordinator.me!r} is used by another worker of group {self.name!r} at {where}",
+                hint="give every worker an id of its own, or none at all",
+            )
+
     def join(self) -> None:
-        """Takes part from now on, if we have heard ourselves and all that was said before."""
-        heard = self.coordinator.membership.echo > -inf
+        """Takes part from now on, if we have heard ourselves and all that was said before.
+
+        After a process with our id, which may live, not before that would have been heard again.
+        """
+        heard = self._echoed >= (_AFTER_NAMESAKE if self._before else 1)
         if heard and not self.joined.is_set() and self._log is not None and self._log.caught_up:
             for place in list(self._early):
                 self._hear_early(place)

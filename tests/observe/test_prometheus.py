@@ -52,7 +52,7 @@ async def test_every_panel_has_data_and_alerts_fire(
             await until(lambda: share(workers, 2))
             async with watching(tmp_path / "prometheus", workers) as prometheus:
                 await _load_and_idle(prometheus, source, topics)
-                _well_formed(workers[0].get("/metrics"))
+                _well_formed([worker.get("/metrics") for worker in workers])
                 await _hands(prometheus, source, target, topics[0])
                 await _target_away(prometheus, source, target, topics)
                 await _worker_killed(prometheus, workers)
@@ -68,20 +68,27 @@ async def _load_and_idle(prometheus: Prometheus, source: Cluster, topics: list[s
     await until(lambda: not prometheus.now(calm), seconds=40, what="nothing fires while nothing is wrong")
 
 
-def _well_formed(page: str) -> None:
-    """What is scraped is what is in the catalogue, each with its labels."""
+def _well_formed(pages: list[str]) -> None:
+    """What is scraped is what is in the catalogue, each with its labels; one of the workers has the metadata."""
+    missing = set(METRICS)
+    for page in pages:
+        missing &= _empty(page)
+    assert missing <= {"errors", "control_messages_ignored"}
+
+
+def _empty(page: str) -> set[str]:
+    """The metrics of one worker that have no series, once all are found to be as they should."""
     families = {family.name: family for family in text_string_to_metric_families(page)}
     ours = {name.removeprefix(PREFIX): family for name, family in families.items() if name.startswith(PREFIX)}
     assert ours.keys() == METRICS.keys()
     for name, family in ours.items():
         labels = {label for sample in family.samples for label in sample.labels}
         assert labels - {"le"} <= {*METRICS[name].labels, *ALWAYS}, name
-    missing = {name for name, family in ours.items() if not family.samples}
-    assert missing <= {"errors", "control_messages_ignored"}
     checked = subprocess.run(
         [tool("promtool"), "check", "metrics"], input=page, capture_output=True, text=True, timeout=20, check=False
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
+    return {name for name, family in ours.items() if not family.samples}
 
 
 async def _hands(prometheus: Prometheus, source: Cluster, target: Cluster, topic: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from replicator.runtime.assignment import sticky
 from replicator.runtime.control_log import Place, Said
 from replicator.runtime.coordinator import Coordinator
 from replicator.runtime.group import Group, Topics
+from replicator.runtime.membership import Heartbeat
+from replicator.runtime.records import write_heartbeat
 from replicator.runtime.store import Store
 from tests.support.clusters import ClusterPool
 from tests.support.group import EAST, WEST
@@ -59,6 +62,45 @@ async def test_whichever_comes_last(group: Group, *, echo_first: bool) -> None:
     assert not group.joined.is_set()
     second()
     assert group.joined.is_set()
+
+
+@pytest.mark.parametrize("lives", [True, False])
+async def test_a_process_with_our_id_was_there_before(group: Group, *, lives: bool) -> None:
+    """We do not join before it would have been heard again; if it is, it goes on, and we end."""
+    log = FakeLog()
+    group.use(log)
+    other = Heartbeat(worker="me", incarnation="other", sequence=1)
+
+    def hear(heartbeat: Heartbeat) -> None:
+        group.on_said(Said(ONLINE, write_heartbeat("g", heartbeat), 1_000_000))
+
+    hear(other)
+    log.caught_up = True
+    for _ in range(2):
+        await group.beat({}, target_reachable=True)
+        group.on_said(log.written[-2])
+        assert not group.joined.is_set()
+    if lives:
+        hear(replace(other, sequence=2))
+        assert "is used by another worker" in str(group.conflict)
+    await group.beat({}, target_reachable=True)
+    group.on_said(log.written[-2])
+    assert group.joined.is_set()
+    assert (group.conflict is not None) == lives
+
+
+async def test_a_process_with_our_id_that_comes_later_is_no_matter(group: Group) -> None:
+    """That one ends, even if it has said more by now."""
+    log = FakeLog()
+    log.caught_up = True
+    group.use(log)
+    await group.beat({}, target_reachable=True)
+    group.on_said(log.written[0])
+    assert group.joined.is_set()
+    for sequence in range(1, 9):
+        later = Heartbeat(worker="me", incarnation="other", sequence=sequence)
+        group.on_said(Said(ONLINE, write_heartbeat("g", later), 1_000_000))
+    assert group.conflict is None
 
 
 @pytest.mark.brokers
