@@ -24,7 +24,7 @@ from replicator.routing.queue_map import Queue
 from replicator.runtime.bulk import bulk_of
 from replicator.runtime.discovery import Discovery
 from replicator.runtime.membership import Heartbeat, Stage
-from replicator.runtime.records import NewerForm, Unreadable, read_message
+from replicator.runtime.records import read_heartbeat
 from replicator.runtime.route_topics import RouteTopics
 from replicator.runtime.store import Store
 from replicator.runtime.world import World, look, route_options
@@ -173,12 +173,8 @@ async def _listen(cluster: Cluster, broker: str, topic: str, group: str, seconds
         while (left := until - asyncio.get_running_loop().time()) > 0:
             pulled = await pull(reader, topic, 0, at, suspend=min(1.0, left))
             for message in pulled.messages:
-                try:
-                    envelope = read_message(message.body[4:])
-                except (Unreadable, NewerForm):
-                    continue
-                beat = envelope.heartbeat
-                if envelope.group == group and beat is not None and beat.stage is not Stage.LEFT:
+                beat = read_heartbeat(message.body[4:], group)
+                if beat is not None and beat.stage is not Stage.LEFT:
                     return beat
             at = max(at, pulled.next_offset)
     except ClientError as error:

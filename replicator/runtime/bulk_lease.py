@@ -21,7 +21,7 @@ from replicator.errors import ClientError, ProtocolError, Unreachable
 from replicator.protocol.codes import Response
 from replicator.runtime.group import now
 from replicator.runtime.membership import Heartbeat
-from replicator.runtime.records import NewerForm, Unreadable, read_message
+from replicator.runtime.records import read_heartbeat
 
 __all__ = ["JOBS", "BulkLease"]
 
@@ -99,21 +99,15 @@ class _View:
                     at = -1
                 else:
                     for message in pulled.messages:
-                        self._read(message.body[4:], looked)
+                        heartbeat = read_heartbeat(message.body[4:], self._lease.group)
+                        if heartbeat is not None:
+                            self._hear(heartbeat, looked)
                     at = pulled.next_offset
                     if at >= pulled.max_offset:
                         looked = begun
             except (ClientError, ProtocolError):
                 pass  # the lease runs out if nobody else brings a heartbeat
             await asyncio.sleep(self._lease.seconds / _LOOKS)
-
-    def _read(self, body: bytes, looked: float) -> None:
-        try:
-            envelope = read_message(body)
-        except (Unreadable, NewerForm):
-            return
-        if envelope.group == self._lease.group and envelope.heartbeat is not None:
-            self._hear(envelope.heartbeat, looked)
 
     def _hear(self, heartbeat: Heartbeat, looked: float) -> None:
         lease = self._lease

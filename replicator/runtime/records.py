@@ -25,6 +25,7 @@ __all__ = [
     "Record",
     "Unreadable",
     "Version",
+    "read_heartbeat",
     "read_message",
     "write_heartbeat",
     "write_records",
@@ -167,6 +168,15 @@ def read_message(body: bytes) -> Envelope:
     except (zlib.error, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Unreadable(str(error)) from None
     return Envelope(wire.group, wire.worker, _heartbeat(wire.worker, wire.heartbeat), wire.records)
+
+
+def read_heartbeat(body: bytes, group: str) -> Heartbeat | None:
+    """The heartbeat in `group` that a body says; None where it says anything else, or cannot be read."""
+    try:
+        envelope = read_message(body)
+    except (Unreadable, NewerForm):
+        return None
+    return envelope.heartbeat if envelope.group == group else None
 
 
 def _heartbeat(worker: str, beat: _Beat | None) -> Heartbeat | None:
