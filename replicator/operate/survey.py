@@ -21,7 +21,6 @@ from replicator.routing.budget import MemoryBudget
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
-from replicator.runtime.bulk import bulk_of
 from replicator.runtime.discovery import Discovery
 from replicator.runtime.membership import Heartbeat, Stage
 from replicator.runtime.records import read_heartbeat
@@ -30,7 +29,6 @@ from replicator.runtime.store import Store
 from replicator.runtime.world import World, look, route_options
 from replicator.service import cluster_of
 from replicator.settings import Settings
-from replicator.spark.access import Access
 from replicator.spark.copying import CopyJob, Range
 from replicator.spark.progress import Lane
 
@@ -60,15 +58,7 @@ class Survey:
     @property
     def job(self) -> CopyJob:
         """How Spark's tasks copy."""
-        return CopyJob(
-            source=Access.of(self.settings.source),
-            target=Access.of(self.settings.target),
-            options=self.options,
-            memory_bytes=self.settings.memory_bytes,
-            rate_messages=self.settings.rate_messages,
-            rate_bytes=self.settings.rate_bytes,
-            stall_seconds=self.settings.stall_seconds,
-        )
+        return CopyJob.of(self.settings, self.options)
 
     @property
     def lanes(self) -> dict[Lane, Lane]:
@@ -197,12 +187,7 @@ def world_of(settings: Settings, source: Discovery, target: Discovery, identity:
         drain_timeout=settings.drain_timeout,
         stall_seconds=settings.stall_seconds,
         audit=Audit(store.directory / "audit.jsonl"),
-        bulk=bulk_of(settings, None, _to_nobody),
     )
-
-
-async def _to_nobody() -> None:
-    """There is no group."""
 
 
 @asynccontextmanager

@@ -7,8 +7,8 @@ The tasks of the group are owned as ever: Spark works for their owner, under a l
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from replicator.client.bounded import bounded
@@ -52,7 +52,6 @@ class _Run:
         self.waiting = {key: asyncio.Event() for key in pairs}
         self.stopped: set[Key] = set()
         self.stop = asyncio.Event()
-        self.claim: Claim | None = None
 
 
 class Backfill:
@@ -93,10 +92,11 @@ class Backfill:
 
     @property
     def _wanted(self) -> bool:
-        if self._bulk.lease is None:
+        worker = self._bulk.settings
+        if worker.standalone:
             return False
         if self._settings.backfill is None:
-            return self._bulk.master is not None and not self._settings.transforms
+            return worker.spark_master is not None and not self._settings.transforms
         return self._settings.backfill
 
     def begin(self, pairs: Mapping[Key, QueuePair], group: asyncio.TaskGroup) -> None:
@@ -143,8 +143,6 @@ class Backfill:
             run.waiting.pop(key).set()
             if self._runs.get(key) is run:
                 del self._runs[key]
-        if run.claim is not None:
-            run.claim.tasks = frozenset(map(self._task_of, run.waiting))
         self._on_over()
 
     async def _parts(self, run: _Run) -> dict[Key, Range]:
@@ -176,18 +174,17 @@ class Backfill:
         self._release(run, run.stopped & run.waiting.keys())
 
     async def _by_spark(self, run: _Run, parts: Mapping[Key, Range]) -> None:
-        job, loop = uuid.uuid4().hex, asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         stopping = asyncio.ensure_future(run.stop.wait())
-        async with self._bulk.claiming(job, frozenset(map(self._task_of, run.waiting))) as run.claim:
-            copying = asyncio.ensure_future(asyncio.to_thread(self._copy, run, parts, self._job(run.claim), loop))
+        async with self._bulk.claiming(lambda: set(map(self._task_of, run.waiting))) as claim:
+            copying = asyncio.ensure_future(asyncio.to_thread(self._copy, run, parts, self._job(claim), loop))
             try:
                 await asyncio.wait({copying, stopping}, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 stopping.cancel()
-                run.claim.given_up = not copying.done() or copying.exception() is not None
+                claim.given_up = not copying.done() or copying.exception() is not None
                 if not copying.done():
                     run.stop.set()  # where this was cancelled, too: the thread must end
-        run.claim = None
         if run.stopped & run.waiting.keys():
             log.info("backfill interrupted: some of its tasks end here", queues=len(run.stopped))
             self._release(run, run.stopped & run.waiting.keys())
@@ -199,20 +196,11 @@ class Backfill:
             self._release(run, run.waiting.keys())
 
     def _job(self, claim: Claim) -> CopyJob:
-        from replicator.spark.access import Access  # noqa: PLC0415
         from replicator.spark.copying import CopyJob  # noqa: PLC0415
 
-        bulk, (messages, size) = self._bulk, self._rates()
-        return CopyJob(
-            source=Access.of(bulk.source),
-            target=Access.of(bulk.target),
-            options=self._options,
-            memory_bytes=bulk.memory_bytes,
-            rate_messages=messages,
-            rate_bytes=size,
-            stall_seconds=bulk.stall_seconds,
-            lease=claim.lease,
-        )
+        messages, size = self._rates()
+        whole = CopyJob.of(self._bulk.settings, self._options)
+        return replace(whole, rate_messages=messages, rate_bytes=size, lease=claim.lease)
 
     def _copy(self, run: _Run, parts: Mapping[Key, Range], job: CopyJob, loop: asyncio.AbstractEventLoop) -> None:
         """Runs the job to its end; in a thread of its own, while the worker's `loop` goes on."""
@@ -231,7 +219,7 @@ class Backfill:
                 raise _Stopped
             loop.call_soon_threadsafe(self._tell, run, parts, moved, total)
 
-        with session(master=self._bulk.master) as spark:
+        with session(master=self._bulk.settings.spark_master) as spark:
             look(0)
             copy_all(spark, job, list(parts.values()), on_copied=copied, on_look=look)
         log.info("backfill ended", queues=len(parts))

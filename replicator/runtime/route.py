@@ -18,6 +18,7 @@ from replicator.routing.pair import QueuePair, Shared
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
 from replicator.runtime.backfill import Backfill
+from replicator.runtime.bulk import Bulk
 from replicator.runtime.route_topics import Key, RouteTopics
 from replicator.runtime.sync_task import SyncTask
 from replicator.runtime.watchdog import Watchdog
@@ -36,7 +37,7 @@ class Route:
         ConfigError: a pattern of its settings is no regular expression.
     """
 
-    def __init__(self, name: str, settings: RouteSettings, world: World) -> None:
+    def __init__(self, name: str, settings: RouteSettings, world: World, bulk: Bulk) -> None:
         self.name = name
         self.settings = settings
         self.topics = RouteTopics(name, settings, world)
@@ -72,7 +73,7 @@ class Route:
             settings,
             options,
             world.source.cluster,
-            world.bulk,
+            bulk,
             task_of=self._task_of,
             rates=lambda: self._rates(self._fraction * self._by_spark),
             on_over=self._limit,

@@ -8,6 +8,7 @@ from replicator.errors import ConfigError, ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.plugins.registry import PluginConfig
 from replicator.routing.state import QueueState
+from replicator.runtime.bulk import Bulk
 from replicator.runtime.connectors import Connector, Connectors, State
 from replicator.runtime.coordinator import Coordinator
 from replicator.runtime.plugin_route import PluginRoute
@@ -25,19 +26,20 @@ def connector_of(task: str) -> str:
     return task.partition("/")[0]
 
 
-def _make(connector: Connector, world: World) -> WorkerConnector:
+def _make(connector: Connector, world: World, bulk: Bulk) -> WorkerConnector:
     if isinstance(connector.settings, PluginConfig):
         return PluginRoute(connector.name, connector.settings, world)
-    return Route(connector.name, connector.settings, world)
+    return Route(connector.name, connector.settings, world, bulk)
 
 
 class Routes:
     """Follows the connectors: makes, changes and ends routes once none of their old tasks run here."""
 
-    def __init__(self, connectors: Connectors, coordinator: Coordinator, world: World) -> None:
+    def __init__(self, connectors: Connectors, coordinator: Coordinator, world: World, bulk: Bulk) -> None:
         self._connectors = connectors
         self._coordinator = coordinator
         self._world = world
+        self._bulk = bulk
         self._routes: dict[str, WorkerConnector] = {}
         self._epochs: dict[str, int] = {}
 
@@ -108,7 +110,7 @@ class Routes:
             if connector is None:
                 del self._routes[name]
                 continue
-            self._routes[name] = _make(connector, self._world)
+            self._routes[name] = _make(connector, self._world, self._bulk)
             self._epochs[name] = connector.epoch
             self._plan(self._routes[name])
             new = True

@@ -19,7 +19,7 @@ from replicator.routing.auditor import Auditor
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.options import Identity
 from replicator.runtime.assignment import load_strategy
-from replicator.runtime.bulk import bulk_of
+from replicator.runtime.bulk import Bulk
 from replicator.runtime.bulk_lease import JOBS
 from replicator.runtime.cleanup import Cleaner
 from replicator.runtime.connectors import Connectors
@@ -87,7 +87,7 @@ class Worker:
         self._tasks: asyncio.TaskGroup | None = None
         self._kicked = asyncio.Event()
         self._reach = Reach(target)
-        self._bulk = bulk_of(settings, lambda: self.group, self.beat)
+        self._bulk = Bulk(settings, lambda: self.group, self.beat)
         self._leading: asyncio.Task[None] | None = None
         self._lead_again = False
         self.coordinator = Coordinator(
@@ -149,13 +149,12 @@ class Worker:
             drain_timeout=settings.drain_timeout,
             stall_seconds=settings.stall_seconds,
             audit=Audit(self.store.directory / "audit.jsonl"),
-            bulk=self._bulk,
         )
-        route = Route(settings.connector, settings.route, self.world)
+        route = Route(settings.connector, settings.route, self.world, self._bulk)
         route.plan()
         route.topics.refuse_problems()
         await route.sync.check()
-        self.routes = Routes(self.connectors, self.coordinator, self.world)
+        self.routes = Routes(self.connectors, self.coordinator, self.world, self._bulk)
         self.store.save_identity({"worker": self.id, "source_id": identity.source, "target_id": identity.target})
         topics = Topics(settings.source_online_topic, settings.sink_online_topic, settings.control_topic)
         self.group = Group(

@@ -17,7 +17,6 @@ from replicator.routing.budget import MemoryBudget
 from replicator.routing.dispatch import Dispatch
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.state import Tally
-from replicator.runtime.bulk import Bulk
 from replicator.runtime.discovery import Discovery
 from replicator.runtime.identity import identify, refuse_same_cluster
 from replicator.runtime.store import Store
@@ -35,8 +34,7 @@ class World:
     `may_send` says whether this worker holds its lease; `settle_seconds` how long a dead owner's last
     request may still wait inside a broker; `drain_timeout` how many seconds a task gets to settle what it
     has pulled; `recovering` lets in the queues that may recover at once; `audit` takes down what is changed
-    at the target beside messages; `bulk` is Spark. `tallies` are the counters of queues that ran here before, by
-    their keys.
+    at the target beside messages. `tallies` are the counters of queues that ran here before, by their keys.
     """
 
     source: Discovery
@@ -51,7 +49,6 @@ class World:
     drain_timeout: float
     stall_seconds: float
     audit: Audit
-    bulk: Bulk
     dispatch: Dispatch = field(default_factory=Dispatch)
     tallies: dict[str, Tally] = field(default_factory=dict)
 

@@ -29,6 +29,7 @@ from replicator.routing.pair import QueuePair, Shared
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import Copy, first_copy
 from replicator.routing.state import Phase, QueueState
+from replicator.settings import Settings
 from replicator.spark.access import Access
 from replicator.spark.rates import Rated
 from replicator.spark.reading import RangeReader
@@ -134,6 +135,23 @@ class CopyJob(Sinking):
 
     source: Access
     lease: Lease | None = None
+
+    @classmethod
+    def of(cls, settings: Settings, options: RouteOptions) -> CopyJob:
+        """As a worker's settings have it, at all of the route's rates.
+
+        Raises:
+            ConfigError: the file with a cluster's secret cannot be used.
+        """
+        return cls(
+            source=Access.of(settings.source),
+            target=Access.of(settings.target),
+            options=options,
+            memory_bytes=settings.memory_bytes,
+            rate_messages=settings.rate_messages,
+            rate_bytes=settings.rate_bytes,
+            stall_seconds=settings.stall_seconds,
+        )
 
 
 def as_first(job: S) -> S:
