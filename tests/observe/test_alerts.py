@@ -14,6 +14,7 @@ from tests.support.clusters import ClusterPool
 from tests.support.group import EAST, WEST
 from tests.support.offsets import commit, make_group
 from tests.support.prometheus import Prometheus
+from tests.support.scene import SOURCE, SceneOf
 from tests.support.traffic import connected, create_topic, produce, raw_topic, remove_topic, send
 from tests.support.worker import Worker, until
 from tools.alerts_page import PAGE, SEEN, page
@@ -64,22 +65,16 @@ async def test_alerts_fire_when_they_should_and_rest_else(
                 _no_others(prometheus)
 
 
-async def test_an_alert_of_leases_that_are_lost_again_and_again(
-    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
-) -> None:
+async def test_an_alert_of_leases_that_are_lost_again_and_again(scene: SceneOf, tmp_path: Path) -> None:
     """The source is away for longer than a lease lasts, three times in a row."""
-    async with clusters.lent(EAST) as source:
-        target = await clusters.get(WEST)
-        topic = topic_name("orders")
-        await create_topic(source, topic, queues=1)
-        await produce(source, topic, 50)
-        quick = ("--heartbeat-interval", "0.3", "--session-timeout", "1.2")
-        async with Worker(source, target, tmp_path / "worker", "--topics", topic, *quick) as worker:
-            await worker.caught_up(topic, 50)
+    async with scene(mistreated=(SOURCE,), queues=1) as here:
+        await here.produce(50)
+        async with here.worker("--heartbeat-interval", "0.3", "--session-timeout", "1.2") as worker:
+            await worker.caught_up(here.topic, 50)
             async with watching(tmp_path / "prometheus", [worker]) as prometheus:
                 await until(lambda: prometheus.now("rocketmq_replicator_fencings_total == 0"))
                 for times in range(1, 4):
-                    await _lose_lease(source, worker, times)
+                    await _lose_lease(here.source, worker, times)
                 await fires(prometheus, "LeasesLost")
                 await rests(prometheus, "LeasesLost")
 

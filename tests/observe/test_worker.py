@@ -89,5 +89,5 @@ async def test_the_level_of_the_log_is_changed_while_it_runs(scene: SceneOf) -> 
         assert status == 400
         assert "'debug', 'info', 'warning' or 'error'" in str(refused)
         assert worker.ask("PUT", "/log/level", {"level": "warning"})[0] == 200
-        last = [json.loads(line) for line in worker.log.splitlines() if line.startswith("{")]
+        last = worker.events
         assert [each["level"] for each in last if each["event"] == "log level changed"] == ["warning", "warning"]

@@ -205,7 +205,10 @@ async def test_two_workers_of_one_name_are_refused(
         await until(lambda: share([first], 1))
         second = Worker(source, target, tmp_path / "other", "--worker-id", "w0", "--topics", topic)
         await second.start(ready=False)
-        assert await second.wait() == 3
+        try:
+            assert await second.wait() == 3
+        finally:
+            await second.kill()
         assert "is used by another worker of group" in second.log
         assert f"127.0.0.1:{first.port}" in second.log
         assert first.running == [topic]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +14,7 @@ from replicator.runtime.group import Group, Topics
 from replicator.runtime.membership import Heartbeat
 from replicator.runtime.records import write_heartbeat
 from replicator.runtime.store import Store
-from tests.support.clusters import ClusterPool
-from tests.support.group import EAST, WEST
-from tests.support.traffic import create_topic, produce
-from tests.support.worker import Worker
+from tests.support.scene import SceneOf
 
 ONLINE = Place("source-online", "a")
 
@@ -104,18 +99,14 @@ async def test_a_process_with_our_id_that_comes_later_is_no_matter(group: Group)
 
 
 @pytest.mark.brokers
-async def test_a_worker_alone_needs_one_heartbeat(
-    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
-) -> None:
+async def test_a_worker_alone_needs_one_heartbeat(scene: SceneOf) -> None:
     """Not the next one, which comes 20 seconds later; and nothing goes wrong with its files meanwhile."""
-    source, target = await clusters.pair(EAST, WEST)
-    topic = topic_name("orders")
-    await create_topic(source, topic, queues=2)
-    await produce(source, topic, 10)
-    flags = ("--topics", topic, "--log-level", "debug", "--heartbeat-interval", "20", "--session-timeout", "90")
-    async with Worker(source, target, tmp_path, *flags) as worker:
-        await worker.caught_up(topic, 10)
-        events = [json.loads(line) for line in worker.log.splitlines() if line.startswith("{")]
+    async with scene(queues=2) as here:
+        await here.produce(10)
+        flags = ("--log-level", "debug", "--heartbeat-interval", "20", "--session-timeout", "90")
+        async with here.worker(*flags) as worker:
+            await worker.caught_up(here.topic, 10)
+            events = worker.events
     said = [(event["event"], event.get("sequence")) for event in events]
     assert ("heartbeat", 1) in said
     assert said.index(("tasks assigned", None)) < said.index(("heartbeat", 2))

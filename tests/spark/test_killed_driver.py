@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from replicator.client.brokers import max_offset
 from tests.spark.test_archive import Command, export, restore, told
-from tests.spark.waiting import settled
+from tests.spark.waiting import ends, settled
 from tests.support.scene import Scene, SceneOf
-from tests.support.traffic import connected
 from tests.support.worker import until
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
@@ -63,16 +61,8 @@ async def test_export_then_import_then_backfill(command: Command, scene: SceneOf
 
         await here.produce(COUNT, start=COUNT)
         await settled(here.source, here.topic, 2 * COUNT)
-        flags = (
-            *source,
-            *target,
-            "--topics",
-            here.topic,
-            "--store-path",
-            tmp_path / "other",
-            "--session-timeout",
-            "3",
-        )
+        store = tmp_path / "other"
+        flags = (*source, *target, "--topics", here.topic, "--store-path", store, "--session-timeout", "3")
         async with killed("backfill", *flags, *SLOWLY):
             await until(lambda: _copied(here, more_than=COUNT), what="something is copied")
         done = told(await command("backfill", *flags, "--output", "json"))
@@ -82,6 +72,4 @@ async def test_export_then_import_then_backfill(command: Command, scene: SceneOf
 
 
 async def _copied(here: Scene, *, more_than: int = 0) -> bool:
-    async with connected(here.target) as client:
-        broker = client.master(here.target.brokers[0].name)
-        return sum([await max_offset(broker, here.topic, queue) for queue in range(4)]) > more_than
+    return sum(await ends(here.target, here.topic)) > more_than

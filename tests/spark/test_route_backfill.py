@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -25,8 +24,7 @@ BY_SPARK = ("--spark-master", "local[2,4]")
 
 
 def _told(worker: Worker, event: str) -> list[dict[str, object]]:
-    lines = [json.loads(line) for line in worker.log.splitlines() if line.startswith("{")]
-    return [line for line in lines if line["event"] == event]
+    return [each for each in worker.events if each["event"] == event]
 
 
 async def test_spark_copies_what_is_there_and_the_live_tasks_go_on(scene: SceneOf) -> None:

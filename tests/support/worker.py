@@ -138,6 +138,11 @@ class Worker:
     def log(self) -> str:
         return self.log_file.read_text(errors="replace")
 
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """What it has logged, as JSON."""
+        return [json.loads(line) for line in self.log.splitlines() if line.startswith("{")]
+
     def get(self, path: str) -> Any:
         """A page of its HTTP server; JSON is parsed."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
