@@ -27,6 +27,7 @@ SEEN: Final = {
     "QueuesWaiting": "the same",
     "QueuesStalled": "the same",
     "SyncOld": "the same",
+    "SyncFailed": "a topic's perm changed at the source, while the replicator's account at the target may not change topics",
     "LeasesLost": "the source's broker stopped with SIGSTOP three times for longer than a lease",
     "SourceGap": "messages that retention deleted at the source before they were read",
     "QueuesFailed": "a message with properties too long for the target, `on_error=fail`",
@@ -44,7 +45,7 @@ _HEAD = """# Alerts
 Made by `python -m tools.alerts_page` from `dashboards/rules.yml`. What to do about each: [RUNBOOK.md](RUNBOOK.md).
 
 `promtool test rules` shows each firing and resting (`dashboards/rules_test.yml`). The last column is what made it fire in a real Prometheus
-too, in `tests/observe/` and `tests/routing/test_faults.py`, where minutes of the rules are seconds: before that, while all is well, under load and idle, none fires, and of the
+too, in `tests/observe/`, `tests/routing/test_faults.py` and `test_rights.py`, where minutes of the rules are seconds: before that, while all is well, under load and idle, none fires, and of the
 others none ever does.
 
 | alert | severity | after | fires when | seen with a real Prometheus |

@@ -1,0 +1,120 @@
+"""The rights that the replicator's own accounts need, as docs/ACL.md has them, and what happens without one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from acl_sync.model import GET, PUB, SUB, Account, Kind, Pattern, Rule
+from replicator.client.topics import READABLE, TopicConfig, write_topic
+from replicator.sandbox import Cluster
+from tests.acl_sync.test_brokers import MIDDLE, NEW, Side, a_scene
+from tests.support.accounts import account
+from tests.support.alerts import fires, rests, watching
+from tests.support.clusters import ClusterPool
+from tests.support.offsets import commit, make_group, offsets_of
+from tests.support.traffic import connected, create_topic, produce, topics_of
+from tests.support.worker import Worker, until
+
+pytestmark = [pytest.mark.brokers, pytest.mark.side_by_side("guarded")]
+
+CREATE = "Create"
+QUICK = (
+    *("--sync", "topics,groups,offsets", "--sync-offsets-interval", "0.5"),
+    *("--sync-topics-interval", "0.5", "--sync-groups-interval", "0.5"),
+)
+
+
+class Guarded:
+    """Two clusters with ACL 2.0, and a user at each who may do what a replicator of `topic` and `group` must."""
+
+    def __init__(self, source: Side, target: Side, stem: str) -> None:
+        self.source = source
+        self.target = target
+        self.topic = f"{stem}-orders"
+        self.group = f"{stem}-group"
+        self.reader = account(
+            f"{stem}-reader",
+            _right(Kind.TOPIC, "replicator_sys_", PUB, SUB, GET, CREATE),
+            _right(Kind.TOPIC, stem, SUB, GET),
+            _right(Kind.GROUP, "", SUB),
+            secret="secret of who reads",
+        )
+        self.writer = account(
+            f"{stem}-writer",
+            _right(Kind.TOPIC, stem, PUB, SUB, GET, CREATE),
+            _right(Kind.GROUP, "", SUB),
+            secret="secret of who writes",
+        )
+
+    def worker(self, directory: Path) -> Worker:
+        """A replicator in the names of both."""
+        environment = {}
+        for side, who in (("SOURCE", self.reader), ("TARGET", self.writer)):
+            environment[f"REPLICATOR_{side}__ACCESS_KEY"] = who.name
+            environment[f"REPLICATOR_{side}__SECRET_KEY"] = who.secret.reveal()
+        flags = ("--topics", self.topic, "--sync-groups", self.group, *QUICK)
+        return Worker(self.source.cluster, self.target.cluster, directory, *flags, environment=environment)
+
+
+@asynccontextmanager
+async def guarded(clusters: ClusterPool) -> AsyncIterator[Guarded]:
+    async with a_scene(clusters, MIDDLE, NEW) as scene:
+        here = Guarded(scene.source, scene.target, scene.name)
+        await here.source.put(here.reader)
+        await here.target.put(here.writer)
+        await create_topic(here.source.cluster, here.topic, queues=2)
+        await produce(here.source.cluster, here.topic, 100)
+        yield here
+
+
+def _right(kind: Kind, prefix: str, *actions: str) -> Rule:
+    pattern = Pattern.PREFIXED if prefix else Pattern.ANY
+    return Rule(kind=kind, pattern=pattern, name=prefix, actions=frozenset(actions))
+
+
+async def test_least_rights(clusters: ClusterPool, tmp_path: Path) -> None:
+    """Messages, settings of topics, groups and offsets cross, and nothing is refused."""
+    async with guarded(clusters) as here:
+        await make_group(here.source.cluster, here.group)
+        await commit(here.source.cluster, here.group, here.topic, {("east-a", 0): 10})
+        async with here.worker(tmp_path) as worker:
+            await worker.caught_up(here.topic, 100)
+            await until(
+                partial(_is_at, here.target.cluster, here.group, here.topic, {("west-a", 0): 10}),
+                what="the group's offset follows",
+            )
+            assert "refused" not in worker.log
+
+
+async def test_without_the_right_to_change_topics(clusters: ClusterPool, tmp_path: Path) -> None:
+    """The topic is copied all the same, a change of its settings is refused and alerts until the right is given."""
+    async with guarded(clusters) as here:
+        target = here.target.cluster
+        await create_topic(target, here.topic, queues=2)
+        await here.target.put(dataclasses.replace(here.writer, rules=_without(here.writer, CREATE)))
+        async with here.worker(tmp_path / "worker") as worker:
+            await worker.caught_up(here.topic, 100)
+            async with watching(tmp_path / "prometheus", [worker]) as prometheus:
+                await until(lambda: prometheus.now("rocketmq_replicator_sync_failed_actions == 0"))
+                closed = TopicConfig(name=here.topic, read_queues=2, write_queues=2, perm=READABLE)
+                async with connected(here.source.cluster) as client:
+                    await write_topic(client.writer("east-a"), closed)
+                await fires(prometheus, "SyncFailed")
+                assert here.writer.name in str(worker.ask("GET", "/connectors/route/sync")[1])
+                await here.target.put(here.writer)
+                await rests(prometheus, "SyncFailed")
+                assert (await topics_of(target))["west-a"][here.topic].perm == READABLE
+
+
+def _without(who: Account, action: str) -> tuple[Rule, ...]:
+    return tuple(dataclasses.replace(rule, actions=rule.actions - {action}) for rule in who.rules)
+
+
+async def _is_at(cluster: Cluster, group: str, topic: str, wanted: dict[tuple[str, int], int]) -> bool:
+    return await offsets_of(cluster, group, topic) == wanted
