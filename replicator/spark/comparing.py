@@ -11,6 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Final
 
 import msgspec
@@ -20,18 +21,16 @@ from replicator.client.cluster import Cluster
 from replicator.protocol import properties
 from replicator.protocol.batch import KEPT_SYS_FLAGS
 from replicator.protocol.message import StoredMessage
-from replicator.protocol.properties import BROKER_MADE
 from replicator.routing import provenance
 from replicator.routing.options import RouteOptions
-from replicator.routing.provenance import ORIGIN, PREFIX, Provenance
+from replicator.routing.provenance import ORIGIN
 from replicator.spark.access import Access
 from replicator.spark.copying import Range
+from replicator.spark.digests import RUN, Copies, CopyForms, Runs, SourceForms, own
 from replicator.spark.reading import PATIENCE, RangeReader
 
 __all__ = ["KINDS", "CompareJob", "Compared", "Finding", "compare"]
 
-#: Source offsets that share a digest.
-_RUN: Final = 4096
 #: Runs of one queue that are compared message by message, at most.
 _DETAILED: Final = 64
 
@@ -50,8 +49,6 @@ KINDS: Final = (
     "misplaced",
     "extra",
 )
-
-_NOT_OWN: Final = (PREFIX, *(name + b"\x01" for name in BROKER_MADE))
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -117,39 +114,29 @@ class CompareJob:
 
 
 @dataclass(slots=True)
-class _Side:
-    """Counts and digests per run of source offsets."""
+class _Target:
+    """The target's side: digests, where the copies of a run lie, and which stand behind a later one."""
 
-    count: dict[int, int] = field(default_factory=lambda: defaultdict(int))
-    digest: dict[int, int] = field(default_factory=lambda: defaultdict(int))
-
-    def add(self, offset: int, digest: int) -> None:
-        run = offset // _RUN
-        self.count[run] += 1
-        self.digest[run] = (self.digest[run] + digest) % 2**64
-
-    def total(self, runs: Iterable[int]) -> str:
-        return f"{sum(self.digest[run] for run in runs) % 2**64:016x}"
-
-
-@dataclass(slots=True)
-class _Copies(_Side):
-    """The target's side: also where copies lie, and which stand behind a later one."""
-
+    runs: Runs = field(default_factory=Runs)
     first: int | None = None
     highest: int = -1
     behind: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     places: dict[int, tuple[int, int]] = field(default_factory=dict)
 
-    def take(self, message: StoredMessage, found: Provenance) -> None:
-        run = found.offset // _RUN
-        self.add(found.offset, _digest(message, found.offset, found.stored, found.origin.encode()))
-        low, _ = self.places.get(run, (message.queue_offset, 0))
-        self.places[run] = (low, message.queue_offset + 1)
-        if found.offset <= self.highest:
-            self.behind[run].add(message.queue_offset)
-        self.highest = max(self.highest, found.offset)
-        self.first = found.offset if self.first is None else min(self.first, found.offset)
+    def take(self, copies: Copies) -> None:
+        """Some more of them, one or more."""
+        offsets, messages = copies.offsets, copies.messages
+        self.runs.add(offsets, copies.forms)
+        for highest, offset, message in zip(
+            accumulate((self.highest, *offsets), max), offsets, messages, strict=False
+        ):
+            if offset <= highest:
+                self.behind[offset // RUN].add(message.queue_offset)
+        self.highest = max(self.highest, *offsets)
+        self.first = min(offsets) if self.first is None else min(self.first, *offsets)
+        for run in {offset // RUN for offset in offsets}:
+            low, _ = self.places.get(run, (messages[0].queue_offset, 0))
+            self.places[run] = (low, messages[-1].queue_offset + 1)
 
 
 class _Findings:
@@ -178,39 +165,32 @@ async def compare(job: CompareJob, part: Range, *, there: bool = True) -> Compar
     async with job.source.connected(patience=PATIENCE) as source, job.target.connected(patience=PATIENCE) as target:
         reading = _Reading(job, part, source, target)
         found = _Findings(job.most)
-        copies = _Copies()
+        copied = _Target()
         whole = False
         if there:
             whole = await reading.look()
-            async for message, copy in reading.copies(found):
-                copies.take(message, copy)
+            async for copies in reading.copies():
+                reading.tell(found, copies)
+                if copies.offsets:
+                    copied.take(copies)
         await reading.look_at_source()
-        start, end = _bounds(job, reading, copies, whole=whole or not there)
-        selected = _Side()
-        async for message in reading.source(start, end):
-            origin = properties.find(message.properties, ORIGIN) or job.options.identity.source.encode()
-            selected.add(
-                message.queue_offset, _digest(message, message.queue_offset, message.store_timestamp, origin)
-            )
-        runs = sorted(set(selected.count) | {run for run in copies.count if run >= start // _RUN})
-        differing = [
-            run
-            for run in runs
-            if selected.count[run] != copies.count[run]
-            or selected.digest[run] != copies.digest[run]
-            or run in copies.behind
-        ]
-        await _Detail(reading, copies, found).compare(differing[:_DETAILED], start, end)
+        start, end = _bounds(job, reading, copied, whole=whole or not there)
+        selected, forms = Runs(), SourceForms(job.options.identity.source)
+        async for messages in reading.source(start, end):
+            selected.add([message.queue_offset for message in messages], forms.of(messages))
+        runs = sorted({*selected, *(run for run in copied.runs if run >= start // RUN)})
+        differing = [run for run in runs if selected.of(run) != copied.runs.of(run) or run in copied.behind]
+        await _Detail(reading, copied, found).compare(differing[:_DETAILED], start, end)
     return Compared(
         part.key,
         _name(part),
         start,
         end,
         max(0, reading.end - end),
-        selected=sum(selected.count.values()),
-        copies=sum(copies.count.values()),
-        source_digest=selected.total(runs),
-        target_digest=copies.total(runs),
+        selected=selected.messages,
+        copies=copied.runs.messages,
+        source_digest=selected.digest(runs),
+        target_digest=copied.runs.digest(runs),
         counts=found.counts,
         findings=sorted(found.first, key=lambda each: (each.source is None, each.source or each.target or 0)),
         more_runs=len(differing[_DETAILED:]),
@@ -218,7 +198,7 @@ async def compare(job: CompareJob, part: Range, *, there: bool = True) -> Compar
     )
 
 
-def _bounds(job: CompareJob, reading: _Reading, copies: _Copies, *, whole: bool) -> tuple[int, int]:
+def _bounds(job: CompareJob, reading: _Reading, copies: _Target, *, whole: bool) -> tuple[int, int]:
     """The source offsets that are compared: [start, end)."""
     start = reading.start
     end = max(start, min(reading.end, copies.highest + 1))
@@ -242,7 +222,6 @@ class _Reading:
         self._target = target
         self._oldest = 0
         self._end = 0
-        self._wanted = (job.options.identity.source, *part.source)
 
     async def look_at_source(self) -> None:
         """Takes the source queue's end once more: what has been copied by now was there before."""
@@ -258,40 +237,37 @@ class _Reading:
         self._end = await max_offset(broker, self.part.target_topic, queue_id)
         return self._oldest == 0
 
-    async def copies(
-        self, found: _Findings | None = None, places: tuple[int, int] | None = None
-    ) -> AsyncIterator[tuple[StoredMessage, Provenance]]:
-        """The copies of our source queue at target offsets `places`; what is none of them is put into `found`."""
+    async def copies(self, places: tuple[int, int] | None = None) -> AsyncIterator[Copies]:
+        """What is at target offsets `places`, some at a time."""
         start, end = places or (self._oldest, self._end)
+        forms = CopyForms(self.job.options.identity.source, self.part.source, start=self.start)
         reader = RangeReader(self._target, self.part.target_topic, self.part.target, start, end, on_loss="skip")
         async for messages in reader.chunks():
-            for message in messages:
-                copy = provenance.read(message.properties)
-                if copy is not None and copy[1:4] == self._wanted:
-                    if copy.offset >= self.start:
-                        yield message, copy
-                elif found is not None:
-                    self._tell(found, message, copy)
+            yield forms.of(messages)
 
-    def _tell(self, found: _Findings, message: StoredMessage, copy: Provenance | None) -> None:
-        if copy is not None and copy.cluster == self._wanted[0]:
-            place = f"{copy.broker}/{copy.queue_id}/{copy.offset}"
-            found.add("misplaced", None, message.queue_offset, f"a copy of {place}")
-        elif self.job.extra:
-            found.add("extra", None, message.queue_offset, "" if copy is None else f"a copy from {copy.cluster}")
+    def tell(self, found: _Findings, copies: Copies) -> None:
+        """Puts what is no copy of our source queue into `found`."""
+        for message, copy in copies.others:
+            if copy is not None and copy.cluster == self.job.options.identity.source:
+                place = f"{copy.broker}/{copy.queue_id}/{copy.offset}"
+                found.add("misplaced", None, message.queue_offset, f"a copy of {place}")
+            elif self.job.extra:
+                found.add(
+                    "extra", None, message.queue_offset, "" if copy is None else f"a copy from {copy.cluster}"
+                )
 
-    async def source(self, start: int, end: int) -> AsyncIterator[StoredMessage]:
-        """What the route selects of source offsets [start, end)."""
+    async def source(self, start: int, end: int) -> AsyncIterator[list[StoredMessage]]:
+        """What the route selects of source offsets [start, end), some at a time."""
         reader = RangeReader(self._source, self.part.topic, self.part.source, start, end, options=self.job.options)
         async for messages in reader.chunks():
-            for message in messages:
-                yield message
+            if messages:
+                yield messages
 
 
 class _Detail:
     """Message by message, in runs that differ."""
 
-    def __init__(self, reading: _Reading, copies: _Copies, found: _Findings) -> None:
+    def __init__(self, reading: _Reading, copies: _Target, found: _Findings) -> None:
         self._reading = reading
         self._copies = copies
         self._found = found
@@ -302,17 +278,17 @@ class _Detail:
         there: dict[int, list[tuple[int, _Parts]]] = defaultdict(list)
         if places:
             reach = min(low for low, _ in places), max(high for _, high in places)
-            async for message, copy in self._reading.copies(places=reach):
-                if copy.offset // _RUN in wanted:
-                    parts = _Parts.of(message, copy.stored, copy.origin.encode())
-                    there[copy.offset].append((message.queue_offset, parts))
-        identity = self._reading.job.options.identity.source.encode()
+            async for copies in self._reading.copies(reach):
+                for message, offset in zip(copies.messages, copies.offsets, strict=True):
+                    if offset // RUN in wanted:
+                        there[offset].append((message.queue_offset, _Parts.of_copy(message)))
+        born_here = self._reading.job.options.identity.source
         for run in runs:
-            async for message in self._reading.source(max(start, run * _RUN), min(end, (run + 1) * _RUN)):
-                origin = properties.find(message.properties, ORIGIN) or identity
-                self._judge(message, _Parts.of(message, message.store_timestamp, origin), there)
-        for offset, copies in sorted(there.items()):
-            for target, _ in copies:
+            async for messages in self._reading.source(max(start, run * RUN), min(end, (run + 1) * RUN)):
+                for message in messages:
+                    self._judge(message, _Parts.of_source(message, born_here), there)
+        for offset, found in sorted(there.items()):
+            for target, _ in found:
                 self._found.add("unknown", offset, target, "the source has no such message to copy")
 
     def _judge(self, message: StoredMessage, wanted: _Parts, there: dict[int, list[tuple[int, _Parts]]]) -> None:
@@ -324,7 +300,7 @@ class _Detail:
         first, *again = copies
         for target, _ in again:
             self._found.add("repeated", offset, target, f"first at {first[0]}")
-        if first[0] in self._copies.behind[offset // _RUN]:
+        if first[0] in self._copies.behind[offset // RUN]:
             self._found.add("reordered", offset, first[0], "behind the copy of a later message")
         for target, parts in copies:
             for kind, detail in wanted.changes(parts):
@@ -342,17 +318,30 @@ class _Parts(msgspec.Struct, frozen=True):
     stored: int
 
     @classmethod
-    def of(cls, message: StoredMessage, stored: int, origin: bytes) -> _Parts:
-        digest = hashlib.blake2b(message.body, digest_size=16).digest()
+    def of_source(cls, message: StoredMessage, born_here: str) -> _Parts:
+        """Args: the cluster that it was born in, unless it says another."""
+        origin = properties.find(message.properties, ORIGIN) or born_here.encode()
+        return cls._of(message, message.store_timestamp, origin)
+
+    @classmethod
+    def of_copy(cls, message: StoredMessage) -> _Parts:
+        """Of one with provenance."""
+        copy = provenance.read(message.properties)
+        assert copy is not None  # noqa: S101 - it would not be a copy
+        return cls._of(message, copy.stored, copy.origin.encode())
+
+    @classmethod
+    def _of(cls, message: StoredMessage, stored: int, origin: bytes) -> _Parts:
+        digest = hashlib.sha256(message.body).digest()
         kept = (message.sys_flag & KEPT_SYS_FLAGS, message.reconsume_times)
-        return cls(digest, message.flag, _own(message.properties), kept, origin, stored)
+        return cls(digest, message.flag, own(message.properties), kept, origin, stored)
 
     def changes(self, copy: _Parts) -> Iterable[tuple[str, str]]:
         """The kinds of what `copy` has otherwise, each with what is otherwise."""
         if self.stored != copy.stored:
             yield "stale", f"stored at {self.stored} there, the copy was made of one stored at {copy.stored}"
         if self.body != copy.body:
-            yield "body", f"{self.body.hex()[:12]} became {copy.body.hex()[:12]} (BLAKE2b)"
+            yield "body", f"{self.body.hex()[:12]} became {copy.body.hex()[:12]} (SHA-256)"
         if self.flag != copy.flag:
             yield "flag", f"{self.flag} became {copy.flag}"
         if self.own != copy.own:
@@ -362,26 +351,6 @@ class _Parts(msgspec.Struct, frozen=True):
             yield "header", f"compression and reconsume times {self.header} became {copy.header}"
         if self.origin != copy.origin:
             yield "origin", f"{self.origin.decode()} became {copy.origin.decode()}"
-
-
-def _own(raw: bytes) -> list[bytes]:
-    """Properties without ours and the brokers'; brokers may change the order of single sends."""
-    return sorted(part for part in raw.split(b"\x02") if part and not part.startswith(_NOT_OWN))
-
-
-def _digest(message: StoredMessage, offset: int, stored: int, origin: bytes) -> int:
-    head = b"%d %d %d %d %d %b\x02" % (
-        offset,
-        stored,
-        message.flag,
-        message.sys_flag & KEPT_SYS_FLAGS,
-        message.reconsume_times,
-        origin,
-    )
-    digest = hashlib.blake2b(head, digest_size=8)
-    digest.update(message.body)  # its length stands in front of it
-    digest.update(b"\x02".join(_own(message.properties)))
-    return int.from_bytes(digest.digest())
 
 
 def _name(part: Range) -> str:
