@@ -27,7 +27,10 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteOptions:
-    """Policies and limits of one route; see docs/CONFIG.md for what each means."""
+    """Policies and limits of one route; see docs/CONFIG.md for what each means.
+
+    `settle_seconds` is None where somebody has waited for all queues of the target.
+    """
 
     identity: Identity
     forward: Literal["local", "all"] = "all"
@@ -40,7 +43,7 @@ class RouteOptions:
     batch_messages: int = 1024
     batch_bytes: int = 4 * 1024 * 1024
     pulls_in_flight: int = 64
-    settle_seconds: float = 1.0
+    settle_seconds: float | None = 1.0
     dead_letter_topic: str = "replicator_sys_dead_letter"
     transform: Transform | None = None
 

@@ -253,7 +253,7 @@ class QueuePair:
                 # Acknowledged, and not to be seen: lost, or not shown yet.
                 await shared.dispatch.caught_up(broker)
                 tail = await read()
-        if not state.clean:
+        if not state.clean and shared.options.settle_seconds is not None:
             # The last request of whoever sent before may still wait inside the broker.
             await asyncio.sleep(shared.options.settle_seconds)
             async with shared.recovering:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -11,9 +10,10 @@ from replicator.client.brokers import max_offset
 from replicator.errors import ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.spark.access import Access, run
-from replicator.spark.copying import Copied, CopyJob, Range, as_first, copy_range
+from replicator.spark.copying import Copied, CopyJob, Range, copy_range
 from replicator.spark.rates import share
-from replicator.spark.tasks import each_as_task, is_retry, run_all
+from replicator.spark.settling import for_attempt, settled
+from replicator.spark.tasks import each_as_task, run_all
 
 __all__ = ["Gauge", "copy_all"]
 
@@ -38,14 +38,13 @@ def copy_all(
         ConfigError: speculation is switched on.
         ReplicatorError: Spark gave up; what was copied is there, and found when it is tried again.
     """
-    shared = share(job, min(len(parts), spark.sparkContext.defaultParallelism))
+    shared = share(settled(job, parts), min(len(parts), spark.sparkContext.defaultParallelism))
     gauge = Gauge(job.target, parts)
-    time.sleep(job.options.settle_seconds)
     run_all(spark, partial(_copy, shared), parts, on_outcome=on_copied, on_look=lambda: on_look(gauge.moved()))
 
 
 def _copy(job: CopyJob, attempts: int, parts: Iterable[Range]) -> Iterator[Copied]:
-    ready = job if is_retry() else as_first(job)
+    ready = for_attempt(job)
     return each_as_task(attempts, parts, lambda part: run(copy_range(ready, part)), Copied.failed)
 
 

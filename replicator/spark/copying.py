@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -41,7 +41,6 @@ __all__ = [
     "Lease",
     "Range",
     "Sinking",
-    "as_first",
     "copy_range",
     "refuse_later_start",
     "settle",
@@ -110,15 +109,16 @@ class Copied(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sinking(Rated):
-    """How all ranges are written to the target; `stall_seconds` without progress end a task with an error."""
+    """How all ranges are written to the target; `stall_seconds` without progress end a task with an error.
+
+    `settled`: the driver has seen that nothing is under way inside the target's brokers any more.
+    """
 
     target: Access
     options: RouteOptions
     memory_bytes: int
     stall_seconds: float = 60.0
-
-
-S = TypeVar("S", bound=Sinking)
+    settled: bool = False
 
 
 class Lease(Protocol):
@@ -152,14 +152,6 @@ class CopyJob(Sinking):
             rate_bytes=settings.rate_bytes,
             stall_seconds=settings.stall_seconds,
         )
-
-
-def as_first(job: S) -> S:
-    """`job` for the first attempt of a task, where the driver has let `settle_seconds` pass before the first task.
-
-    Only an attempt of the same task can have left a request inside a broker since, so it need not wait again.
-    """
-    return replace(job, options=replace(job.options, settle_seconds=0.0))
 
 
 async def copy_range(job: CopyJob, part: Range) -> Copied:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,9 +20,10 @@ from replicator.routing.state import QueueState
 from replicator.spark.access import run
 from replicator.spark.archive import File, read
 from replicator.spark.backfill import Gauge
-from replicator.spark.copying import Copied, Range, Sinking, as_first, refuse_later_start, settle
+from replicator.spark.copying import Copied, Range, Sinking, refuse_later_start, settle
 from replicator.spark.rates import share
-from replicator.spark.tasks import each_as_task, is_retry, run_all
+from replicator.spark.settling import for_attempt, settled
+from replicator.spark.tasks import each_as_task, run_all
 
 __all__ = ["Archived", "ImportJob", "import_all", "import_range"]
 
@@ -54,14 +54,14 @@ def import_all(
     on_look: Callable[[int], None],
 ) -> None:
     """Imports `parts`, one Spark task each; as `copy_all`."""
-    shared = share(job, min(len(parts), spark.sparkContext.defaultParallelism))
-    gauge = Gauge(job.target, [each.part for each in parts])
-    time.sleep(job.options.settle_seconds)
+    ranges = [each.part for each in parts]
+    shared = share(settled(job, ranges), min(len(parts), spark.sparkContext.defaultParallelism))
+    gauge = Gauge(job.target, ranges)
     run_all(spark, partial(_import, shared), parts, on_outcome=on_copied, on_look=lambda: on_look(gauge.moved()))
 
 
 def _import(job: ImportJob, attempts: int, parts: Iterable[Archived]) -> Iterator[Copied]:
-    ready = job if is_retry() else as_first(job)
+    ready = for_attempt(job)
     return each_as_task(
         attempts,
         parts,

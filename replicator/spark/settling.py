@@ -1,0 +1,52 @@
+"""Waiting until nothing that others have sent to a target is under way there: once for all tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TypeVar
+
+from replicator.errors import ReplicatorError
+from replicator.observe.logging import get_logger
+from replicator.routing.dispatch import Dispatch
+from replicator.spark.access import Access, run
+from replicator.spark.copying import Range, Sinking
+from replicator.spark.tasks import is_retry
+
+__all__ = ["for_attempt", "settled"]
+
+log = get_logger(__name__)
+
+S = TypeVar("S", bound=Sinking)
+
+
+def settled(job: S, parts: Iterable[Range]) -> S:
+    """`job` once nothing that others have sent to the targets of `parts` is under way any more.
+
+    Where a broker cannot tell, each task waits by itself.
+    """
+    time.sleep(job.options.settle_seconds or 0.0)
+    try:
+        run(_shown(job.target, {part.target.broker for part in parts}))
+    except ReplicatorError as error:
+        log.debug("target has not settled", reason=str(error))
+        return job
+    return replace(job, settled=True)
+
+
+async def _shown(target: Access, brokers: Iterable[str]) -> None:
+    async with target.connected() as cluster:
+        dispatch = Dispatch()
+        await asyncio.gather(*(dispatch.caught_up(cluster.master(broker)) for broker in brokers))
+
+
+def for_attempt(job: S) -> S:
+    """`job` as this attempt of a task does it.
+
+    Only an earlier attempt of the same task can have left a request inside a broker since the driver has looked.
+    """
+    if is_retry() or not job.settled:
+        return job
+    return replace(job, options=replace(job.options, settle_seconds=None))
