@@ -18,6 +18,15 @@ __all__ = ["MASTER", "refuse_no_spark", "refuse_speculation", "session"]
 #: All cores of this machine; a task that fails is tried four times in all, as on a cluster.
 MASTER: Final = "local[*,4]"
 
+_SETTINGS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    # The driver's JVM hands out tasks, and no message passes it: the second compiler would cost half of the
+    # start's CPU for nothing. These stand before `spark.driver.extraJavaOptions`, which are the user's.
+    "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1",
+}
+
 
 @contextmanager
 def session(*, master: str | None = None, conf: Mapping[str, str] | None = None) -> Iterator[Any]:
@@ -42,8 +51,7 @@ def session(*, master: str | None = None, conf: Mapping[str, str] | None = None)
     if (home := java_home()) is not None:
         os.environ["JAVA_HOME"] = str(home)
     builder = sql.SparkSession.builder.appName("rocketmq-replicator").master(master or MASTER)
-    settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
-    settings |= conf or {}
+    settings = _SETTINGS | dict(conf or {})
     if master is None or master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         settings = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} | settings

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -37,7 +36,6 @@ class Job:
                 *(sys.executable, "-m", "replicator", "run", "--engine", "spark", *self._flags),
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"},
             )
         try:
             yield process

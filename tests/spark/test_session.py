@@ -31,6 +31,12 @@ def test_the_session_runs_without_java_on_path(spark: Any) -> None:
     assert found == [sys.executable]
 
 
+def test_the_driver_starts_with_one_compiler(spark: Any) -> None:
+    """Its JVM only hands out tasks."""
+    beans = spark.sparkContext._jvm.java.lang.management.ManagementFactory
+    assert "-XX:TieredStopAtLevel=1" in list(beans.getRuntimeMXBean().getInputArguments())
+
+
 def test_a_java_that_is_new_enough_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An older one is not used."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
