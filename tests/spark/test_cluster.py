@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.spark.stream_job import Job
 from tests.spark.waiting import ends, settled
 from tests.support.scene import SceneOf
 from tests.support.standalone import standalone
@@ -30,7 +31,7 @@ async def replicator(*arguments: str, environment: dict[str, str]) -> asyncio.su
 
 @pytest.mark.timeout(600)
 async def test_an_executor_is_killed_in_mid_task(scene: SceneOf, tmp_path: Path) -> None:
-    """Of a backfill: nothing lost, nothing twice, order kept."""
+    """Of a backfill: nothing lost, nothing twice, order kept; then a stream of the cluster copies what comes."""
     conf = tmp_path / "conf"
     packing = await replicator("spark-package", str(conf), environment=dict(os.environ))
     async with scene(queues=2) as here, standalone(tmp_path) as cluster:
@@ -63,3 +64,15 @@ async def test_an_executor_is_killed_in_mid_task(scene: SceneOf, tmp_path: Path)
         assert outcome["before"] > 0
         assert outcome["before"] + outcome["copied"] == 8000
         await here.assert_clean(8000)
+
+        await here.produce(500, start=8000)
+        job = Job(here, tmp_path, "--master", cluster.url, environment=environment)
+
+        async def all_there() -> bool:
+            return sum(await ends(here.target, here.topic)) == 8500
+
+        async with job.running() as stream:
+            await until(all_there, seconds=120, what="the stream has copied what came")
+            stream.send_signal(signal.SIGTERM)
+            assert await asyncio.wait_for(stream.wait(), 60) == 0, job.log
+        await here.assert_clean(8500)

@@ -4,49 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from replicator.cli import app
+from tests.spark.stream_job import Job
 from tests.spark.waiting import ends, settled
 from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import create_topic, judge, produce
 from tests.support.worker import until
-
-
-class Job:
-    """The command in a process of its own; its output is in `log`."""
-
-    def __init__(self, scene: Scene, directory: Path) -> None:
-        self._flags = ["--source", scene.source.namesrv, "--target", scene.target.namesrv]
-        self._flags += ["--topics", f"{scene.topic}.*", "--store-path", str(directory / "store")]
-        self._flags += ["--checkpoint", str(directory / "checkpoint"), "--session-timeout", "3"]
-        self._log = directory / "log"
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[asyncio.subprocess.Process]:
-        """Ended with the context, if it still runs."""
-        with self._log.open("ab") as log:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "replicator", "run", "--engine", "spark", *self._flags),
-                stdout=log,
-                stderr=log,
-            )
-        try:
-            yield process
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-
-    @property
-    def log(self) -> str:
-        return self._log.read_text(errors="replace")
 
 
 async def count(scene: Scene, topic: str) -> int:

@@ -35,15 +35,6 @@ SECURE = ClusterSpec(name="secure", version="5.3.3", tls=True)
 WRONG = "not/the+secret of anybody"
 
 
-@pytest.fixture
-def source(spark: Any) -> Any:
-    """The session, which knows the data source."""
-    from replicator.spark.datasource import RocketMQDataSource
-
-    spark.dataSource.register(RocketMQDataSource)
-    return spark
-
-
 def reading(spark: Any, namesrv: str, **options: object) -> Any:
     reader = spark.read.format("rocketmq").option("nameServer", namesrv)
     for name, value in options.items():
@@ -122,20 +113,23 @@ async def test_accounts_of_both_kinds(
                 assert not [text for text in (*said, log) if form in text]
 
 
+async def make_secure_topic(cluster: Cluster, topic: str) -> None:
+    """Of two queues, where only TLS is served."""
+    tls = tls_context("verify", ca_file=cluster.tls_files.ca, cert_file=None, key_file=None)
+    client = Client([cluster.namesrv], security=Security(None, tls))
+    await client.refresh()
+    config = TopicConfig(name=topic, read_queues=2, write_queues=2)
+    await write_topic(client.writer(cluster.brokers[0].name), config)
+    await client.close()
+
+
 async def test_tls_through_the_data_source(
     source: Any, clusters: ClusterPool, topic_name: Callable[[str], str]
 ) -> None:
     """Written and read where nothing else is served; without TLS, or the right CA, it is said."""
     cluster = await clusters.get(SECURE)
     topic, ca = topic_name("t"), cluster.tls_files.ca
-    client = Client(
-        [cluster.namesrv], security=Security(None, tls_context("verify", ca_file=ca, cert_file=None, key_file=None))
-    )
-    await client.refresh()
-    await write_topic(
-        client.writer(cluster.brokers[0].name), TopicConfig(name=topic, read_queues=2, write_queues=2)
-    )
-    await client.close()
+    await make_secure_topic(cluster, topic)
     secure = {"topic": topic, "tls": "verify", "tlsCaFile": ca}
     writer = source.createDataFrame([(f"n{i}",) for i in range(500)], "body STRING").write.format("rocketmq")
     for name, value in {"nameServer": cluster.namesrv, **secure}.items():
@@ -149,6 +143,50 @@ async def test_tls_through_the_data_source(
         reading(source, cluster.namesrv, topic=topic).count()
     with pytest.raises(Exception, match=r"(?i)certificate"):
         reading(source, cluster.namesrv, topic=topic, tls="verify").count()
+
+
+async def test_a_stream_between_guarded_clusters(source: Any, scene: SceneOf, tmp_path: Path) -> None:
+    """From where accounts sign to where nothing but TLS is served; a wrong secret ends it, and is not shown."""
+    from pyspark.sql.functions import lit
+
+    async with scene(source=NEW, target=SECURE, queues=2) as here:
+        await here.produce(1000)
+        await settled(here.source, here.topic, 1000)
+        await make_secure_topic(here.target, here.topic)
+        secret = tmp_path / "secret"
+        secret.write_text(WRONG)
+        await asyncio.to_thread(secret.chmod, 0o600)
+        frame = source.readStream.format("rocketmq").option("nameServer", here.source.namesrv)
+        frame = frame.option("accessKey", here.source.access_key).option("secretKeyFile", str(secret))
+        frame = frame.option("topic", here.topic).option("startingOffsets", "earliest").option("provenance", "true")
+        writer = frame.load().withColumn("brokerName", lit(here.target.brokers[0].name)).writeStream
+        ca = str(here.target.tls_files.ca)
+        writer = writer.format("rocketmq").option("nameServer", here.target.namesrv)
+        writer = writer.option("tls", "verify").option("tlsCaFile", ca).trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+
+        def copied() -> None:
+            writer.start().awaitTermination()
+
+        with pytest.raises(Exception, match=r"(?i)signature|denied|check") as refused:
+            copied()
+        assert WRONG not in str(refused.value)
+        secret.write_text(here.source.secret_key)
+        copied()
+        secure = {"topic": here.topic, "tls": "verify", "tlsCaFile": ca}
+
+        def bodies(namesrv: str, **options: object) -> list[tuple[int, int, bytes]]:
+            rows = reading(source, namesrv, **options).select("queueId", "queueOffset", "body").collect()
+            return sorted((row.queueId, row.queueOffset, bytes(row.body)) for row in rows)
+
+        account_of = {"accessKey": here.source.access_key, "secretKeyFile": secret, "topic": here.topic}
+        wanted = await asyncio.to_thread(bodies, here.source.namesrv, **account_of)
+        assert len(wanted) == 1000
+
+        async def same() -> bool:
+            return await asyncio.to_thread(bodies, here.target.namesrv, **secure) == wanted
+
+        await until(same, what="the same messages at the target")
 
 
 async def test_offsets_and_topics_that_are_not_there(source: Any, scene: SceneOf) -> None:
