@@ -7,6 +7,7 @@ is a pair of source and sink task.
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 
 from replicator.client.brokers import max_offset
@@ -64,6 +65,7 @@ class Route:
             may_send=world.may_send,
         )
         self._pairs: dict[Key, QueuePair] = {}
+        self._keys: defaultdict[str, set[Key]] = defaultdict(set)
         self._runs: dict[Key, asyncio.Task[None]] = {}
         self._ending: set[Key] = set()
         self._watchdog = Watchdog(world.stall_seconds)
@@ -123,9 +125,7 @@ class Route:
 
     def phases(self) -> dict[str, set[Phase]]:
         """The tasks that run here, each with the phases of its queues."""
-        found: dict[str, set[Phase]] = {}
-        for state in self.states:
-            found.setdefault(self._task_of((state.topic, state.source)), set()).add(state.phase)
+        found = {task: {self._pairs[key].state.phase for key in keys} for task, keys in self._keys.items()}
         if self.sync.running:
             found[self.sync.name] = {self.sync.phase}
         return found
@@ -166,13 +166,15 @@ class Route:
             self.sync.start(group)
         made = {}
         for key, state in begun.items():
-            if key in self._pairs or not self._belongs(key, running):
+            task = self._task_of(key)
+            if key in self._pairs or task not in running:
                 continue
             state.count_on(self._world.tallies.pop(state.key, {}))
             late = state.position is None and self._world.store.begins_late(self.name, *key)
             topic = self._world.store.target_topic(self.name, key[0])
             pair = QueuePair(state, self._shared, topic=topic, from_start=late)
             made[key] = self._pairs[key] = pair
+            self._keys[task].add(key)
             name = f"{self.name}/{key[0]} {key[1].broker}/{key[1].queue_id}"
             self._runs[key] = group.create_task(self._guard(pair), name=name)
         self._backfill.begin(made, group)
@@ -190,7 +192,7 @@ class Route:
         """Drains `tasks`, and keeps the states of their queues as they ended."""
         if self.sync.name in tasks:
             await self.sync.stop()
-        keys = [key for key in self._pairs if self._belongs(key, tasks)]
+        keys = [key for task in tasks for key in self._keys.get(task, ())]
         ended = await self._end(keys, self._world.drain_timeout)
         for key in keys:
             await self._backfill.over(key)
@@ -199,10 +201,6 @@ class Route:
     def keep(self, *, ended: bool) -> None:
         """Puts the progress of the queues into the store, `ended` too that of those that have just ended."""
         self._world.store.update(state for state in self.states if ended or state.phase is not Phase.STOPPED)
-
-    def _belongs(self, key: Key, tasks: Collection[str]) -> bool:
-        topic, queue = key
-        return f"{self.name}/{topic}" in tasks or f"{self.name}/{topic}/{queue.broker}/{queue.queue_id}" in tasks
 
     async def fence(self) -> None:
         """Ends all at once: what is under way is given up, and found out again by whoever goes on."""
@@ -240,6 +238,10 @@ class Route:
         state = self._pairs.pop(key).state
         self._world.tallies[state.key] = state.tally()
         del self._runs[key]
+        task = self._task_of(key)
+        self._keys[task].discard(key)
+        if not self._keys[task]:
+            del self._keys[task]
 
     # Jobs.
 

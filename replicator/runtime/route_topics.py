@@ -181,11 +181,12 @@ class RouteTopics:
     def knows(self, task: str) -> bool:
         """Whether the queues of a task have a queue map."""
         _, topic, *rest = task.split("/", 2)
-        found = self._world.store.queue_map(self.name, topic)
-        return bool(self.queues(task) if rest else found) and not self.is_renamed(topic)
+        found = self.queues(task) if rest else self._world.store.queue_map(self.name, topic)
+        return bool(found) and not self.is_renamed(topic)
 
     def is_renamed(self, topic: str) -> bool:
         """Whether what is kept of a topic is about a target topic of another name."""
-        wanted = self._targets.get(topic)
-        known = bool(self._world.store.queue_map(self.name, topic))
-        return known and wanted is not None and wanted != self._world.store.target_topic(self.name, topic)
+        wanted, store = self._targets.get(topic), self._world.store
+        if wanted is None or not store.is_mapped(self.name, topic):
+            return False
+        return wanted != store.target_topic(self.name, topic)

@@ -47,6 +47,8 @@ __all__ = ["Worker"]
 
 #: Seconds between two looks at the group when nothing happens.
 _STEP: Final = 0.25
+#: How often a queue is looked at before it counts as stalled.
+_WATCHED: Final = 20
 #: Queues that recover at once.
 _RECOVERING: Final = 64
 #: Of the session timeout, how long a heartbeat that came back lets us send.
@@ -225,7 +227,7 @@ class Worker:
         self._schedule.every(settings.publish_interval, self.progress.publish)
         self._schedule.every(settings.snapshot_interval, self.publish_all)
         self._schedule.every(settings.heartbeat_interval, self._reach.probe)
-        self._schedule.every(1.0, self.watch)
+        self._schedule.every(max(1.0, settings.stall_seconds / _WATCHED), self.watch)
         self._schedule.start()
 
     async def _join(self, stop: asyncio.Event) -> None:
