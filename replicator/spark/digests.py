@@ -126,7 +126,8 @@ class CopyForms:
         parts = raw.split(b"\x02", 2)
         if len(parts) == 3 and parts[0].startswith(_ORIGIN) and parts[1].startswith(self._mine):
             place = parts[1][len(self._mine) :]
-            if place.replace(b"/", b"", 1).isdigit():
+            offset, _, stored = place.partition(b"/")
+            if offset.isdigit() and stored.isdigit() and parts[0].isascii():
                 return parts[0][len(_ORIGIN) :], place, parts[2]
         return b"", b"", b""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from replicator.protocol.properties import BROKER_MADE, decode, without
 from replicator.sandbox import Cluster
 from tests.support.alerts import fires, rests, watching
 from tests.support.clusters import ClusterPool
@@ -124,8 +125,7 @@ async def _drop(worker: Worker, topic: str) -> None:
 
 
 def _properties(raw: bytes) -> dict[str, str]:
-    pairs = (pair.split("\x01") for pair in raw.decode().split("\x02") if pair)
-    return {name: value for name, value in pairs if name not in ("CLUSTER", "MSG_REGION", "TRACE_ON")}
+    return decode(without(raw, BROKER_MADE))
 
 
 async def _target_and_disk_away(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from tests.support.alerts import fires, hurried, panels_without_data, rests, wat
 from tests.support.clusters import ClusterPool
 from tests.support.group import EAST, WEST, producing, share, workers_of
 from tests.support.offsets import commit, make_group
-from tests.support.prometheus import Prometheus, tool
+from tests.support.prometheus import Prometheus, check_page
 from tests.support.traffic import Producer, connected, create_topic, produce, send
 from tests.support.worker import Worker, until
 from tools.dashboards.jobs import JOBS
@@ -84,10 +83,7 @@ def _empty(page: str) -> set[str]:
     for name, family in ours.items():
         labels = {label for sample in family.samples for label in sample.labels}
         assert labels - {"le"} <= {*METRICS[name].labels, *ALWAYS}, name
-    checked = subprocess.run(
-        [tool("promtool"), "check", "metrics"], input=page, capture_output=True, text=True, timeout=20, check=False
-    )
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+    check_page(page)
     return {name for name, family in ours.items() if not family.samples}
 
 

@@ -6,15 +6,12 @@ import asyncio
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from replicator.cli import app
-from replicator.operate import backfill as command
 from replicator.sandbox import ClusterSpec
 from replicator.spark import backfill as job
 from replicator.spark import copying
@@ -25,23 +22,14 @@ pytestmark = pytest.mark.brokers
 
 
 @pytest.fixture
-def run(spark: Any, logs_aside: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """The command in this process, with the tests' own Spark session."""
-
-    @contextmanager
-    def ours(*, master: str | None = None) -> Iterator[Any]:
-        assert master is None
-        yield spark
-
-    monkeypatch.setattr(command, "session", ours)
-    monkeypatch.setattr(command, "configure", lambda level: None)  # the runner closes what it would log to
+def run(command: Any, tmp_path: Path) -> Any:
+    """`await run(scene, …)`: backfills it."""
 
     async def run(scene: Scene, *arguments: str) -> Result:
         given = ["--source", scene.source.namesrv, "--target", scene.target.namesrv, "--topics", scene.topic]
         given += ["--store-path", str(tmp_path / "store"), "--session-timeout", "3", "--settle-seconds", "0.2"]
-        return await asyncio.to_thread(
-            CliRunner().invoke, app, ["backfill", *given, *arguments], catch_exceptions=True
-        )
+        found: Result = await command("backfill", *given, *arguments)
+        return found
 
     return run
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from replicator.cli import app
 from replicator.client.send import send_single
-from replicator.operate import verify as command
 from replicator.protocol.batch import header_fields
 from replicator.protocol.properties import encode
 from replicator.routing.options import Identity, RouteOptions
@@ -215,19 +211,13 @@ async def test_what_a_route_leaves_out_is_not_missing(scene: SceneOf) -> None:
 
 
 @pytest.fixture
-def run(spark: Any, logs_aside: None, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The command in this process, with the tests' own Spark session."""
-
-    @contextmanager
-    def ours(*, master: str | None = None) -> Iterator[Any]:
-        yield spark
-
-    monkeypatch.setattr(command, "session", ours)
-    monkeypatch.setattr(command, "configure", lambda level: None)  # the runner closes what it would log to
+def run(command: Any) -> Any:
+    """`await run(scene, …)`: verifies it."""
 
     async def run(scene: Scene, *arguments: str) -> Result:
         given = ["--source", scene.source.namesrv, "--target", scene.target.namesrv, "--topics", scene.topic]
-        return await asyncio.to_thread(CliRunner().invoke, app, ["verify", *given, *arguments])
+        found: Result = await command("verify", *given, *arguments)
+        return found
 
     return run
 

@@ -20,7 +20,7 @@ from typing import Any
 from replicator.sandbox.jars import cache_directory
 from tests.support.worker import until
 
-__all__ = ["Prometheus", "running", "tool"]
+__all__ = ["Prometheus", "check_page", "running", "tool"]
 
 _PACKAGE = "prometheus"
 
@@ -41,6 +41,17 @@ def tool(name: str) -> str:
         if not (root / "usr").exists():
             _unpack(root)
     return str(root / "usr" / "bin" / name)
+
+
+def check_page(page: str) -> None:
+    """Has promtool look at a page of metrics.
+
+    Raises:
+        AssertionError: what it finds.
+    """
+    command = [tool("promtool"), "check", "metrics"]
+    checked = subprocess.run(command, input=page, capture_output=True, text=True, timeout=20, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def _unpack(root: Path) -> None:
