@@ -6,6 +6,8 @@ import asyncio
 import base64
 import dataclasses
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import quote
 
@@ -13,8 +15,9 @@ import pytest
 
 from acl_sync.model import PUB, SUB
 from replicator.routing.recovery import read_range
-from tests.acl_sync.test_brokers import NEW, OLD, Side, a_scene
+from tests.acl_sync.test_brokers import NEW, OLD, Scene, Side, a_scene
 from tests.support.accounts import account, topic
+from tests.support.alerts import watching
 from tests.support.clusters import ClusterPool
 from tests.support.group import plain
 from tests.support.worker import Worker, until
@@ -24,6 +27,9 @@ pytestmark = [pytest.mark.brokers, pytest.mark.side_by_side("guarded")]
 #: Seconds within which a change has to be active at the target.
 IN_TIME = 10.0
 
+BLOCKED = 'sum(rocketmq_replicator_sync_blocked_actions{kind="acl"})'
+APPLIED = 'sum(rocketmq_replicator_sync_actions_applied_total{kind="acl"})'
+
 
 async def test_a_worker_syncs_accounts(clusters: ClusterPool, tmp_path: Path) -> None:
     """From 4.9 to 5.5 in time, at default settings: given, taken away, deleted; the canary is written nowhere."""
@@ -32,14 +38,7 @@ async def test_a_worker_syncs_accounts(clusters: ClusterPool, tmp_path: Path) ->
         await target.create(scene.topic)
         canary = "can+ary/se cret&?~5e1f"
         sender = account(scene.name, topic(scene.topic, PUB), secret=canary)
-        environment = {
-            f"REPLICATOR_{side}__{name}": value
-            for side, keys in (("SOURCE", source.admin), ("TARGET", target.admin))
-            for name, value in (("ACCESS_KEY", keys.access_key), ("SECRET_KEY", keys.secret_key))
-        }
-        flags = ("--topics", "none-of-them", "--sync", "acl", "--sync-accounts", scene.name, "--log-level", "debug")
-        worker = Worker(source.cluster, target.cluster, tmp_path, *flags, environment=environment)
-        async with worker:
+        async with syncing(scene, tmp_path, "--sync-accounts", scene.name, "--log-level", "debug") as worker:
             await until(lambda: worker.ask("GET", "/connectors/route/status")[0] == 200)
             await source.put(sender)
             await until(lambda: target.lets_send(sender, scene.topic), seconds=IN_TIME, what="it may send")
@@ -64,6 +63,43 @@ async def test_a_worker_syncs_accounts(clusters: ClusterPool, tmp_path: Path) ->
         assert any(scene.name in text for text in told)
         forms = {canary, quote(canary, safe=""), base64.b64encode(canary.encode()).decode()[:-4]}
         assert not [form for form in forms for text in [*written, *told] if form in text]
+
+
+async def test_accounts_that_drift_are_put_right_and_counted(clusters: ClusterPool, tmp_path: Path) -> None:
+    """Ours, changed by hand at the target; what was there before us stays, and is counted too. Nobody is woken."""
+    async with a_scene(clusters, OLD, NEW) as scene:
+        source, target = scene.source, scene.target
+        await target.create(scene.topic)
+        ours = account(f"{scene.name}-ours", topic(scene.topic, PUB), secret="secret of ours")
+        theirs = account(f"{scene.name}-theirs", topic(scene.topic, PUB), secret="secret of theirs")
+        await target.put(dataclasses.replace(theirs, rules=(topic(scene.topic, SUB),)))
+        for each in (ours, theirs):
+            await source.put(each)
+        flags = ("--sync-accounts", f"{scene.name}.*", "--sync-acl-interval", "0.5")
+        async with (
+            syncing(scene, tmp_path / "worker", *flags) as worker,
+            watching(tmp_path / "prometheus", [worker]) as prometheus,
+        ):
+            await until(lambda: prometheus.now(f"{BLOCKED} == 1 and {APPLIED} == 1"), what="a look at all")
+            await target.put(dataclasses.replace(ours, rules=(topic(scene.topic, SUB),)))
+            await until(lambda: target.lets_send(ours, scene.topic), seconds=IN_TIME, what="it may send again")
+            await until(lambda: prometheus.now(f"{APPLIED} == 2"), what="it is counted")
+            assert not await target.lets_send(theirs, scene.topic)
+            assert not prometheus.firing()
+
+
+@asynccontextmanager
+async def syncing(scene: Scene, directory: Path, *flags: str) -> AsyncIterator[Worker]:
+    """A worker that may do everything, and syncs nothing but accounts."""
+    source, target = scene.source, scene.target
+    environment = {
+        f"REPLICATOR_{side}__{name}": value
+        for side, keys in (("SOURCE", source.admin), ("TARGET", target.admin))
+        for name, value in (("ACCESS_KEY", keys.access_key), ("SECRET_KEY", keys.secret_key))
+    }
+    given = ("--topics", "none-of-them", "--sync", "acl", *flags)
+    async with Worker(source.cluster, target.cluster, directory, *given, environment=environment) as worker:
+        yield worker
 
 
 async def test_nothing_to_sync_is_told_at_the_start(clusters: ClusterPool, tmp_path: Path) -> None:
