@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -72,21 +73,25 @@ def backfill(
     """
     settings = load(flags, file=config)
     configure(level=settings.log_level)
-    made, job = asyncio.run(_plan(settings, manifest or settings.store_path / _FILE))
-    if made.open:
-        drawn = copying("backfill", settings.store_path, made.open, made.add, port=metrics_port)
-        with session(master=master) as spark, drawn as (on_copied, on_look):
+    with ExitStack() as stack:
+        begin = partial(stack.enter_context, session(master=master))
+        made, job, spark = asyncio.run(_prepare(settings, manifest or settings.store_path / _FILE, begin))
+        if made.open:
+            drawn = copying("backfill", settings.store_path, made.open, made.add, port=metrics_port)
+            on_copied, on_look = stack.enter_context(drawn)
             copy_all(spark, job, made.open, on_copied=on_copied, on_look=on_look)
     show_copied(made.ranges, made.outcomes, output)
 
 
-async def _plan(settings: Settings, file: Path) -> tuple[Manifest, CopyJob]:
+async def _prepare(settings: Settings, file: Path, begin: Callable[[], Any]) -> tuple[Manifest, CopyJob, Any]:
+    """What is to be done, and the session that `begin` gives, unless all is done."""
     async with surveying(settings, writes=True) as survey:
         identity = survey.world.identity
-        made = Manifest.read(file, settings, identity)
+        made, spark = Manifest.read(file, settings, identity), None
         if made is None or made.open:
-            await survey.refuse_live_route()
+            # Spark starts while we listen. It ends with the command, also where that is refused.
+            spark, _ = await asyncio.gather(asyncio.to_thread(begin), survey.refuse_live_route())
         if made is None:
             await survey.make_ready()
             made = Manifest.begin(file, settings, identity, await survey.ranges())
-        return made, survey.job
+        return made, survey.job, spark
