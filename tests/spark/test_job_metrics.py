@@ -64,9 +64,9 @@ async def test_a_running_backfill_is_on_the_board(command: Any, scene: SceneOf, 
             page = await until(lambda: _moving(port))
             await _foreign(here)
             ended = await ending
+            told = json.loads(ended.stdout)
+            assert (ended.exit_code, told["copied"], told["queues"][0]["foreign"]) == (0, FEW + MANY, 1)
             assert not panels_without_data(prometheus, [BOARD])
-        told = json.loads(ended.stdout)
-        assert (ended.exit_code, told["copied"], told["queues"][0]["foreign"]) == (0, FEW + MANY, 1)
         names = {family.name.removeprefix(PREFIX) for family in text_string_to_metric_families(page)}
         assert names == JOBS.keys()
         check_page(page)
