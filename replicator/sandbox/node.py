@@ -148,6 +148,7 @@ class Node(ABC):
             *setup.java_flags,
             *self._tls_flags(),
             f"-Duser.home={self.home}",  # its logs
+            f"-Djava.io.tmpdir={self.home}",  # libraries that it unpacks, which nobody removes after a kill
             f"-Drocketmq.home.dir={self.home}",
             "-cp",
             os.pathsep.join(map(str, setup.classpath)),
