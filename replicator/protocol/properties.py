@@ -13,6 +13,7 @@ from typing import Final
 __all__ = [
     "BROKER_MADE",
     "MAX_PROPERTIES",
+    "Stripping",
     "broker_made_tail",
     "decode",
     "encode",
@@ -73,6 +74,31 @@ def strip(many: Sequence[bytes]) -> list[bytes]:
     if len(stripped) != len(many):
         stripped = [_BROKER_MADE.sub(b"", b"\x02" + each) for each in many]
     return [each.rstrip(b"\x02") for each in stripped]
+
+
+class Stripping:
+    """`strip` of messages that come from one broker.
+
+    What the broker appended to one message it appends to the next ones too: that is cut off cheaply.
+    """
+
+    __slots__ = ("_tail",)
+
+    def __init__(self) -> None:
+        self._tail = b"\x02"
+
+    def of(self, many: Sequence[bytes]) -> tuple[list[bytes], bool]:
+        """The properties of one or more messages without what brokers made, none ends in 0x02.
+
+        Returns:
+            also whether they are as from `strip`, with 0x02 in front; else they are bare, and none is empty.
+        """
+        tail = self._tail
+        own = [each.removesuffix(tail) for each in many]
+        if is_stripped(own):
+            return own, False
+        self._tail = broker_made_tail(many[-1])
+        return strip(many), True
 
 
 def without(properties: bytes, names: Sequence[bytes]) -> bytes:

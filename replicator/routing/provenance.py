@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
 
-__all__ = ["ORIGIN", "PREFIX", "SOURCE", "Provenance", "Stamp", "read"]
+__all__ = ["ORIGIN", "PREFIX", "SOURCE", "Provenance", "Stamp", "birthplace", "read"]
 
 PREFIX: Final = b"__RPL_"
 ORIGIN: Final = PREFIX + b"ORIGIN"
@@ -48,15 +48,20 @@ def read(raw: bytes) -> Provenance | None:
         return None
 
 
+def birthplace(raw: bytes, here: bytes) -> bytes:
+    """The id of the cluster that a message was born in, by its properties; `here` unless they say another."""
+    return (properties.find(raw, ORIGIN) or here) if PREFIX in raw else here
+
+
 class Stamp:
     """Puts provenance on the messages of one source queue, in front of their own properties."""
 
-    __slots__ = ("_first", "_source", "_tail")
+    __slots__ = ("_first", "_source", "_stripping")
 
     def __init__(self, cluster: str, broker: str, queue_id: int) -> None:
         self._source = SOURCE + f"\x01{cluster}/{broker}/{queue_id}/".encode()
         self._first = ORIGIN + f"\x01{cluster}\x02".encode() + self._source
-        self._tail = b"\x02"
+        self._stripping = properties.Stripping()
 
     def put(self, messages: Sequence[StoredMessage]) -> list[bytes]:
         """The properties of `messages` without what brokers made, behind our provenance; each ends in 0x02.
@@ -64,13 +69,9 @@ class Stamp:
         Args:
             messages: one or more, as the source broker stored them; none with provenance.
         """
-        # What the broker appended to one message it appends to the next ones too: that is cut off cheaply.
-        tail, first, shape = self._tail, self._first, b"%b%d/%d\x02%b\x02"
-        own = [message.properties.removesuffix(tail) for message in messages]
-        if not properties.is_stripped(own):
-            own = properties.strip([message.properties for message in messages])
-            shape = b"%b%d/%d%b\x02"
-            self._tail = properties.broker_made_tail(messages[-1].properties)
+        first = self._first
+        own, led = self._stripping.of([message.properties for message in messages])
+        shape = b"%b%d/%d%b\x02" if led else b"%b%d/%d\x02%b\x02"
         return [
             shape % (first, message.queue_offset, message.store_timestamp, raw)
             for message, raw in zip(messages, own, strict=True)

@@ -18,12 +18,11 @@ import msgspec
 
 from replicator.client.brokers import max_offset, min_offset
 from replicator.client.cluster import Cluster
-from replicator.protocol import properties
 from replicator.protocol.batch import KEPT_SYS_FLAGS
 from replicator.protocol.message import StoredMessage
 from replicator.routing import provenance
 from replicator.routing.options import RouteOptions
-from replicator.routing.provenance import ORIGIN
+from replicator.routing.provenance import birthplace
 from replicator.spark.access import Access
 from replicator.spark.copying import Range
 from replicator.spark.digests import RUN, Copies, CopyForms, Runs, SourceForms, own
@@ -198,15 +197,15 @@ async def compare(job: CompareJob, part: Range, *, there: bool = True) -> Compar
     )
 
 
-def _bounds(job: CompareJob, reading: _Reading, copies: _Target, *, whole: bool) -> tuple[int, int]:
+def _bounds(job: CompareJob, reading: _Reading, copied: _Target, *, whole: bool) -> tuple[int, int]:
     """The source offsets that are compared: [start, end)."""
     start = reading.start
-    end = max(start, min(reading.end, copies.highest + 1))
+    end = max(start, min(reading.end, copied.highest + 1))
     if job.complete:
         end = max(end, reading.part.end)
-    if copies.first is None or (whole and not job.from_first_copy):
+    if copied.first is None or (whole and not job.from_first_copy):
         return start, end
-    return min(end, copies.first), end
+    return min(end, copied.first), end
 
 
 class _Reading:
@@ -267,14 +266,14 @@ class _Reading:
 class _Detail:
     """Message by message, in runs that differ."""
 
-    def __init__(self, reading: _Reading, copies: _Target, found: _Findings) -> None:
+    def __init__(self, reading: _Reading, copied: _Target, found: _Findings) -> None:
         self._reading = reading
-        self._copies = copies
+        self._copied = copied
         self._found = found
 
     async def compare(self, runs: list[int], start: int, end: int) -> None:
         """Puts what differs in `runs` into the findings."""
-        wanted, places = set(runs), [self._copies.places[run] for run in runs if run in self._copies.places]
+        wanted, places = set(runs), [self._copied.places[run] for run in runs if run in self._copied.places]
         there: dict[int, list[tuple[int, _Parts]]] = defaultdict(list)
         if places:
             reach = min(low for low, _ in places), max(high for _, high in places)
@@ -287,8 +286,8 @@ class _Detail:
             async for messages in self._reading.source(max(start, run * RUN), min(end, (run + 1) * RUN)):
                 for message in messages:
                     self._judge(message, _Parts.of_source(message, born_here), there)
-        for offset, found in sorted(there.items()):
-            for target, _ in found:
+        for offset, left in sorted(there.items()):
+            for target, _ in left:
                 self._found.add("unknown", offset, target, "the source has no such message to copy")
 
     def _judge(self, message: StoredMessage, wanted: _Parts, there: dict[int, list[tuple[int, _Parts]]]) -> None:
@@ -300,7 +299,7 @@ class _Detail:
         first, *again = copies
         for target, _ in again:
             self._found.add("repeated", offset, target, f"first at {first[0]}")
-        if first[0] in self._copies.behind[offset // RUN]:
+        if first[0] in self._copied.behind[offset // RUN]:
             self._found.add("reordered", offset, first[0], "behind the copy of a later message")
         for target, parts in copies:
             for kind, detail in wanted.changes(parts):
@@ -320,7 +319,7 @@ class _Parts(msgspec.Struct, frozen=True):
     @classmethod
     def of_source(cls, message: StoredMessage, born_here: str) -> _Parts:
         """Args: the cluster that it was born in, unless it says another."""
-        origin = properties.find(message.properties, ORIGIN) or born_here.encode()
+        origin = birthplace(message.properties, born_here.encode())
         return cls._of(message, message.store_timestamp, origin)
 
     @classmethod

@@ -12,12 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from replicator.protocol import properties
 from replicator.protocol.batch import KEPT_SYS_FLAGS
 from replicator.protocol.message import StoredMessage
-from replicator.protocol.properties import BROKER_MADE
+from replicator.protocol.properties import BROKER_MADE, Stripping
 from replicator.routing import provenance
-from replicator.routing.provenance import ORIGIN, PREFIX, SOURCE, Provenance
+from replicator.routing.provenance import ORIGIN, PREFIX, SOURCE, Provenance, birthplace
 from replicator.routing.queue_map import Queue
 
 __all__ = ["RUN", "Copies", "CopyForms", "Runs", "SourceForms", "own"]
@@ -39,15 +38,10 @@ class _Own:
     """`own` of many, each in one piece."""
 
     def __init__(self) -> None:
-        # What the broker appended to one message it appends to the next ones too: that is cut off cheaply.
-        self._tail = b"\x02"
+        self._stripping = Stripping()
 
     def of(self, raws: Sequence[bytes]) -> list[bytes]:
-        tail = self._tail
-        cut = [raw.removesuffix(tail) for raw in raws]
-        if not properties.is_stripped(cut):
-            cut = properties.strip(raws)
-            self._tail = properties.broker_made_tail(raws[-1])
+        cut, _ = self._stripping.of(raws)
         if PREFIX in b"".join(cut):
             return [b"\x02".join(own(raw)) for raw in raws]
         return [b"\x02".join(sorted(filter(None, each.split(b"\x02")))) for each in cut]
@@ -63,21 +57,21 @@ class SourceForms:
     """Of the messages of a source queue; those that are no copies themselves were born in `cluster`."""
 
     def __init__(self, cluster: str) -> None:
-        self._born_here = cluster.encode()
+        self._here = cluster.encode()
         self._own = _Own()
 
     def of(self, messages: Sequence[StoredMessage]) -> list[bytes]:
         """One for each."""
         owns = self._own.of([message.properties for message in messages])
         return [
-            _form(message, self._origin(message), b"%d/%d" % (message.queue_offset, message.store_timestamp), rest)
+            _form(
+                message,
+                birthplace(message.properties, self._here),
+                b"%d/%d" % (message.queue_offset, message.store_timestamp),
+                rest,
+            )
             for message, rest in zip(messages, owns, strict=True)
         ]
-
-    def _origin(self, message: StoredMessage) -> bytes:
-        if PREFIX not in message.properties:
-            return self._born_here
-        return properties.find(message.properties, ORIGIN) or self._born_here
 
 
 class Copies(NamedTuple):
@@ -101,7 +95,8 @@ class CopyForms:
     def of(self, messages: Sequence[StoredMessage]) -> Copies:
         """Of one or more."""
         found = Copies([], [], [], [])
-        told: list[tuple[bytes, bytes]] = []
+        origins: list[bytes] = []
+        places: list[bytes] = []
         rests: list[bytes] = []
         for message in messages:
             origin, place, rest = self._as_sent(message.properties)
@@ -115,10 +110,11 @@ class CopyForms:
             if offset >= self._start:
                 found.messages.append(message)
                 found.offsets.append(offset)
-                told.append((origin, place))
+                origins.append(origin)
+                places.append(place)
                 rests.append(rest)
-        owns = self._own.of(rests) if rests else []
-        found.forms.extend(map(_form, found.messages, *zip(*told, strict=True), owns) if told else ())
+        if rests:
+            found.forms.extend(map(_form, found.messages, origins, places, self._own.of(rests)))
         return found
 
     def _as_sent(self, raw: bytes) -> tuple[bytes, bytes, bytes]:
