@@ -20,7 +20,7 @@ from tests.support.accounts import account, topic
 from tests.support.alerts import watching
 from tests.support.clusters import ClusterPool
 from tests.support.group import plain
-from tests.support.worker import Worker, until
+from tests.support.worker import Worker, signing, until
 
 pytestmark = [pytest.mark.brokers, pytest.mark.side_by_side("guarded")]
 
@@ -93,9 +93,8 @@ async def syncing(scene: Scene, directory: Path, *flags: str) -> AsyncIterator[W
     """A worker that may do everything, and syncs nothing but accounts."""
     source, target = scene.source, scene.target
     environment = {
-        f"REPLICATOR_{side}__{name}": value
-        for side, keys in (("SOURCE", source.admin), ("TARGET", target.admin))
-        for name, value in (("ACCESS_KEY", keys.access_key), ("SECRET_KEY", keys.secret_key))
+        **signing("SOURCE", source.admin.access_key, source.admin.secret_key),
+        **signing("TARGET", target.admin.access_key, target.admin.secret_key),
     }
     given = ("--topics", "none-of-them", "--sync", "acl", *flags)
     async with Worker(source.cluster, target.cluster, directory, *given, environment=environment) as worker:
@@ -106,10 +105,7 @@ async def test_nothing_to_sync_is_told_at_the_start(clusters: ClusterPool, tmp_p
     """Before anything is written: the source checks no accounts."""
     plain = await clusters.get(dataclasses.replace(OLD, acl="none"))
     guarded = await clusters.get(NEW)
-    keys = {
-        "REPLICATOR_TARGET__ACCESS_KEY": guarded.access_key,
-        "REPLICATOR_TARGET__SECRET_KEY": guarded.secret_key,
-    }
+    keys = signing("TARGET", guarded.access_key, guarded.secret_key)
     worker = Worker(plain, guarded, tmp_path, "--topics", "none-of-them", "--sync", "acl", environment=keys)
     await worker.start(ready=False)
     assert await worker.wait() == 3

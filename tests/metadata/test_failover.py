@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from replicator.sandbox import Cluster, ClusterSpec
-from tests.metadata.test_sync import QUICK, asked, exact, ready
+from tests.metadata.test_sync import asked, exact, ready
 from tests.support.clusters import ClusterPool
 from tests.support.javatool import JavaToolError, Order, java_consume, java_produce
 from tests.support.offsets import commit, make_group, offsets_of
 from tests.support.traffic import create_topic, produce, raw_topic, topics_of
-from tests.support.worker import Worker, until
+from tests.support.worker import SYNC_QUICKLY, Worker, until
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
 
@@ -69,7 +69,7 @@ async def test_there_and_back_again(
     await produce(source, topic, 100)
     await make_group(source, group)
     await commit(source, group, topic, {("east-a", 0): 20, ("east-a", 1): 50})
-    flags = ("--topics", topic, "--sync-groups", group, *QUICK)
+    flags = ("--topics", topic, "--sync-groups", group, *SYNC_QUICKLY)
     async with Worker(source, target, tmp_path / "there", *flags, "--protect-target") as worker:
         code, printed = await command(worker, "failover", "--to", "source")
         assert code == 78
@@ -135,7 +135,8 @@ async def test_the_source_is_dead(clusters: ClusterPool, tmp_path: Path, topic_n
         await produce(source, topic, 200)
         await make_group(source, group)
         await commit(source, group, topic, {("east-a", 0): 20, ("east-a", 1): 50})
-        flags = ("--topics", topic, "--sync-groups", group, *QUICK, "--protect-target", "--session-timeout", "3")
+        flags = ("--topics", topic, "--sync-groups", group, *SYNC_QUICKLY)
+        flags += ("--protect-target", "--session-timeout", "3")
         async with Worker(source, target, tmp_path, *flags) as worker:
             await until(lambda: _has_perm(target, topic, 4))
             await ready(worker)

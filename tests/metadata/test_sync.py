@@ -20,7 +20,7 @@ from replicator.routing import provenance
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.javatool import java_consume
-from tests.support.offsets import commit, drop_group, make_group, offsets_of
+from tests.support.offsets import are_at, commit, drop_group, make_group, offsets_of
 from tests.support.pyclient import PyConsumer
 from tests.support.traffic import (
     connected,
@@ -31,15 +31,11 @@ from tests.support.traffic import (
     send,
     topics_of,
 )
-from tests.support.worker import Worker, until
+from tests.support.worker import SYNC_QUICKLY, Worker, until
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
 
 EAST, WEST = ClusterSpec(name="east", version="5.3.3"), ClusterSpec(name="west", version="5.3.3")
-QUICK = (
-    *("--sync", "topics,groups,offsets", "--sync-offsets-interval", "0.5"),
-    *("--sync-topics-interval", "0.5", "--sync-groups-interval", "0.5"),
-)
 
 
 def two_queues(topic: str, **more: Any) -> TopicConfig:
@@ -91,7 +87,7 @@ async def replicating(
     source, target = await clusters.pair(EAST, WEST)
     await create_topic(source, topic, queues=2)
     await produce(source, topic, messages)
-    async with Worker(source, target, directory, "--topics", topic, *QUICK, *flags) as worker:
+    async with Worker(source, target, directory, "--topics", topic, *SYNC_QUICKLY, *flags) as worker:
         yield source, target, worker
 
 
@@ -111,17 +107,13 @@ async def test_offsets_follow(clusters: ClusterPool, tmp_path: Path, topic_name:
             await exact(source, target, name, topic)
         assert await offsets_of(target, topic_name("unselected"), topic) == {}
         await commit(source, group, topic, {("east-a", 0): 64})
-        await until(lambda: _is_at(target, group, topic, {("west-a", 0): 64, ("west-a", 1): 100}))
+        await until(lambda: are_at(target, group, topic, {("west-a", 0): 64, ("west-a", 1): 100}))
         await commit(source, group, topic, {("east-a", 0): 12})
         await until(lambda: _blocked(worker, "52 copies ahead"))
         assert (await offsets_of(target, group, topic))["west-a", 0] == 64
         done = await asked(worker, "POST", "apply", {"force": [group]})
         assert [(action["after"], action["error"]) for action in done] == [({"offset": 12}, "")]
         assert (await offsets_of(target, group, topic))["west-a", 0] == 12
-
-
-async def _is_at(cluster: Cluster, group: str, topic: str, wanted: Mapping[tuple[str, int], int]) -> bool:
-    return await offsets_of(cluster, group, topic) == wanted
 
 
 async def _blocked(worker: Worker, why: str) -> bool:
@@ -139,7 +131,7 @@ async def test_offsets_with_filters_renames_and_a_late_start(
     await produce(source, topic, 100)
     await make_group(source, group)
     await commit(source, group, topic, {("east-a", 0): 20, ("east-a", 1): 50})
-    async with Worker(source, target, tmp_path, "--topics", topic, *QUICK, *flags) as worker:
+    async with Worker(source, target, tmp_path, "--topics", topic, *SYNC_QUICKLY, *flags) as worker:
         await until(lambda: len(worker.queues(topic)) == 2 and worker.running == [topic])
         await produce(source, topic, 200, start=100)
         await worker.caught_up(topic, 60)
@@ -179,12 +171,12 @@ async def test_offsets_after_all_state_is_lost(
     for name in (group, f"{group}-new"):
         await make_group(source, name)
     await commit(source, group, topic, {("east-a", 0): 30, ("east-a", 1): 10})
-    async with Worker(source, target, tmp_path / "one", *flags, *QUICK) as worker:
+    async with Worker(source, target, tmp_path / "one", *flags, *SYNC_QUICKLY) as worker:
         await ready(worker)
         assert await worker.drain() == 0
     await commit(source, group, topic, {("east-a", 0): 77, ("east-a", 1): 99})
     await commit(source, f"{group}-new", topic, {("east-a", 0): 5, ("east-a", 1): 149})
-    async with Worker(source, target, tmp_path / "two", *flags, *QUICK) as worker:
+    async with Worker(source, target, tmp_path / "two", *flags, *SYNC_QUICKLY) as worker:
         await ready(worker)
         for name in (group, f"{group}-new"):
             await exact(source, target, name, topic)
@@ -205,7 +197,7 @@ async def test_a_message_of_others_is_not_skipped(
         await worker.caught_up(topic, 220)
         await commit(source, group, topic, {("east-a", 0): 110, ("east-a", 1): 110})
         await until(lambda: _told(worker, "message of others at offset 100"))
-        await until(lambda: _is_at(target, group, topic, {("west-a", 0): 100, ("west-a", 1): 110}))
+        await until(lambda: are_at(target, group, topic, {("west-a", 0): 100, ("west-a", 1): 110}))
         told = await asked(worker, "GET", "readiness")
         assert [group["again"] for group in told["groups"]] == [10]
     again = await java_consume(target.namesrv, topic, group=group, count=11)  # and so it is
@@ -309,7 +301,7 @@ async def test_deletions_are_told_or_done(
     source, target = await clusters.pair(EAST, WEST)
     await create_topic(source, topic)
     await make_group(source, group)
-    flags = ("--topics", f"{topic}.*", "--sync-groups", f"{group}.*", *QUICK)
+    flags = ("--topics", f"{topic}.*", "--sync-groups", f"{group}.*", *SYNC_QUICKLY)
     async with Worker(source, target, tmp_path, *flags) as worker:
         await ready(worker)
         known = f"route/topics/west-a/{topic}"
@@ -358,8 +350,8 @@ async def test_retry_topics_come_along(
             await until(partial(_copies, source, retry, number + 1), what="its delay is over")
     await commit(source, group, retry, {("east-a", 0): 2})
     flags = ("--topics", topic, "--sync-groups", group, "--retry-topics", "--rename", "c-{topic}")
-    async with Worker(source, target, tmp_path, *flags, *QUICK):
-        await until(lambda: _is_at(target, group, retry, {("west-a", 0): 2}))
+    async with Worker(source, target, tmp_path, *flags, *SYNC_QUICKLY):
+        await until(lambda: are_at(target, group, retry, {("west-a", 0): 2}))
     ((_, copies),) = (await raw_topic(target, retry)).items()
     assert [(copy.body[4:], copy.reconsume_times) for copy in copies] == [(b"0", 16), (b"1", 17), (b"2", 18)]
     assert decode(copies[0].properties)["RETRY_TOPIC"] == topic
@@ -389,7 +381,7 @@ async def test_python_consumers_go_on_at_the_target(
     async with PyConsumer(source.namesrv, topic, group=group) as consumer:
         assert len(await consumer.take(40)) == 40
     await sent(range(40, 60))
-    async with Worker(source, target, tmp_path, "--topics", topic, "--sync-groups", group, *QUICK) as worker:
+    async with Worker(source, target, tmp_path, "--topics", topic, "--sync-groups", group, *SYNC_QUICKLY) as worker:
         await ready(worker)
         assert (await asked(worker, "POST", "failover", {"drain_seconds": 20}))["drained"]
     async with PyConsumer(target.namesrv, topic, group=group) as consumer:
@@ -407,7 +399,7 @@ async def test_offsets_where_two_brokers_share_one(
     await make_group(source, group)
     places = {("wide-a", 0): 7, ("wide-a", 1): 50, ("wide-b", 0): 31, ("wide-b", 1): 0}
     await commit(source, group, topic, places)
-    async with Worker(source, target, tmp_path, "--topics", topic, "--sync-groups", group, *QUICK) as worker:
+    async with Worker(source, target, tmp_path, "--topics", topic, "--sync-groups", group, *SYNC_QUICKLY) as worker:
         await ready(worker)
         assert sorted((await offsets_of(target, group, topic)).values()) == [0, 7, 31, 50]
         await exact(source, target, group, topic)

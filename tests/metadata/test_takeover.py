@@ -13,12 +13,12 @@ import pytest
 from acl_sync.model import GET, SUB, Account, Kind, Rule
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.acl_sync.test_brokers import Side
-from tests.metadata.test_sync import QUICK, asked, ready
+from tests.metadata.test_sync import asked, ready
 from tests.support.accounts import account, topic
 from tests.support.clusters import ClusterPool
 from tests.support.javatool import Credentials, java_consume
 from tests.support.traffic import create_topic, produce
-from tests.support.worker import Worker
+from tests.support.worker import SYNC_QUICKLY, Worker
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
 
@@ -64,7 +64,7 @@ async def test_consumers_go_on_at_the_target(
         for which, keys in (("SOURCE", side.admin), ("TARGET", there.admin))
         for part, value in (("ACCESS_KEY", keys.access_key), ("SECRET_KEY", keys.secret_key))
     }
-    flags = ("--topics", name, "--sync-groups", ",".join(groups), "--sync-accounts", who.name, *QUICK[2:])
+    flags = ("--topics", name, "--sync-groups", ",".join(groups), "--sync-accounts", who.name, *SYNC_QUICKLY[2:])
     worker = Worker(
         source, target, tmp_path, "--sync", "topics,groups,offsets,acl", *flags, environment=environment
     )

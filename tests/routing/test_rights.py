@@ -12,22 +12,17 @@ import pytest
 
 from acl_sync.model import GET, PUB, SUB, Account, Kind, Pattern, Rule
 from replicator.client.topics import READABLE, TopicConfig, write_topic
-from replicator.sandbox import Cluster
 from tests.acl_sync.test_brokers import MIDDLE, NEW, Side, a_scene
 from tests.support.accounts import account
 from tests.support.alerts import fires, rests, watching
 from tests.support.clusters import ClusterPool
-from tests.support.offsets import commit, make_group, offsets_of
+from tests.support.offsets import are_at, commit, make_group
 from tests.support.traffic import connected, create_topic, produce, topics_of
-from tests.support.worker import Worker, until
+from tests.support.worker import SYNC_QUICKLY, Worker, signing, until
 
 pytestmark = [pytest.mark.brokers, pytest.mark.side_by_side("guarded")]
 
 CREATE = "Create"
-QUICK = (
-    *("--sync", "topics,groups,offsets", "--sync-offsets-interval", "0.5"),
-    *("--sync-topics-interval", "0.5", "--sync-groups-interval", "0.5"),
-)
 
 
 class Guarded:
@@ -54,11 +49,11 @@ class Guarded:
 
     def worker(self, directory: Path) -> Worker:
         """A replicator in the names of both."""
-        environment = {}
-        for side, who in (("SOURCE", self.reader), ("TARGET", self.writer)):
-            environment[f"REPLICATOR_{side}__ACCESS_KEY"] = who.name
-            environment[f"REPLICATOR_{side}__SECRET_KEY"] = who.secret.reveal()
-        flags = ("--topics", self.topic, "--sync-groups", self.group, *QUICK)
+        environment = {
+            **signing("SOURCE", self.reader.name, self.reader.secret.reveal()),
+            **signing("TARGET", self.writer.name, self.writer.secret.reveal()),
+        }
+        flags = ("--topics", self.topic, "--sync-groups", self.group, *SYNC_QUICKLY)
         return Worker(self.source.cluster, self.target.cluster, directory, *flags, environment=environment)
 
 
@@ -86,7 +81,7 @@ async def test_least_rights(clusters: ClusterPool, tmp_path: Path) -> None:
         async with here.worker(tmp_path) as worker:
             await worker.caught_up(here.topic, 100)
             await until(
-                partial(_is_at, here.target.cluster, here.group, here.topic, {("west-a", 0): 10}),
+                partial(are_at, here.target.cluster, here.group, here.topic, {("west-a", 0): 10}),
                 what="the group's offset follows",
             )
             assert "refused" not in worker.log
@@ -114,7 +109,3 @@ async def test_without_the_right_to_change_topics(clusters: ClusterPool, tmp_pat
 
 def _without(who: Account, action: str) -> tuple[Rule, ...]:
     return tuple(dataclasses.replace(rule, actions=rule.actions - {action}) for rule in who.rules)
-
-
-async def _is_at(cluster: Cluster, group: str, topic: str, wanted: dict[tuple[str, int], int]) -> bool:
-    return await offsets_of(cluster, group, topic) == wanted

@@ -11,55 +11,38 @@ from urllib.parse import quote
 import pytest
 
 from replicator.client.brokers import max_offset
-from replicator.client.cluster import Cluster as Client
-from replicator.client.security import Credentials, Security, tls_context
 from replicator.client.send import send_batch
-from replicator.client.topics import TopicConfig, write_topic
 from replicator.protocol.batch import entry, header_fields
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
-from tests.support.worker import Worker
+from tests.support.traffic import connected, create_topic
+from tests.support.worker import Worker, signing
 
 pytestmark = [pytest.mark.brokers, pytest.mark.side_by_side("guarded")]
 
 
-def _client(cluster: Cluster) -> Client:
-    credentials = Credentials(cluster.access_key, cluster.secret_key) if cluster.access_key else None
-    tls = None
-    if cluster.spec.tls:
-        tls = tls_context("verify", ca_file=cluster.tls_files.ca, cert_file=None, key_file=None)
-    return Client([cluster.namesrv], security=Security(credentials, tls))
-
-
 async def _fill(cluster: Cluster, topic: str, count: int) -> None:
-    client = _client(cluster)
-    await client.refresh()
-    (broker,) = client.brokers()
-    await write_topic(client.writer(broker), TopicConfig(name=topic, read_queues=1, write_queues=1))
+    await create_topic(cluster, topic, queues=1)
     parts = [
         piece for i in range(count) for piece in entry(b"\0\0\0\1" + b"%d" % (i % 10), b"", body_crc=0, flag=i)
     ]
     fields = header_fields(group="g", topic=topic, queue_id=0, sys_flag=0, born_timestamp=1, reconsume_times=0)
-    await send_batch(client.writer(broker), fields, parts)
-    await client.close()
+    async with connected(cluster) as client:
+        (broker,) = client.brokers()
+        await send_batch(client.writer(broker), fields, parts)
 
 
 async def _count(cluster: Cluster, topic: str) -> int:
-    client = _client(cluster)
-    await client.refresh()
-    (broker,) = client.brokers()
-    try:
+    async with connected(cluster) as client:
+        (broker,) = client.brokers()
         return await max_offset(client.master(broker), topic, 0)
-    finally:
-        await client.close()
 
 
 def _access(side: str, cluster: Cluster, *, secret: str | None = None) -> dict[str, str]:
     """The environment of a replicator that may use `cluster`."""
     found: dict[str, str] = {}
     if cluster.access_key:
-        found[f"REPLICATOR_{side}__ACCESS_KEY"] = cluster.access_key
-        found[f"REPLICATOR_{side}__SECRET_KEY"] = secret or cluster.secret_key
+        found |= signing(side, cluster.access_key, secret or cluster.secret_key)
     if cluster.spec.tls:
         found[f"REPLICATOR_{side}__TLS__MODE"] = "verify"
         found[f"REPLICATOR_{side}__TLS__CA_FILE"] = str(cluster.tls_files.ca)

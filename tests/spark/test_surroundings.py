@@ -13,9 +13,6 @@ from urllib.parse import quote
 import pytest
 from typer.testing import Result
 
-from replicator.client.cluster import Cluster as Client
-from replicator.client.security import Security, tls_context
-from replicator.client.topics import TopicConfig, write_topic
 from replicator.errors import StartupError
 from replicator.runtime.store import InUse, Store
 from replicator.sandbox import Cluster, ClusterSpec
@@ -23,8 +20,8 @@ from replicator.spark.access import Access
 from tests.spark.waiting import settled
 from tests.support.clusters import ClusterPool
 from tests.support.scene import SOURCE, TARGET, SceneOf
-from tests.support.traffic import raw_topic
-from tests.support.worker import until
+from tests.support.traffic import create_topic, raw_topic
+from tests.support.worker import signing, until
 
 pytestmark = pytest.mark.brokers
 
@@ -53,12 +50,6 @@ def told(result: Result) -> Any:
     return json.loads(result.stdout)
 
 
-def account(side: str, cluster: Cluster, *, secret: str | None = None) -> dict[str, str]:
-    """The environment of a command that may use `cluster`."""
-    prefix = f"REPLICATOR_{side}__"
-    return {f"{prefix}ACCESS_KEY": cluster.access_key, f"{prefix}SECRET_KEY": secret or cluster.secret_key}
-
-
 async def test_accounts_of_both_kinds(
     command: Command, source: Any, scene: SceneOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,11 +62,14 @@ async def test_accounts_of_both_kinds(
         await settled(here.source, here.topic, 2000)
         both = ("--source", here.source.namesrv, "--target", here.target.namesrv, "--topics", here.topic)
         store = ("--store-path", tmp_path / "store", "--session-timeout", "3", "--output", "json")
-        right = account("SOURCE", here.source) | account("TARGET", here.target)
+        right = {
+            **signing("SOURCE", here.source.access_key, here.source.secret_key),
+            **signing("TARGET", here.target.access_key, here.target.secret_key),
+        }
         said: list[str] = []
         for side, cluster in (("SOURCE", here.source), ("TARGET", here.target)):
             with monkeypatch.context() as patch:
-                for name, value in (right | account(side, cluster, secret=WRONG)).items():
+                for name, value in {**right, **signing(side, cluster.access_key, WRONG)}.items():
                     patch.setenv(name, value)
                 for name, more in (("backfill", store), ("verify", ()), ("export", ())):
                     if (name, side) == ("export", "TARGET"):
@@ -113,23 +107,13 @@ async def test_accounts_of_both_kinds(
                 assert not [text for text in (*said, log) if form in text]
 
 
-async def make_secure_topic(cluster: Cluster, topic: str) -> None:
-    """Of two queues, where only TLS is served."""
-    tls = tls_context("verify", ca_file=cluster.tls_files.ca, cert_file=None, key_file=None)
-    client = Client([cluster.namesrv], security=Security(None, tls))
-    await client.refresh()
-    config = TopicConfig(name=topic, read_queues=2, write_queues=2)
-    await write_topic(client.writer(cluster.brokers[0].name), config)
-    await client.close()
-
-
 async def test_tls_through_the_data_source(
     source: Any, clusters: ClusterPool, topic_name: Callable[[str], str]
 ) -> None:
     """Written and read where nothing else is served; without TLS, or the right CA, it is said."""
     cluster = await clusters.get(SECURE)
     topic, ca = topic_name("t"), cluster.tls_files.ca
-    await make_secure_topic(cluster, topic)
+    await create_topic(cluster, topic, queues=2)
     secure = {"topic": topic, "tls": "verify", "tlsCaFile": ca}
     writer = source.createDataFrame([(f"n{i}",) for i in range(500)], "body STRING").write.format("rocketmq")
     for name, value in {"nameServer": cluster.namesrv, **secure}.items():
@@ -152,7 +136,7 @@ async def test_a_stream_between_guarded_clusters(source: Any, scene: SceneOf, tm
     async with scene(source=NEW, target=SECURE, queues=2) as here:
         await here.produce(1000)
         await settled(here.source, here.topic, 1000)
-        await make_secure_topic(here.target, here.topic)
+        await create_topic(here.target, here.topic, queues=2)
         secret = tmp_path / "secret"
         secret.write_text(WRONG)
         await asyncio.to_thread(secret.chmod, 0o600)

@@ -9,7 +9,7 @@ from replicator.client.offsets import commit_offset, read_offsets
 from replicator.sandbox import Cluster
 from tests.support.traffic import connected
 
-__all__ = ["commit", "drop_group", "make_group", "offsets_of"]
+__all__ = ["are_at", "commit", "drop_group", "make_group", "offsets_of"]
 
 Lane = tuple[str, int]
 
@@ -44,3 +44,8 @@ async def offsets_of(cluster: Cluster, group: str, topic: str) -> dict[Lane, int
             table = await read_offsets(client.master(broker))
             found |= {(broker, queue): at for queue, at in table.offsets.get((group, topic), {}).items()}
     return found
+
+
+async def are_at(cluster: Cluster, group: str, topic: str, wanted: Mapping[Lane, int]) -> bool:
+    """Whether these are all offsets of `group`."""
+    return await offsets_of(cluster, group, topic) == wanted

@@ -12,7 +12,7 @@ from types import TracebackType
 
 from replicator.client.cluster import Cluster as Client
 from replicator.client.nameservers import NameServers
-from replicator.client.security import Credentials, Security
+from replicator.client.security import Credentials, Security, tls_context
 from replicator.client.send import Stored, send_batch
 from replicator.client.topics import TopicConfig, delete_topic, read_topics, write_topic
 from replicator.errors import ClientError
@@ -46,9 +46,12 @@ RESERVED = frozenset({"__RPL_ORIGIN", "__RPL_SOURCE", "CLUSTER", "MSG_REGION", "
 
 @asynccontextmanager
 async def connected(cluster: Cluster) -> AsyncIterator[Client]:
-    """The project's client for a sandbox cluster, as its administrator where it has access control."""
+    """The project's client for a sandbox cluster: with its TLS, as its administrator where it has any."""
     administrator = Credentials(cluster.access_key, cluster.secret_key) if cluster.access_key else None
-    client = Client([cluster.namesrv], security=Security(administrator))
+    tls = None
+    if cluster.spec.tls:
+        tls = tls_context("verify", ca_file=cluster.tls_files.ca, cert_file=None, key_file=None)
+    client = Client([cluster.namesrv], security=Security(administrator, tls))
     try:
         await client.refresh()
         yield client

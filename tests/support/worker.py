@@ -19,7 +19,18 @@ from typing import Any
 from replicator.sandbox import Cluster
 from tests.support.attempt import attempt
 
-__all__ = ["Worker", "until"]
+__all__ = ["SYNC_QUICKLY", "Worker", "signing", "until"]
+
+#: Flags of a worker that looks at all metadata but accounts twice a second.
+SYNC_QUICKLY = (
+    *("--sync", "topics,groups,offsets", "--sync-offsets-interval", "0.5"),
+    *("--sync-topics-interval", "0.5", "--sync-groups-interval", "0.5"),
+)
+
+
+def signing(side: str, access_key: str, secret_key: str) -> dict[str, str]:
+    """The environment of a command that uses the `SOURCE` or `TARGET` in somebody's name."""
+    return {f"REPLICATOR_{side}__ACCESS_KEY": access_key, f"REPLICATOR_{side}__SECRET_KEY": secret_key}
 
 
 async def until(condition: Callable[[], Any], *, seconds: float = 60.0, what: str = "condition") -> Any:
