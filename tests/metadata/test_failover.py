@@ -135,8 +135,8 @@ async def test_the_source_is_dead(clusters: ClusterPool, tmp_path: Path, topic_n
         await produce(source, topic, 200)
         await make_group(source, group)
         await commit(source, group, topic, {("east-a", 0): 20, ("east-a", 1): 50})
-        flags = ("--topics", topic, "--sync-groups", group, *SYNC_QUICKLY)
-        flags += ("--protect-target", "--session-timeout", "3")
+        synced = ("--topics", topic, "--sync-groups", group, *SYNC_QUICKLY)
+        flags = (*synced, "--protect-target", "--session-timeout", "3")
         async with Worker(source, target, tmp_path, *flags) as worker:
             await until(lambda: _has_perm(target, topic, 4))
             await ready(worker)
