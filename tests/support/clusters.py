@@ -12,24 +12,31 @@ import pytest
 import pytest_asyncio
 
 from replicator.sandbox import Cluster, ClusterSpec
+from replicator.sandbox.node import Node
 
-#: Clusters kept running at once: enough for one of each version on both sides. An idle one takes a tenth of a
-#: core and some 400 MB.
-_KEPT = 6
+#: Clusters kept at once: enough for one of each version on both sides, and some with accounts or TLS. One takes
+#: some 400 MB.
+_KEPT = 8
 
 #: Tests start brokers often and load them little, so the first compiler will do.
 _JAVA_FLAGS = ("-XX:TieredStopAtLevel=1",)
 
 
+_POOL = pytest.StashKey["ClusterPool"]()
+
+
 class ClusterPool:
     """Starts clusters on demand, keeps those used last by spec, and ends them all.
 
-    A test may use up to that many at once.
+    A test may use up to that many at once. Those that it does not use are paused: a broker in which nothing
+    happens takes up to a tenth of a core.
     """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._clusters: dict[ClusterSpec, Cluster] = {}
+        self._used: set[ClusterSpec] = set()
+        self._paused: set[ClusterSpec] = set()
         self._locks: dict[ClusterSpec, asyncio.Lock] = {}
         self._made = 0
 
@@ -42,8 +49,20 @@ class ClusterPool:
                     await self._clusters.pop(next(iter(self._clusters))).close()
                 cluster = self._make(spec)
                 await cluster.start()
+            elif spec in self._paused:
+                await _wake(cluster)
+            self._paused.discard(spec)
             self._clusters[spec] = cluster  # the last one is the one used last
+            self._used.add(spec)
             return cluster
+
+    def rest(self) -> None:
+        """Pauses the clusters that nobody asked for since the last call."""
+        for spec in self._clusters.keys() - self._used - self._paused:
+            for node in self._clusters[spec].nodes:
+                node.pause()
+            self._paused.add(spec)
+        self._used.clear()
 
     @asynccontextmanager
     async def lent(self, spec: ClusterSpec) -> AsyncIterator[Cluster]:
@@ -87,11 +106,32 @@ async def clusters(
 ) -> AsyncIterator[ClusterPool]:
     """The session's clusters. Their files stay for reading when a test failed."""
     directory = tmp_path_factory.mktemp("clusters")
-    pool = ClusterPool(directory)
+    pool = request.config.stash[_POOL] = ClusterPool(directory)
     yield pool
+    del request.config.stash[_POOL]
     await pool.close()
     if request.session.testsfailed == 0:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+async def _wake(cluster: Cluster) -> None:
+    """Resumes all of a paused cluster. To the name server its brokers may have been silent for too long."""
+
+    async def serving(node: Node) -> None:
+        node.resume()
+        await node.assist()
+        while not await node.answers():
+            await asyncio.sleep(0.05)
+            await node.assist()
+
+    await serving(cluster.nameserver)
+    await asyncio.gather(*(serving(node) for node in cluster.nodes[1:]))
+
+
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Clusters that this test has left alone rest."""
+    if _POOL in item.config.stash:
+        item.config.stash[_POOL].rest()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
