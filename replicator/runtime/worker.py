@@ -92,6 +92,8 @@ class Worker:
         self._bulk = Bulk(settings, lambda: self.group, self.beat)
         self._leading: asyncio.Task[None] | None = None
         self._lead_again = False
+        #: Whether a cluster has changed since the routes were planned last.
+        self._unplanned = False
         self.coordinator = Coordinator(
             self.id,
             strategy=load_strategy(settings.assignment),
@@ -353,15 +355,17 @@ class Worker:
     async def refresh(self) -> None:
         """Looks for new topics and queues, and for brokers and masters that have moved."""
         try:
-            _, source_changed = await self._source.refresh()
-            _, target_changed = await self._target.refresh()
+            for side in (self._source, self._target):
+                _, changed = await side.refresh()
+                self._unplanned |= changed  # however the rest of the look ends
             await self._log.refresh()
         except (ReplicatorError, OSError) as error:
             log.warning("refresh failed", reason=str(error))
             return
-        log.debug("clusters looked at", source_changed=source_changed, target_changed=target_changed)
-        if source_changed or target_changed or self.routes.problems:
+        log.debug("clusters looked at", changed=self._unplanned)
+        if self._unplanned or self.routes.problems:
             self.routes.plan()
+            self._unplanned = False
             self._lead_again = True
         for route in self.routes:
             route.follow_masters()

@@ -104,6 +104,31 @@ async def test_new_topics_and_new_queues_are_copied_from_their_first_message(
     assert verdict.copies == 400
 
 
+async def test_a_topic_made_while_the_target_is_away(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """Its name server is: the topic is copied once that answers again, though nothing else is new then."""
+    source = await clusters.get(ClusterSpec(name="east", version="5.3.3"))
+    first, late = topic_name("first"), topic_name("late")
+    await create_topic(source, first, queues=2)
+    async with (
+        clusters.lent(ClusterSpec(name="west", version="5.3.3")) as target,
+        Worker(source, target, tmp_path, "--topics", topic_name(".*"), "--log-level", "debug") as worker,
+    ):
+        await until(lambda: worker.topic(first)["state"] == "running")
+        await until(lambda: '"changed": false, "event": "clusters looked at"' in worker.log)
+        target.nameserver.pause()
+        await until(lambda: "refresh failed" in worker.log)
+        await create_topic(source, late, queues=2)
+        await produce(source, late, 100)
+        looks = worker.log.count("refresh failed")
+        await until(lambda: worker.log.count("refresh failed") > looks + 1)
+        target.nameserver.resume()
+        await worker.caught_up(late, 100)
+        verdict = await judge(source, target, late)
+        assert verdict.clean, verdict.report()
+
+
 async def test_a_renamed_topic(clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]) -> None:
     """The template names it at the target."""
     source, target = await clusters.pair(
