@@ -37,7 +37,11 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 class Server(uvicorn.Server):
-    """Serves `app` on a bound socket until `should_exit` is set; over TLS if there is a certificate."""
+    """Serves `app` on a bound socket until `should_exit` is set; over TLS if there is a certificate.
+
+    Raises:
+        StartupError: the certificate, its key or the clients' CA is no such thing, or they do not belong together.
+    """
 
     def __init__(self, app: Application, sock: socket.socket, tls: RestTlsSettings) -> None:
         config = uvicorn.Config(
@@ -50,6 +54,14 @@ class Server(uvicorn.Server):
             ssl_ca_certs=None if tls.ca_file is None else str(tls.ca_file),
             ssl_cert_reqs=ssl.CERT_NONE if tls.ca_file is None else ssl.CERT_REQUIRED,
         )
+        try:
+            config.load()
+        except OSError as error:  # OpenSSL's errors, too
+            raise StartupError(
+                f"rest_tls.cert_file = {str(tls.cert_file)!r}, rest_tls.key_file = {str(tls.key_file)!r}, "
+                f"rest_tls.ca_file = {str(tls.ca_file)!r} cannot be used ({error.strerror or error})",
+                hint="give PEM files: the certificate with its chain, and its own key without a password",
+            ) from None
         super().__init__(config)
         self._bound = sock
         self._scheme = "http" if tls.cert_file is None else "https"
