@@ -306,6 +306,7 @@ def test_the_secret_is_given_out_and_never_shown() -> None:
         {"source__secret_key": CANARY, "source__nonsense": 1},
         {"source__secretkey": CANARY},
         {"source__secret_key": CANARY, "rest_port": "x"},
+        {"rest_token": [CANARY]},
     ],
 )
 def test_no_mistake_shows_the_secret(given: dict[str, Any]) -> None:

@@ -7,9 +7,9 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_settings import EnvSettingsSource
 
 from replicator.errors import ConfigError
@@ -129,7 +129,9 @@ def _closest(name: str, known: set[str]) -> str:
 
 def explain(error: ValidationError, model: type[BaseModel] = Settings) -> Iterator[str]:
     """One line for each mistake: field, value, way out."""
-    names = {name for name, _ in setting_fields(model)} | {"source", "target"}
+    fields = dict(setting_fields(model))
+    names = {*fields, "source", "target"}
+    secrets = tuple(name for name, field in fields.items() if SecretStr in get_args(field.annotation))
     for problem in error.errors():
         name = ".".join(str(part) for part in problem["loc"] if part != "function-before")
         kind, value = problem["type"], problem.get("input")
@@ -142,5 +144,5 @@ def explain(error: ValidationError, model: type[BaseModel] = Settings) -> Iterat
             yield f"{name} is missing: give --{flag}, or set it in the file or the environment"
         else:
             message = problem["msg"].removeprefix("Value error, ")
-            shown = "" if isinstance(value, Mapping | BaseModel) or "secret" in name else f" = {value!r}"
+            shown = "" if isinstance(value, Mapping | BaseModel) or name.startswith(secrets) else f" = {value!r}"
             yield f"{name or 'settings'}{shown}: {message}"
