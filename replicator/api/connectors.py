@@ -139,8 +139,9 @@ def connector_routes(worker: Worker) -> APIRouter:
 
     @routes.post("/connectors/{name}/restart")
     async def restart(name: str) -> JSONResponse:
-        await change(lambda: connectors.restart(name))
-        return answer({"name": name, "state": State.RUNNING})
+        restarted = await change(lambda: connectors.restart(name))
+        assert restarted is not None  # noqa: S101 - restart gives it
+        return answer({"name": name, "state": restarted.state})
 
     @routes.get("/connectors/{name}/rates")
     async def rates(name: str) -> JSONResponse:

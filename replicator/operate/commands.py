@@ -182,8 +182,10 @@ def stop(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
 
 @connectors.command()
 def restart(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
-    """End all tasks of a connector and begin them again."""
-    _told(Rest(url).ask("POST", path("connectors", name, "restart")), output, f"connector {name} begins again")
+    """End all tasks of a connector and begin them again; one that is paused or stopped stays so."""
+    done = Rest(url).ask("POST", path("connectors", name, "restart"))
+    rests = f"connector {name} is {done['state']} and stays so: replicator connectors resume {name}"
+    _told(done, output, f"connector {name} begins again" if done["state"] == "RUNNING" else rests)
 
 
 @connectors.command()

@@ -223,13 +223,13 @@ class Connectors:
         return self._put(Connector(name, known.settings, state, known.origin, known.epoch))
 
     def restart(self, name: str) -> Connector:
-        """Ends and begins all tasks of a connector.
+        """Ends and begins all tasks of a connector; one that is paused or stopped stays so.
 
         Raises:
             Unknown: there is none.
         """
         known = self.get(name)
-        return self._put(Connector(name, known.settings, State.RUNNING, known.origin, known.epoch + 1))
+        return self._put(Connector(name, known.settings, known.state, known.origin, known.epoch + 1))
 
     def delete(self, name: str) -> None:
         """Forgets a connector and its progress; there may be none. What it has copied stays at the target."""

@@ -20,6 +20,7 @@ from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
 from replicator.runtime.backfill import Backfill
 from replicator.runtime.bulk import Bulk
+from replicator.runtime.records import Kind
 from replicator.runtime.route_topics import Key, RouteTopics
 from replicator.runtime.sync_task import SyncTask
 from replicator.runtime.watchdog import Watchdog
@@ -196,11 +197,16 @@ class Route:
         ended = await self._end(keys, self._world.drain_timeout)
         for key in keys:
             await self._backfill.over(key)
-        self._world.store.update(ended)
+        self._save(ended)
 
     def keep(self, *, ended: bool) -> None:
         """Puts the progress of the queues into the store, `ended` too that of those that have just ended."""
-        self._world.store.update(state for state in self.states if ended or state.phase is not Phase.STOPPED)
+        self._save(state for state in self.states if ended or state.phase is not Phase.STOPPED)
+
+    def _save(self, states: Iterable[QueueState]) -> None:
+        store = self._world.store
+        if store.state.get(Kind.CONNECTOR, self.name) is not None:  # or a later one of that name would go on there
+            store.update(states)
 
     async def fence(self) -> None:
         """Ends all at once: what is under way is given up, and found out again by whoever goes on."""

@@ -72,6 +72,14 @@ def test_a_connector_made_again_is_another_one(connectors: Connectors) -> None:
     assert connectors.create("one", {"topics": "a"}).epoch != first.epoch
 
 
+@pytest.mark.parametrize("state", State)
+def test_a_restart_leaves_the_state_as_it_is(connectors: Connectors, state: State) -> None:
+    before = connectors.create("one", {"topics": "a"})
+    connectors.set_state("one", state)
+    after = connectors.restart("one")
+    assert (after.state, after.epoch) == (state, before.epoch + 1)
+
+
 def test_creating_twice_the_same_is_no_conflict(connectors: Connectors) -> None:
     connectors.create("one", {"topics": "a"})
     assert connectors.create("one", {"topics": "a"}).config["topics"] == ["a"]

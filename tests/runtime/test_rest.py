@@ -14,10 +14,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from replicator.runtime import files
 from replicator.sandbox import Cluster, ClusterSpec, tls
 from tests.support.clusters import ClusterPool
 from tests.support.group import workers_of
@@ -144,6 +145,7 @@ async def test_pause_stop_resume_and_delete_are_three_things(
             await until(lambda: not first.running and not second.running)
             await until(lambda owned=owned: _owned(second) == owned)  # type: ignore[misc]
             await until(lambda state=state: _state(second) == state)  # type: ignore[misc]
+            assert f"is {state} and stays so" in await run(first, "connectors", "restart", "route")
             await produce(source, topics[0], 100, start=1000)
             assert first.ask("PUT", "/connectors/resume/all")[0] == 200
             await until(lambda: sorted(first.running + second.running) == sorted(topics))
@@ -155,11 +157,20 @@ async def test_pause_stop_resume_and_delete_are_three_things(
         await until(lambda: not first.running and not second.running)
         await until(lambda: second.ask("GET", "/connectors/route/status")[0] == 404)
         assert await second.drain() == 0
+        for name in ("position.json", "offset.json"):  # nor does what its tasks did last come back
+            kept = [held["value"] for kind in _content(second, name).values() for held in kind.values()]
+            assert kept
+            assert not any(kept)
         await second.start()
         await until(lambda: "was deleted, and is not made again" in second.log)
         status, made = second.ask("POST", "/connectors/again", {"topics": topics[0], "rate_messages": "50"})
         assert (status, made["config"]["rate_messages"]) == (201, 50)
         await until(lambda: first.running + second.running == [topics[0]])
+
+
+def _content(worker: Worker, name: str) -> dict[str, dict[str, Any]]:
+    """What one of its files holds, by kind."""
+    return cast("dict[str, dict[str, Any]]", files.read(worker.store / name))
 
 
 def _owned(worker: Worker) -> int:
