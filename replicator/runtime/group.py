@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Final, Protocol
 
 from replicator.errors import ClientError, ProtocolError, StartupError
@@ -31,7 +32,8 @@ __all__ = ["Group", "Log", "Topics", "clock_skew", "now"]
 
 #: Brokers that heartbeats and assignments are written to, if there are as many.
 _COPIES: Final = 3
-#: Heartbeats of our own that come back before we join where a process with our id was heard before them.
+#: Heartbeats of our own, the newest one included, that are to come back where a process with our id was heard
+#: before them, until we believe that it has ended.
 _AFTER_NAMESAKE: Final = 3
 #: Heartbeats whose sending time is remembered.
 _REMEMBERED: Final = 256
@@ -114,7 +116,9 @@ class Group:
         self._clock: dict[Place, float] = {}
         self._warned: set[str] = set()
         self._failing = False
-        self._before: set[str] = set()
+        #: When processes with our id were heard that may have been there before us, or took our place meanwhile.
+        self._before: dict[str, float] = {}
+        self._believed = 1
         self._echoed = 0
 
     def use(self, carrier: Log) -> None:
@@ -242,18 +246,29 @@ class Group:
         sent_at = received - (now() - sent)
         self.skews[said.place.broker] = clock_skew(sent_at, said.stored / 1000, received)
         self._hear_early(said.place)
+        if heartbeat.sequence < self._believed:
+            return
         self.coordinator.echoed(side, heartbeat, sent, now())
         if side is Side.SOURCE:
-            self._echoed = max(self._echoed, heartbeat.sequence)
+            self._echoed = heartbeat.sequence
         self.join()
 
     def _heard_of_namesake(self, said: Said, heartbeat: Heartbeat) -> None:
-        """Another process has our id: one that was there before us, unless it has ended, or one that came later."""
+        """Another process has our id: one that was there before us, unless it has ended, or one that came later.
+
+        Who has lost the lease is as one that has just come: that process may have taken the place meanwhile.
+        """
+        silent = now() - self._before.get(heartbeat.incarnation, -inf)
+        known = silent <= self.coordinator.membership.timeout  # or else it has lost its lease, and gives way
+        joining = not self.joined.is_set() and said.place not in self._clock
+        lapsed = self.joined.is_set() and not self.coordinator.holds_lease(now())
         if heartbeat.stage is Stage.LEFT:
-            self._before.discard(heartbeat.incarnation)
-        elif said.place not in self._clock and not self.joined.is_set():
-            self._before.add(heartbeat.incarnation)
-        elif said.place in self._clock and heartbeat.incarnation in self._before:
+            self._before.pop(heartbeat.incarnation, None)
+        elif not known and (joining or lapsed):
+            self._before[heartbeat.incarnation] = now()
+            self._believed = max(self._sequence, 1) + _AFTER_NAMESAKE - 1
+            self._clock.clear()
+        elif known and said.place in self._clock:
             where = heartbeat.info.get("rest", "an unknown address")
             self.conflict = StartupError(
                 f"worker_id = {self.coordinator.me!r} is used by another worker of group {self.name!r} at {where}",
@@ -265,8 +280,7 @@ class Group:
 
         After a process with our id, which may live, not before that would have been heard again.
         """
-        heard = self._echoed >= (_AFTER_NAMESAKE if self._before else 1)
-        if heard and not self.joined.is_set() and self._log is not None and self._log.caught_up:
+        if self._echoed and not self.joined.is_set() and self._log is not None and self._log.caught_up:
             for place in list(self._early):
                 self._hear_early(place)
             self.joined.set()

@@ -81,7 +81,7 @@ class Membership:
 
     def __init__(self, me: str, *, timeout: float) -> None:
         self._me = me
-        self._timeout = timeout
+        self.timeout = timeout
         self._members: dict[str, _Member] = {}
         self._left: dict[str, None] = {}
         self._echo = {Side.SOURCE: -inf, Side.SINK: -inf}
@@ -135,7 +135,7 @@ class Membership:
     def expire(self) -> list[str]:
         """Forgets the workers that have fallen silent; their ids."""
         gone = [
-            name for name, member in self._members.items() if self.echo - max(member.heard.values()) > self._timeout
+            name for name, member in self._members.items() if self.echo - max(member.heard.values()) > self.timeout
         ]
         for name in gone:
             del self._members[name]
@@ -147,5 +147,5 @@ class Membership:
             name
             for name, member in self._members.items()
             if member.heartbeat.stage is Stage.ONLINE
-            and all(self._echo[side] - member.heard[side] <= self._timeout for side in Side)
+            and all(self._echo[side] - member.heard[side] <= self.timeout for side in Side)
         }

@@ -23,6 +23,9 @@ from tests.support.worker import Worker, until
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(400)]
 
+#: The session timeout of workers in tests.
+_SESSION = 5.0
+
 
 @pytest.mark.parametrize("side", ["source", "target"])
 async def test_a_worker_that_is_cut_off_from_one_cluster(
@@ -212,6 +215,39 @@ async def test_two_workers_of_one_name_are_refused(
         assert "is used by another worker of group" in second.log
         assert f"127.0.0.1:{first.port}" in second.log
         assert first.running == [topic]
+
+
+async def test_a_worker_whose_name_was_given_to_another_while_it_was_away(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """It ends when it is back, and sends nothing; the other goes on."""
+    source, target = await clusters.pair(EAST, WEST)
+    topic = topic_name("t")
+    await create_topic(source, topic, queues=1)
+    async with (
+        workers_of(source, target, tmp_path, 1, "--topics", topic) as (first,),
+        Producer(source, topic, per_second=500) as producer,
+    ):
+        await until(lambda: share([first], 1))
+        first.signal(signal.SIGSTOP)
+        try:
+            second = Worker(source, target, tmp_path / "other", "--worker-id", "w0", "--topics", topic)
+            await second.start()
+            await until(lambda: share([second], 1))
+            await asyncio.sleep(_SESSION)  # nothing tells it, but the time: the first one has lost its lease
+        finally:
+            first.signal(signal.SIGCONT)
+        try:
+            assert await first.wait() == 3
+            assert f"127.0.0.1:{second.port}" in first.log
+            await producer.finish()
+            await until(partial(caught_up, [second], topic))
+            assert second.running == [topic]
+        finally:
+            await second.kill()
+    verdict = await judge(source, target, topic)
+    assert verdict.clean, verdict.report()
+    assert verdict.copies == producer.acknowledged
 
 
 async def test_a_worker_alone_needs_no_system_topics(

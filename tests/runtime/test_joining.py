@@ -98,6 +98,38 @@ async def test_a_process_with_our_id_that_comes_later_is_no_matter(group: Group)
     assert group.conflict is None
 
 
+@pytest.mark.parametrize("lives", [True, False])
+async def test_a_process_took_our_place_while_we_were_away(
+    group: Group, monkeypatch: pytest.MonkeyPatch, *, lives: bool
+) -> None:
+    """Longer than anybody waits for us: it goes on and we end, or it has ended, and we take our place again."""
+    log, clock = FakeLog(), 1000.0
+    monkeypatch.setattr("replicator.runtime.group.now", lambda: clock)
+    log.caught_up = True
+    group.use(log)
+
+    async def beat() -> None:
+        await group.beat({}, target_reachable=True)
+        for said in log.written[-2:]:
+            group.on_said(said)
+        group.coordinator.step(clock, set(), wanted=lambda _: True)
+
+    await beat()
+    assert group.coordinator.holds_lease(clock)
+    clock += 60
+    other = Heartbeat(worker="me", incarnation="other", sequence=7)
+    group.on_said(Said(ONLINE, write_heartbeat("g", other), 1_050_000))
+    await beat()
+    assert not group.coordinator.holds_lease(clock)
+    if lives:
+        group.on_said(Said(ONLINE, write_heartbeat("g", replace(other, sequence=8)), 1_061_000))
+        assert "is used by another worker" in str(group.conflict)
+    clock += 1
+    await beat()
+    assert group.coordinator.holds_lease(clock)
+    assert (group.conflict is not None) == lives
+
+
 @pytest.mark.brokers
 async def test_a_worker_alone_needs_one_heartbeat(scene: SceneOf) -> None:
     """Not the next one, which comes 20 seconds later; and nothing goes wrong with its files meanwhile."""
