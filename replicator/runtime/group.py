@@ -230,7 +230,7 @@ class Group:
         if heartbeat.worker == self.coordinator.me:
             self._heard_of_me(said, side, heartbeat)
         elif said.place in self._clock or self.joined.is_set():
-            self.coordinator.membership.heard(side, heartbeat, now())
+            self.coordinator.membership.heard(side, heartbeat, now(), place=said.place)
         else:
             self._early.setdefault(said.place, []).append((heartbeat, said.stored))
 
@@ -289,7 +289,8 @@ class Group:
         """What was stored before we came counts from when it was stored, by the broker's clock and ours."""
         for heartbeat, stored in self._early.pop(place, ()):
             at = stored / 1000 + self._clock[place] if place in self._clock else now()
-            self.coordinator.membership.heard(self._topics.side(place.topic), heartbeat, min(at, now()))
+            side = self._topics.side(place.topic)
+            self.coordinator.membership.heard(side, heartbeat, min(at, now()), place=place)
 
     def on_reset(self, place: Place) -> None:
         """A system topic has lost all that was in it: everybody tells again what they know."""

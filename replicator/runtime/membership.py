@@ -8,7 +8,7 @@ nothing of the others, so it expires nobody.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
@@ -65,11 +65,14 @@ class Heartbeat:
 
 
 class _Member:
-    __slots__ = ("heard", "heartbeat")
+    """`places` are those at which the process that `heartbeat` is of was heard."""
+
+    __slots__ = ("heard", "heartbeat", "places")
 
     def __init__(self, heartbeat: Heartbeat) -> None:
         self.heartbeat = heartbeat
         self.heard = {Side.SOURCE: -inf, Side.SINK: -inf}
+        self.places: set[Hashable] = set()
 
 
 class Membership:
@@ -112,8 +115,12 @@ class Membership:
         """Whether our own heartbeats on `side` come back as they do on SOURCE, give or take `within` seconds."""
         return self._echo[side] > -inf and self.echo - self._echo[side] <= within
 
-    def heard(self, side: Side, heartbeat: Heartbeat, at: float) -> None:
-        """A heartbeat of another worker has come, or was found to have come at `at`."""
+    def heard(self, side: Side, heartbeat: Heartbeat, at: float, *, place: Hashable) -> None:
+        """A heartbeat of another worker has come, or was found to have come at `at`.
+
+        Args:
+            place: where; heartbeats of one place come in the order in which they were said.
+        """
         # Over another broker an older heartbeat may come later than the farewell.
         if heartbeat.worker == self._me or heartbeat.incarnation in self._left:
             return
@@ -128,8 +135,14 @@ class Membership:
         if member is None:
             member = self._members[heartbeat.worker] = _Member(heartbeat)
         known = member.heartbeat
-        if heartbeat.incarnation != known.incarnation or heartbeat.sequence >= known.sequence:
+        if heartbeat.incarnation != known.incarnation:
+            if place not in member.places:
+                return  # of an earlier process, for all we know; a later one is heard at other places, too
+            member.places.clear()
             member.heartbeat = heartbeat
+        elif heartbeat.sequence >= known.sequence:
+            member.heartbeat = heartbeat
+        member.places.add(place)
         member.heard[side] = max(member.heard[side], at)
 
     def expire(self) -> list[str]:

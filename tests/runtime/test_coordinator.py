@@ -27,7 +27,7 @@ class Worker:
             if heartbeat.worker == self.coordinator.me:
                 self.coordinator.echoed(side, heartbeat, self.sent[heartbeat.sequence], now)
             else:
-                self.coordinator.membership.heard(side, heartbeat, now)
+                self.coordinator.membership.heard(side, heartbeat, now, place=side)
 
     def step(self, now: float) -> Deeds:
         deeds = self.coordinator.step(now, {"task"}, wanted=lambda _task: True)

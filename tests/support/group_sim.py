@@ -82,7 +82,7 @@ class Node:
 
     def read(self, side: Side, heartbeat: Heartbeat) -> None:
         if heartbeat.worker != self.name:
-            self.coordinator.membership.heard(side, heartbeat, self.now())
+            self.coordinator.membership.heard(side, heartbeat, self.now(), place=side)
         elif heartbeat.incarnation == self.process:
             self.coordinator.echoed(side, heartbeat, self.beats[heartbeat.sequence], self.now())
             self.joined = self.joined or side is Side.SOURCE
