@@ -103,7 +103,7 @@ class Group:
         self.conflict: StartupError | None = None
         self.ignored: dict[str, int] = {}
         self.skews: dict[str, float] = {}
-        self._store = store
+        self.store = store
         self._topics = topics
         self._on_change = on_change
         self._on_records = on_records
@@ -145,7 +145,9 @@ class Group:
                 log.warning("heartbeat not written", reason=str(error))
             self._failing = True
             return
-        self._failing = False
+        if self._failing:
+            self._failing = False
+            await self.publish()  # what nobody could be told meanwhile, before others begin without it
 
     @property
     def unsaid(self) -> bool:
@@ -158,26 +160,26 @@ class Group:
         What could not be written stays to be published.
         """
         assert self._log is not None  # noqa: S101 - after use
-        taken = self._store.take_unpublished() if records is None else list(records)
+        taken = self.store.take_unpublished() if records is None else list(records)
         try:
             for body in write_records(self.name, self.coordinator.me, taken):
                 await self._log.write(self._topics.control, body, copies=_COPIES)
         except (ClientError, ProtocolError) as error:
             if records is None:
-                self._store.untake(taken)
+                self.store.untake(taken)
             log.warning("shared state not published", reason=str(error))
             return False
         return True
 
     async def publish_all(self) -> None:
         """Publishes all that we know, for workers that come new; well before brokers delete it."""
-        await self.publish(self._store.state.records())
+        await self.publish(self.store.state.records())
 
     def assign(self, assignment: Assignment) -> None:
         """Writes an assignment of ours down; `publish` tells it."""
         owners = dict(sorted(assignment.owners.items()))
         value = {"members": sorted(assignment.members), "owners": owners}
-        self._store.put_version(Kind.ASSIGNMENT, "", Version(*assignment.generation), value)
+        self.store.put_version(Kind.ASSIGNMENT, "", Version(*assignment.generation), value)
 
     # In.
 
@@ -206,7 +208,7 @@ class Group:
             )
 
     def _learn(self, envelope: Envelope) -> None:
-        news = {record.kind for record in envelope.records if self._store.merge(record)}
+        news = {record.kind for record in envelope.records if self.store.merge(record)}
         if Kind.ASSIGNMENT in news:
             self.recall()
         if news:
@@ -214,7 +216,7 @@ class Group:
 
     def recall(self) -> None:
         """Adopts what the store knows of assignments."""
-        record = self._store.state.record(Kind.ASSIGNMENT, "")
+        record = self.store.state.record(Kind.ASSIGNMENT, "")
         if record is None or record.value is None:
             return
         self.coordinator.adopt(

@@ -38,6 +38,8 @@ _FILES: Final[Mapping[str, tuple[Kind, ...]]] = {
     "position.json": (Kind.POSITION, Kind.SYNC),
 }
 _IDENTITY: Final = "identity.json"
+#: What people have decided and what follows from it: a worker that could not tell it before it ended does so later.
+_TOLD_AGAIN: Final = (Kind.CONNECTOR, Kind.TASK, Kind.SYNC)
 
 
 class InUse(StartupError):
@@ -81,6 +83,7 @@ class Store:
             self._identity: dict[str, Any] = files.read(directory / _IDENTITY) or {}
             for name in _FILES:
                 self._load(name)
+            self._unpublished = {(told.kind, told.key): None for told in self.state.records(*_TOLD_AGAIN)}
             self._forget_clean_end()
         except OSError as error:
             os.close(self._lock)
@@ -131,15 +134,16 @@ class Store:
         """Takes a record that somebody published; whether it was news."""
         news = self.state.merge(record)
         if news:
-            self._unpublished.pop((record.kind, record.key), None)
             self._touch(record.kind)
+        if self.state.table(record.kind)[record.key][0] == record.version:
+            self._unpublished.pop((record.kind, record.key), None)
         return news
 
     def _touch(self, kind: Kind) -> None:
         self._dirty |= {name for name, kinds in _FILES.items() if kind in kinds}
 
     def take_unpublished(self) -> list[Record]:
-        """Our own changes since the last call."""
+        """Our own changes since the last call; the first time also what was kept here and nobody has told yet."""
         taken, self._unpublished = self._unpublished, {}
         records = (self.state.record(kind, key) for kind, key in taken)
         return [record for record in records if record is not None]

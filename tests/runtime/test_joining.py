@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from replicator.errors import ClientError
 from replicator.runtime.assignment import sticky
 from replicator.runtime.control_log import Place, Said
 from replicator.runtime.coordinator import Coordinator
 from replicator.runtime.group import Group, Topics
 from replicator.runtime.membership import Heartbeat
-from replicator.runtime.records import write_heartbeat
+from replicator.runtime.records import Kind, read_message, write_heartbeat
 from replicator.runtime.store import Store
 from tests.support.scene import SceneOf
 
@@ -24,10 +25,13 @@ class FakeLog:
 
     def __init__(self) -> None:
         self.caught_up = False
+        self.broken = False
         self.written: list[Said] = []
 
     async def write(self, topic: str, body: bytes, *, copies: int = 1) -> None:
         assert copies
+        if self.broken:
+            raise ClientError("the source is dead")
         self.written.append(Said(Place(topic, ONLINE.broker), body, 1_000_000))
 
 
@@ -128,6 +132,22 @@ async def test_a_process_took_our_place_while_we_were_away(
     await beat()
     assert group.coordinator.holds_lease(clock)
     assert (group.conflict is not None) == lives
+
+
+async def test_what_could_not_be_told_is_told_with_the_first_heartbeat(group: Group) -> None:
+    """The others, too, begin again when the source is back: by what they know then."""
+    log = FakeLog()
+    group.use(log)
+    log.broken = True
+    await group.beat({}, target_reachable=True)
+    group.store.put(Kind.CONNECTOR, "route", {"state": "STOPPED"})
+    assert not await group.publish()
+    log.broken = False
+    await group.beat({}, target_reachable=True)
+    (record,) = read_message(log.written[-1].body).records
+    assert record.value == {"state": "STOPPED"}
+    await group.beat({}, target_reachable=True)
+    assert log.written[-1].place.topic == "sink-online"
 
 
 @pytest.mark.brokers

@@ -186,6 +186,24 @@ def test_only_our_own_changes_are_published(directory: Path) -> None:
     store.close()
 
 
+def test_what_was_kept_is_told_after_a_restart_unless_somebody_has(directory: Path) -> None:
+    """A stop of a connector that could not be published, say, because the source was dead."""
+    store = Store(directory)
+    store.state.worker = "w1"
+    for name in ("stopped", "known", "changed"):
+        store.put(Kind.CONNECTOR, name, {"state": "STOPPED"})
+    known = store.state.record(Kind.CONNECTOR, "known")
+    assert known is not None
+    store.write(store.snapshot())
+    store.close()
+    store = Store(directory)
+    assert not store.merge(known)
+    assert store.merge(Record(Kind.CONNECTOR, "changed", Version(9, "w2"), {"state": "RUNNING"}))
+    (told,) = store.take_unpublished()
+    assert (told.key, told.value) == ("stopped", {"state": "STOPPED"})
+    store.close()
+
+
 def test_the_first_owner_of_a_fresh_target_need_not_wait(directory: Path) -> None:
     """Nobody can have sent there before; once it has begun, the next one cannot know that."""
     store = Store(directory)
