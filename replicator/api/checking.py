@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from replicator.errors import ConfigError, StartupError
+from replicator.runtime.route_topics import RouteTopics
 from replicator.runtime.worker import Worker
 from replicator.runtime.world import refuse_filter
 from replicator.settings import RouteSettings
 
-__all__ = ["refuse_wrong"]
+__all__ = ["refuse_rivals", "refuse_wrong"]
 
 
 def refuse_wrong(worker: Worker, name: str, config: Mapping[str, Any]) -> None:
@@ -25,3 +26,13 @@ def refuse_wrong(worker: Worker, name: str, config: Mapping[str, Any]) -> None:
             refuse_filter(settings, worker.world.source)
         except StartupError as error:
             raise ConfigError(error.message, hint=error.hint) from None
+
+
+def refuse_rivals(worker: Worker, name: str, settings: object) -> None:
+    """Whether the connector `name` may run with `settings` beside the others: each copy is made by one.
+
+    Raises:
+        ConfigError: another one copies some of its topics to the same names; all of them, one a line.
+    """
+    if isinstance(settings, RouteSettings):
+        RouteTopics(name, settings, worker.world).refuse_rivals()

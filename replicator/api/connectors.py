@@ -10,8 +10,9 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from replicator.api.checking import refuse_wrong
+from replicator.api.checking import refuse_rivals, refuse_wrong
 from replicator.api.envelope import Rebalancing, answer
+from replicator.errors import ConfigError
 from replicator.routing.queue_map import Queue
 from replicator.runtime.connectors import Connector, State, Unknown
 from replicator.runtime.lookup import by_key, by_offset
@@ -77,11 +78,24 @@ def connector_routes(worker: Worker) -> APIRouter:
 
     @routes.put("/connectors/resume/all")
     async def resume_all() -> JSONResponse:
-        return await set_all(State.RUNNING)
+        refused = []
+        for name, connector in connectors.all().items():
+            if connector.state is State.RUNNING:
+                continue
+            try:
+                refuse_rivals(worker, name, connector.settings)
+            except ConfigError as error:
+                refused.append(f"connector {name} is not resumed, all others are: {error.message}")
+            else:
+                await change(lambda name=name: connectors.set_state(name, State.RUNNING))  # type: ignore[misc]
+        if refused:
+            raise ConfigError("\n".join(refused))
+        return answer(dict.fromkeys(connectors.all(), State.RUNNING.value))
 
     @routes.post("/connectors/{name}")
     async def create(name: str, config: Config) -> JSONResponse:
         refuse_wrong(worker, name, config)
+        refuse_rivals(worker, name, connectors.parse(name, config))
         known = name in connectors.all()
         made = await change(lambda: connectors.create(name, config))
         assert made is not None  # noqa: S101 - create gives it
@@ -90,6 +104,7 @@ def connector_routes(worker: Worker) -> APIRouter:
     @routes.put("/connectors/{name}")
     async def update(name: str, config: Config) -> JSONResponse:
         refuse_wrong(worker, name, config)
+        refuse_rivals(worker, name, connectors.parse(name, config))
         made = await change(lambda: connectors.update(name, config))
         assert made is not None  # noqa: S101 - update gives it
         return answer(view.info(made))
@@ -134,6 +149,7 @@ def connector_routes(worker: Worker) -> APIRouter:
 
     @routes.put("/connectors/{name}/resume")
     async def resume(name: str) -> JSONResponse:
+        refuse_rivals(worker, name, connectors.get(name).settings)
         await change(lambda: connectors.set_state(name, State.RUNNING))
         return answer({"name": name, "state": State.RUNNING})
 

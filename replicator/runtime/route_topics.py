@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from replicator.client.bounded import bounded
 from replicator.client.topics import write_topic
-from replicator.errors import BrokerRefused, ClientError, ProtocolError, StartupError
+from replicator.errors import BrokerRefused, ClientError, ConfigError, ProtocolError, StartupError
 from replicator.metadata.groups import GroupSelector
 from replicator.observe.logging import get_logger
 from replicator.routing.plan import TopicPlan, Topics, make_plan
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import last_copy
 from replicator.routing.selector import TopicSelector, compile_patterns
+from replicator.runtime.records import Kind
 from replicator.runtime.world import World
 from replicator.settings import RouteSettings
 
@@ -52,14 +54,15 @@ class RouteTopics:
             else lambda _: False,
         )
         self._targets: dict[str, str] = {}
+        self._taken: dict[str, str] = {}
 
     def plan(self) -> None:
-        """Looks at what both clusters have now.
+        """Looks at what both clusters have now. A topic that another connector copies there already is left out.
 
         Raises:
-            ConfigError: two topics would get one name, or one an impossible name.
+            ConfigError: a topic would get an impossible name.
         """
-        self.plans = make_plan(
+        plans = make_plan(
             self._world.source.topics,
             self._world.target.topics,
             self._world.store.queue_maps(self.name),
@@ -68,13 +71,58 @@ class RouteTopics:
             identity=self._world.identity,
             system=[*self._world.system_names()],
         )
+        self._targets = {plan.topic: plan.target_topic for plan in plans}
+        rivals = self._find_rivals(plans)
+        before, self._taken = (
+            self._taken,
+            {
+                plan.topic: _taken(rivals[plan.topic], plan)
+                for plan in plans
+                if plan.topic in rivals and self._comes_first(rivals[plan.topic], plan)
+            },
+        )
+        self.plans = [replace(plan, problem=self._taken.get(plan.topic, plan.problem)) for plan in plans]
+        self.problems = {topic: problem for topic, problem in self.problems.items() if topic not in before}
         for plan in self.plans:
             if plan.problem:
                 self.problems[plan.topic] = plan.problem
         self.tasks = self._name_tasks()
-        self._targets = {plan.topic: plan.target_topic for plan in self.plans}
         there = {plan.topic for plan in self.plans}
         self.problems = {topic: problem for topic, problem in self.problems.items() if topic in there}
+
+    def _find_rivals(self, plans: Iterable[TopicPlan]) -> dict[str, str]:
+        """Topics whose copies another connector that is not stopped makes, with what to do about it."""
+        state = self._world.store.state
+        theirs: dict[str, str] = {}
+        for key, value in state.items(Kind.TASK).items():
+            name, _, _ = key.partition("/")
+            connector = state.get(Kind.CONNECTOR, name)
+            if name != self.name and connector is not None and connector["state"] != "STOPPED":
+                theirs[value["target_topic"]] = min(name, theirs.get(value["target_topic"], name))
+        return {plan.topic: theirs[plan.target_topic] for plan in plans if plan.target_topic in theirs}
+
+    def _comes_first(self, rival: str, plan: TopicPlan) -> bool:
+        """Whether `rival` goes on with a topic of ours; where both have begun somehow, one of them has to."""
+        store = self._world.store
+        begun = store.is_mapped(self.name, plan.topic) and not self.is_renamed(plan.topic)
+        return rival < self.name or not begun
+
+    def refuse_rivals(self) -> None:
+        """For what is to run from now on: whether another connector copies one of its topics to the same name.
+
+        Raises:
+            ConfigError: one does, or a topic would get an impossible name.
+        """
+        self.plan()
+        rivals = self._find_rivals(self.plans)
+        if rivals:
+            raise ConfigError(
+                "\n".join(
+                    f"topic {plan.topic}: {_taken(rivals[plan.topic], plan)}"
+                    for plan in self.plans
+                    if plan.topic in rivals
+                )
+            )
 
     def refuse_problems(self) -> None:
         """Before the first start nothing is left out in silence.
@@ -82,7 +130,11 @@ class RouteTopics:
         Raises:
             StartupError: topics are selected that cannot be copied.
         """
-        refused = [f"topic {plan.topic} cannot be copied: {plan.problem}" for plan in self.plans if plan.problem]
+        refused = [
+            f"topic {plan.topic} cannot be copied: {plan.problem}"
+            for plan in self.plans
+            if plan.problem and plan.topic not in self._taken
+        ]
         if refused:
             raise StartupError("\n".join(refused), hint="leave them out with --exclude-topics")
         if not self.plans:
@@ -190,3 +242,10 @@ class RouteTopics:
         if wanted is None or not store.is_mapped(self.name, topic):
             return False
         return wanted != store.target_topic(self.name, topic)
+
+
+def _taken(rival: str, plan: TopicPlan) -> str:
+    return (
+        f"connector {rival} copies to topic {plan.target_topic} already: "
+        "leave it out of one of the two with exclude_topics, or give it another name with rename"
+    )

@@ -22,7 +22,7 @@ from replicator.runtime import files
 from replicator.sandbox import Cluster, ClusterSpec, tls
 from tests.support.clusters import ClusterPool
 from tests.support.group import workers_of
-from tests.support.traffic import configured, create_topic, produce, raw_topic
+from tests.support.traffic import configured, create_topic, judge, produce, raw_topic
 from tests.support.worker import Worker, until
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
@@ -243,6 +243,49 @@ async def test_what_cannot_be_is_refused(
             assert (status, refused["hint"]) == (405, "use PUT")
         assert worker.ask("GET", "/connectors/route/stop/now")[0] == 404
         assert worker.running == [topic_name("t")]
+
+
+async def test_two_connectors_do_not_make_the_same_copies(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """The later one is refused, or leaves out what the other copies, until that is stopped or gone."""
+    source, target = await clusters.pair(EAST, WEST)
+    topic = topic_name("t")
+    await create_topic(source, topic, queues=1)
+    await produce(source, topic, 100)
+    async with Worker(source, target, tmp_path, "--topics", topic, "--standalone") as worker:
+        await until(lambda: worker.running)
+
+        def asked(method: str, path: str, config: dict[str, str] | None = None) -> tuple[int, str]:
+            status, body = worker.ask(method, f"/connectors/{path}", config)
+            return status, str(body)
+
+        refused = f"connector route copies to topic {topic} already"
+        for method in ("POST", "PUT"):
+            status, body = asked(method, "more", {"topics": topic_name(".*")})
+            assert (status, refused in body) == (400, True)
+        assert asked("POST", "more", {"topics": topic, "rename": "more-{topic}"})[0] == 201
+        await until(partial(_arrived, target, f"more-{topic}", 100))
+        assert asked("PUT", "more", {"topics": topic})[0] == 400
+        assert asked("PUT", "route/stop")[0] == 200
+        await until(lambda: asked("PUT", "more", {"topics": topic})[0] == 200)
+        await produce(source, topic, 100, start=100)
+        await until(partial(_arrived, target, topic, 200))
+        assert asked("PUT", "route/resume")[0] == 400
+        assert asked("PUT", "more/stop")[0] == 200
+        await until(lambda: asked("PUT", "route/resume")[0] == 200)
+        await until(lambda: worker.running)
+        assert "connector more is not resumed" in asked("PUT", "resume/all")[1]
+        assert await worker.drain() == 0
+    flags = ("--topics", topic, "--standalone", "--connector", "again")
+    async with Worker(source, target, tmp_path, *flags) as worker:
+        await until(lambda: refused in asked("GET", "again/status")[1])
+        assert asked("DELETE", "route")[0] == 200
+        await produce(source, topic, 100, start=200)
+        await until(partial(_arrived, target, topic, 300))
+        await until(lambda: refused not in asked("GET", "again/status")[1])
+    verdict = await judge(source, target, topic)
+    assert verdict.clean, verdict.report()
 
 
 async def test_a_filter_that_a_source_broker_lacks_is_refused(
