@@ -85,6 +85,7 @@ class Group:
     Args:
         on_change: called when something has come that may ask for deeds.
         on_records: called with news of the shared state, by kind.
+        on_lost: called when the topic of the shared state has lost all that was in it.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class Group:
         *,
         on_change: Callable[[], None],
         on_records: Callable[[set[Kind]], None],
+        on_lost: Callable[[], None],
     ) -> None:
         self.name = name
         self.coordinator = coordinator
@@ -107,6 +109,7 @@ class Group:
         self._topics = topics
         self._on_change = on_change
         self._on_records = on_records
+        self._on_lost = on_lost
         self._log: Log | None = None
         self.incarnation = uuid.uuid4().hex
         self._sequence = 0
@@ -297,7 +300,7 @@ class Group:
     def on_reset(self, place: Place) -> None:
         """A system topic has lost all that was in it: everybody tells again what they know."""
         if place.topic == self._topics.control:
-            self._on_records(set(Kind))
+            self._on_lost()
 
 
 def _gist(heartbeat: Heartbeat) -> object:

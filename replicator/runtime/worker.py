@@ -168,6 +168,7 @@ class Worker:
             topics,
             on_change=self._kicked.set,
             on_records=self._on_records,
+            on_lost=lambda: self._spawn(self.group.publish_all()),
         )
         if settings.standalone:
             self._log = LocalLog(self.group.on_said)
@@ -297,9 +298,7 @@ class Worker:
         self._kicked.set()
 
     def _on_records(self, kinds: set[Kind]) -> None:
-        if kinds == set(Kind):  # the topic has lost everything
-            self._spawn(self.group.publish_all())
-        elif Kind.CONNECTOR in kinds and self.group.joined.is_set():
+        if Kind.CONNECTOR in kinds and self.group.joined.is_set():
             self.reconcile()
 
     async def changed(self) -> None:
@@ -348,8 +347,12 @@ class Worker:
         )
 
     async def publish_all(self) -> None:
-        """The leader tells all that the group knows, well before brokers delete it."""
-        if self.coordinator.leads():
+        """The leader, or the first worker while nobody leads, tells all that the group knows.
+
+        It does so well before brokers delete it.
+        """
+        members = self.coordinator.takes_tasks() or {self.id, *self.coordinator.membership.others}
+        if self.id == min(members):
             await self.group.publish_all()
 
     async def refresh(self) -> None:

@@ -39,7 +39,12 @@ class FakeLog:
 def group(tmp_path: Path) -> Group:
     coordinator = Coordinator("me", strategy=sticky, timeout=5.0, lease=3.5, delay=0.5)
     topics = Topics("source-online", "sink-online", "control")
-    return Group("g", coordinator, Store(tmp_path), topics, on_change=lambda: None, on_records=lambda _kinds: None)
+    return Group(
+        *("g", coordinator, Store(tmp_path), topics),
+        on_change=lambda: None,
+        on_records=lambda _kinds: None,
+        on_lost=lambda: None,
+    )
 
 
 @pytest.mark.parametrize("echo_first", [True, False])
