@@ -168,7 +168,7 @@ class Worker:
             topics,
             on_change=self._kicked.set,
             on_records=self._on_records,
-            on_lost=lambda: self._spawn(self.group.publish_all()),
+            on_lost=self._on_lost,
         )
         if settings.standalone:
             self._log = LocalLog(self.group.on_said)
@@ -300,6 +300,9 @@ class Worker:
     def _on_records(self, kinds: set[Kind]) -> None:
         if Kind.CONNECTOR in kinds and self.group.joined.is_set():
             self.reconcile()
+
+    def _on_lost(self) -> None:
+        self._spawn(self.group.publish_all())
 
     async def changed(self) -> None:
         """Connectors were changed here: follows them, and tells the group.
