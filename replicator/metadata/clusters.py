@@ -35,6 +35,8 @@ class Tables(Generic[T]):
     ) -> None:
         self.failures: dict[str, str] = {}
         self.tables: Mapping[str, T] = {}
+        #: Brokers whose masters have told their table at the last look: what is not in there is not there.
+        self.masters: frozenset[str] = frozenset()
         self._cluster = cluster
         self._read = read
         self._masters_only = masters_only
@@ -44,16 +46,20 @@ class Tables(Generic[T]):
         """What all brokers have now, by broker."""
         failures: dict[str, str] = {}
         answered: dict[str, T] = {}
+        masters: set[str] = set()
 
         async def look(name: str) -> None:
             try:
                 broker = self._cluster.master(name) if self._masters_only else self._cluster.reader(name)
                 answered[name] = await self._read(broker, self._known.get(name))
+                if self._cluster.is_master(name, broker.address):
+                    masters.add(name)
             except (ClientError, ProtocolError) as error:
                 failures[name] = str(error)
 
         await asyncio.gather(*(look(name) for name in self._cluster.brokers()))
         self._known |= answered
         self.failures = failures
+        self.masters = frozenset(masters)
         self.tables = dict(sorted((answered if self._masters_only else self._known).items()))
         return self.tables

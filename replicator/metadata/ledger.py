@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple
 
@@ -11,6 +11,7 @@ from replicator.metadata.action import Action
 __all__ = [
     "DELETED",
     "DRIFT",
+    "LIVE",
     "UNTAKEN",
     "Entry",
     "Finding",
@@ -20,6 +21,7 @@ __all__ = [
     "compare",
     "differing",
     "remember",
+    "unsure",
 ]
 
 #: Why actions are blocked.
@@ -28,8 +30,15 @@ DRIFT: Final = (
 )
 UNTAKEN: Final = "the broker did not take it: it knows no such setting, or forbids the change"
 DELETED: Final = "the source has deleted it: delete it here, or set sync_deletes"
+LIVE: Final = "the source has deleted it, but it has consumers here: stop them, or delete it here"
 
 Settings = Mapping[str, Any]
+
+
+def unsure(away: Iterable[str]) -> str:
+    """Why an item does not count as deleted at the source while the masters of the brokers `away` do not answer."""
+    names = ", ".join(sorted(away))
+    return f"the source may still have it: no master of {names} answers there: wait for it, or delete it here"
 
 
 class Entry(NamedTuple):

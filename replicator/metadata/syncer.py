@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 from replicator.client.brokers import max_offset
@@ -16,7 +16,7 @@ from replicator.metadata import groups, topics
 from replicator.metadata.action import Action, Commit, DropGroup, DropTopic
 from replicator.metadata.apply import apply
 from replicator.metadata.clusters import Tables
-from replicator.metadata.ledger import Entry, Key, Ledger, Planned, remember
+from replicator.metadata.ledger import LIVE, Entry, Key, Ledger, Planned, remember, unsure
 from replicator.metadata.offsets import GroupQueue, plan_offsets
 from replicator.metadata.options import SyncOptions
 from replicator.metadata.places import Copied, Places
@@ -30,10 +30,22 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """What a route copies: the plan of each topic, and how far each queue is."""
+    """What a route copies: the plan of each topic, and how far each queue is.
+
+    `brokers` are those of the source that a topic is or was copied from, by its name at the source.
+    """
 
     plans: Sequence[TopicPlan]
     queue: Copied
+    brokers: Mapping[str, Collection[str]]
+
+    def brokers_of(self, topic: str) -> Collection[str]:
+        """Where a topic may still be; of one whose brokers nobody remembers, anywhere."""
+        return self.brokers.get(topic) or self.all_brokers
+
+    @property
+    def all_brokers(self) -> set[str]:
+        return {broker for brokers in self.brokers.values() for broker in brokers}
 
 
 class Applied(NamedTuple):
@@ -74,7 +86,11 @@ class Syncer:
             missing=lambda topic: missing[topic],
             policy=self.options.topics,
         )
-        return self._without_deletions(planned)
+
+        def having(action: Action) -> Collection[str]:
+            return copy.brokers_of(ledger[action.broker, action.key].source)
+
+        return self._sure_of_deletions(planned, self._topics[0].masters, having)
 
     async def plan_switch(self, copy: Copy, *, open_all: bool) -> Planned:
         """What makes the target's topics those that applications use."""
@@ -107,12 +123,23 @@ class Syncer:
         self._ends[topic] = ends
         return missing if sure else max(missing, 1)
 
-    def _without_deletions(self, planned: Planned) -> Planned:
-        """Nothing counts as deleted at the source while any of its brokers is away."""
-        if not self.failures:
-            return planned
-        kept = [action for action in planned.actions if not isinstance(action.write, DropTopic | DropGroup)]
-        return Planned(kept, planned.wanted)
+    def _sure_of_deletions(
+        self, planned: Planned, masters: Collection[str], brokers: Callable[[Action], Collection[str]]
+    ) -> Planned:
+        """Only what the masters of all brokers that may have it have just denied counts as deleted at the source.
+
+        A broker that is away when a worker starts is unknown to it, and a slave learns of things later than its
+        master: that neither has told of something says nothing.
+        """
+
+        def sure(action: Action) -> Action:
+            if not isinstance(action.write, DropTopic | DropGroup):
+                return action
+            having = brokers(action) or ("its brokers",)  # nobody remembers any
+            away = {*having, *self._source.brokers()} - {*masters}
+            return replace(action, blocked=unsure(away)) if away else action
+
+        return Planned([sure(action) for action in planned.actions], planned.wanted)
 
     async def remember_topics(
         self, planned: Planned, ledger: Ledger, applied: Collection[Applied]
@@ -139,7 +166,23 @@ class Syncer:
             topics={plan.topic: plan.target_topic for plan in copy.plans},
             policy=self.options.groups,
         )
-        return self._without_deletions(planned)
+        planned = self._sure_of_deletions(planned, self._groups[0].masters, lambda _: copy.all_brokers)
+        return await self._without_consumers(planned)
+
+    async def _without_consumers(self, planned: Planned) -> Planned:
+        """A group that somebody consumes in is not deleted, at no broker."""
+        live = await self._live(
+            (action.broker, action.write.name)
+            for action in planned.actions
+            if not action.blocked and isinstance(action.write, DropGroup)
+        )
+        actions = [
+            replace(action, blocked=action.blocked or LIVE)
+            if isinstance(action.write, DropGroup) and action.write.name in live
+            else action
+            for action in planned.actions
+        ]
+        return Planned(actions, planned.wanted)
 
     async def remember_groups(
         self, planned: Planned, ledger: Ledger, applied: Collection[Applied]
@@ -167,10 +210,14 @@ class Syncer:
             for action in planned
             if not action.blocked and isinstance(action.write, Commit) and action.write.group not in forced
         }
-        live = {group for broker, group in sorted(asked) if await consumers(self._target.master(broker), group)}
+        live = await self._live(asked)
         return plan_offsets(places, live=live, forced=forced) if live else planned, places
 
-    # Both.
+    async def _live(self, asked: Iterable[tuple[str, str]]) -> set[str]:
+        """Those of the groups that have consumers at the target; `asked` are brokers there, each with a group."""
+        return {group for broker, group in sorted(asked) if await consumers(self._target.master(broker), group)}
+
+    # All.
 
     async def _refreshed(self, both: tuple[Tables[T], Tables[T]]) -> tuple[Mapping[str, T], Mapping[str, T]]:
         """What both clusters have now."""

@@ -136,7 +136,7 @@ def _of_groups(groups: Iterable[dict[str, Any]]) -> Iterable[str]:
 
 
 def _of_differences(differences: Iterable[dict[str, Any]]) -> Iterable[str]:
-    words = {"create": "is missing", "change": "is different", "delete": "is gone from the source"}
+    words = {"create": "is missing", "change": "is different", "delete": "is not seen at the source"}
     for action in differences:
         if action["blocked"] == UNTAKEN:
             continue  # there is nothing that anybody could do

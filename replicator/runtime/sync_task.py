@@ -66,7 +66,9 @@ class SyncTask:
 
     def copy(self) -> Copy:
         """What the route copies, as the group knows it now."""
-        return Copy(self._topics.plans, self._copied)
+        maps = self._world.store.queue_maps(self._topics.name)
+        brokers = {topic: {queue.broker for queue in queues} for topic, queues in maps.items()}
+        return Copy(self._topics.plans, self._copied, brokers)
 
     def _copied(self, topic: str, source: Queue) -> CopiedQueue | None:
         store = self._world.store

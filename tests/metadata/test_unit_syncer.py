@@ -1,0 +1,138 @@
+"""Both clusters looked at, some brokers of which do not answer: what is not known is not acted upon."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from replicator.client.cluster import Cluster
+from replicator.client.groups import GroupTable
+from replicator.client.topics import TopicConfig, TopicTable
+from replicator.errors import Unreachable
+from replicator.metadata import syncer as under_test
+from replicator.metadata.groups import GroupSelector
+from replicator.metadata.ledger import Entry, Ledger
+from replicator.metadata.options import SyncOptions
+from replicator.metadata.syncer import Copy, Syncer
+from replicator.routing.options import Identity
+
+
+class Side:
+    """A cluster whose brokers have `topics` and `groups`; those in `slaves` are read at a slave, those in `away`
+    do not answer. `consuming` are groups with consumers.
+    """
+
+    def __init__(self, *brokers: str) -> None:
+        self.topics: dict[str, dict[str, TopicConfig]] = {broker: {} for broker in brokers}
+        self.groups: dict[str, dict[str, Mapping[str, Any]]] = {broker: {} for broker in brokers}
+        self.slaves: set[str] = set()
+        self.away: set[str] = set()
+        self.consuming: set[str] = set()
+
+    def brokers(self) -> Mapping[str, object]:
+        return dict.fromkeys(self.topics)
+
+    def reader(self, broker: str) -> Any:
+        return SimpleNamespace(side=self, name=broker, address=f"{broker}-{broker in self.slaves}")
+
+    master = reader
+
+    def is_master(self, broker: str, address: str) -> bool:
+        return address == f"{broker}-False"
+
+
+async def read_topics(broker: Any, *, known: TopicTable | None) -> TopicTable:
+    if broker.name in broker.side.away:
+        raise Unreachable(broker.name, "away")
+    return TopicTable(dict(broker.side.topics[broker.name]), ())
+
+
+async def read_groups(broker: Any, *, known: GroupTable | None) -> GroupTable:
+    if broker.name in broker.side.away:
+        raise Unreachable(broker.name, "away")
+    return GroupTable(dict(broker.side.groups[broker.name]), {}, ())
+
+
+async def consumers(broker: Any, group: str) -> list[str]:
+    return ["somebody"] if group in broker.side.consuming else []
+
+
+class Setup:
+    """A target with topic U and group G, both of source broker `b`, which have been synced; `a` has neither."""
+
+    def __init__(self) -> None:
+        self.source, self.target = Side("a", "b"), Side("x", "y")
+        self.target.topics["x"]["U"] = TopicConfig(name="U", read_queues=1, write_queues=1)
+        for broker in ("x", "y"):
+            self.target.groups[broker]["G"] = {"groupName": "G"}
+        self.copied = {"U": {"b"}}
+        self.restart()
+
+    def restart(self) -> None:
+        """A worker begins; it knows what the group knows."""
+        options = SyncOptions(identity=Identity("s", "t"), selector=GroupSelector.of([".*"], []), deletes=True)
+        self.syncer = Syncer(cast("Cluster", self.source), cast("Cluster", self.target), options)
+
+    async def deletions(self) -> dict[str, set[str]]:
+        """Why what is not deleted is not, by kind."""
+        copy = Copy((), lambda _topic, _queue: None, self.copied)
+        entry = Entry({}, {}, "U")
+        topics: Ledger = {("x", "U"): entry}
+        groups: Ledger = {(broker, "G"): entry._replace(source="G") for broker in ("x", "y")}
+        found = [*(await self.syncer.plan_topics(copy, topics)).actions]
+        found += (await self.syncer.plan_groups(copy, groups)).actions
+        assert {action.verb for action in found} <= {"delete"}
+        return {action.kind: {each.blocked for each in found if each.kind == action.kind} for action in found}
+
+
+@pytest.fixture
+def setup(monkeypatch: pytest.MonkeyPatch) -> Setup:
+    for name, fake in (("read_topics", read_topics), ("read_groups", read_groups), ("consumers", consumers)):
+        monkeypatch.setattr(under_test, name, fake)
+    return Setup()
+
+
+async def test_what_all_masters_deny_is_deleted(setup: Setup) -> None:
+    assert await setup.deletions() == {"topics": {""}, "groups": {""}}
+
+
+@pytest.mark.parametrize("how", ["does not answer", "is read at its slave", "is unknown to the name servers"])
+async def test_a_broker_that_is_away_may_have_it(setup: Setup, how: str) -> None:
+    """Also to a worker that has just started, and has seen neither the broker nor what it had."""
+    if how == "does not answer":
+        setup.source.away = {"b"}
+    elif how == "is read at its slave":
+        setup.source.slaves = {"b"}
+    else:
+        del setup.source.topics["b"], setup.source.groups["b"]
+    setup.restart()
+    for reasons in (await setup.deletions()).values():
+        (reason,) = reasons
+        assert "no master of b answers" in reason
+
+
+async def test_a_topic_of_other_brokers_is_deleted_all_the_same(setup: Setup) -> None:
+    """A source broker that was taken away for good holds up only what it had, and groups, which may be anywhere."""
+    setup.copied = {"U": {"a"}, "V": {"b"}}
+    del setup.source.topics["b"], setup.source.groups["b"]
+    found = await setup.deletions()
+    assert found["topics"] == {""}
+    assert "no master of b answers" in "".join(found["groups"])
+
+
+async def test_a_topic_of_unknown_brokers_may_be_anywhere(setup: Setup) -> None:
+    setup.copied = {"V": {"b"}}
+    del setup.source.topics["b"], setup.source.groups["b"]
+    assert "no master of b answers" in "".join((await setup.deletions())["topics"])
+    setup.copied = {}
+    assert "no master of its brokers answers" in "".join((await setup.deletions())["topics"])
+
+
+async def test_a_group_with_consumers_is_not_deleted(setup: Setup) -> None:
+    setup.target.consuming = {"G"}
+    found = await setup.deletions()
+    assert found["topics"] == {""}
+    assert "has consumers here" in "".join(found["groups"])
