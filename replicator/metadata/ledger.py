@@ -102,12 +102,18 @@ def differing(one: Settings | None, other: Settings) -> tuple[Settings | None, S
 
 
 def remember(
-    planned: Planned, target: Mapping[Key, Settings], ledger: Ledger, *, written: Collection[Key]
+    planned: Planned,
+    target: Mapping[Key, Settings],
+    ledger: Ledger,
+    *,
+    written: Collection[Key],
+    answered: Collection[str],
 ) -> dict[Key, Entry | None]:
     """What to change in the ledger, once the target has been read again; None: to be forgotten.
 
     Args:
         written: what actions were applied to.
+        answered: the brokers that `target` is known of; what was written to others is remembered as it is.
     """
     news: dict[Key, Entry | None] = {}
     for key, (wanted, source) in planned.wanted.items():
@@ -116,5 +122,5 @@ def remember(
             entry = Entry(wanted, current, source)
             if entry != ledger.get(key):
                 news[key] = entry
-    gone = [key for key in ledger if key not in planned.wanted and key not in target]
+    gone = [key for key in ledger if key[0] in answered and key not in planned.wanted and key not in target]
     return news | dict.fromkeys(gone)

@@ -151,7 +151,7 @@ class Syncer:
             for broker, table in target.items()
             for name, config in table.topics.items()
         }
-        return remember(planned, current, ledger, written=_written(applied))
+        return remember(planned, current, ledger, written=_written(applied), answered=target)
 
     # Groups.
 
@@ -194,7 +194,7 @@ class Syncer:
             for broker, table in target.items()
             for name, config in table.groups.items()
         }
-        return remember(planned, current, ledger, written=_written(applied))
+        return remember(planned, current, ledger, written=_written(applied), answered=target)
 
     # Offsets.
 

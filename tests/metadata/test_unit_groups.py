@@ -64,7 +64,7 @@ def applied(planned: Planned, target: Mapping[str, GroupTable], ledger: dict[Key
                 forbidden[action.broker][group] = known - {topic} if readable else known | {topic}
     after = {broker: GroupTable(groups[broker], forbidden[broker], ()) for broker in target}
     current = {(b, n): settings_of(c) for b, each in after.items() for n, c in each.groups.items()}
-    for key, entry in remember(planned, current, ledger, written=written).items():
+    for key, entry in remember(planned, current, ledger, written=written, answered=after).items():
         ledger.pop(key, None)
         if entry is not None:
             ledger[key] = entry

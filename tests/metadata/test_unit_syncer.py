@@ -14,7 +14,7 @@ from replicator.client.topics import TopicConfig, TopicTable
 from replicator.errors import Unreachable
 from replicator.metadata import syncer as under_test
 from replicator.metadata.groups import GroupSelector
-from replicator.metadata.ledger import Entry, Ledger
+from replicator.metadata.ledger import Entry, Key, Ledger
 from replicator.metadata.options import SyncOptions
 from replicator.metadata.syncer import Copy, Syncer
 from replicator.routing.options import Identity
@@ -76,6 +76,11 @@ class Setup:
         options = SyncOptions(identity=Identity("s", "t"), selector=GroupSelector.of([".*"], []), deletes=True)
         self.syncer = Syncer(cast("Cluster", self.source), cast("Cluster", self.target), options)
 
+    async def learnt(self, ledger: Ledger) -> dict[Key, Entry | None]:
+        """What a look at topics that finds nothing to do makes of the ledger."""
+        planned = await self.syncer.plan_topics(Copy((), lambda _topic, _queue: None, self.copied), ledger)
+        return await self.syncer.remember_topics(planned, ledger, [])
+
     async def deletions(self) -> dict[str, set[str]]:
         """Why what is not deleted is not, by kind."""
         copy = Copy((), lambda _topic, _queue: None, self.copied)
@@ -136,3 +141,12 @@ async def test_a_group_with_consumers_is_not_deleted(setup: Setup) -> None:
     found = await setup.deletions()
     assert found["topics"] == {""}
     assert "has consumers here" in "".join(found["groups"])
+
+
+async def test_what_was_written_is_remembered_while_its_broker_is_away(setup: Setup) -> None:
+    """Or what somebody changes there meanwhile would not be told from what was never written."""
+    ledger = {("x", "U"): Entry({}, {}, "U"), ("y", "gone"): Entry({}, {}, "gone")}
+    setup.target.away = {"x", "y"}
+    assert await setup.learnt(ledger) == {}
+    setup.target.away = set()
+    assert await setup.learnt(ledger) == {("y", "gone"): None}

@@ -65,7 +65,7 @@ def applied(planned: Planned, target: Topics, ledger: dict[Key, Entry], *, takes
         made = replace(config, attributes=attributes)
         after[action.broker][action.key] = made if takes_order else replace(made, order=False)
     current = {(b, n): settings_of(c) for b, topics in after.items() for n, c in topics.items()}
-    for key, entry in remember(planned, current, ledger, written=written).items():
+    for key, entry in remember(planned, current, ledger, written=written, answered=after).items():
         ledger.pop(key, None)
         if entry is not None:
             ledger[key] = entry
