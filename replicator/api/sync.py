@@ -54,10 +54,13 @@ def sync_routes(worker: Worker) -> APIRouter:
 
     @routes.get("/connectors/{name}/plan")
     async def plan(name: str) -> JSONResponse:
-        """What is to be done at the target now; `blocked` says why something is not done by itself."""
+        """What is to be done at the target now; `blocked` says why something is not done by itself.
+
+        What could not be asked has the verb `unknown`.
+        """
         _, route = found(name)
-        steps, _ = await route.sync.look()
-        return answer([step.shown() for step in steps])
+        look = await route.sync.look()
+        return answer([step.shown() for step in (*look.steps, *look.unasked)])
 
     @routes.get("/connectors/{name}/sync")
     async def status(name: str) -> JSONResponse:

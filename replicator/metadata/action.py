@@ -8,7 +8,7 @@ from typing import Any
 
 from replicator.client.topics import TopicConfig
 
-__all__ = ["Action", "Commit", "DropGroup", "DropTopic", "Forbid", "Write", "WriteGroup", "WriteTopic"]
+__all__ = ["Action", "Commit", "DropGroup", "DropTopic", "Forbid", "Unasked", "Write", "WriteGroup", "WriteTopic"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,4 +98,33 @@ class Action:
             "after": self.after,
             "blocked": self.blocked,
             "note": self.note,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Unasked:
+    """A broker that could not be asked about one `kind`, and why; of a whole cluster `broker` is empty.
+
+    What is to be done there is not known.
+    """
+
+    kind: str
+    broker: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}{f' at {self.broker}' if self.broker else ''}: {self.reason}"
+
+    def shown(self) -> dict[str, Any]:
+        """Beside actions, as one that is neither possible nor done."""
+        return {
+            "kind": self.kind,
+            "verb": "unknown",
+            "broker": self.broker,
+            "name": "",
+            "before": None,
+            "after": None,
+            "blocked": self.reason,
+            "error": self.reason,
+            "note": "",
         }

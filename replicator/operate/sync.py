@@ -15,16 +15,18 @@ from replicator.operate.show import Output, Shown, show, table
 
 __all__ = ["apply", "failover", "plan", "readiness"]
 
-#: Exit code of `readiness` and `failover` when not all is well.
+#: Exit code when not all is well, or not all is known.
 NOT_READY: Final = 1
 
 Of = Annotated[str, typer.Option("--connector", help="The connector's name.")]
 
 
 def plan(connector: Of = "route", url: Url = HERE, output: Shown = Output.TABLE) -> None:
-    """What is to be done to topics, groups and offsets at the target; does nothing."""
+    """What is to be done to topics, groups and offsets at the target; exit code 1 where that is not known."""
     found = Rest(url).get(path("connectors", connector, "plan"))
     show(found, output, _actions(found, "blocked", empty="the target is in step"))
+    if any(action["verb"] == "unknown" for action in found):
+        raise typer.Exit(NOT_READY)
 
 
 def apply(

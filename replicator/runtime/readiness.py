@@ -35,10 +35,10 @@ async def readiness(route: Route, world: World) -> dict[str, Any]:
     """
     route.keep(ended=False)
     topics = await topic_lags(route, world)
-    actions, places = await route.sync.look()
-    groups = group_standings(places)
-    differences = [action.shown() for action in actions if action.kind != "offsets"]
-    reasons = [*_of_topics(topics), *_of_groups(groups), *_of_differences(differences)]
+    look = await route.sync.look()
+    groups = group_standings(look.places)
+    differences = [action.shown() for action in look.steps if action.kind != "offsets"]
+    reasons = [*_of_topics(topics), *_of_groups(groups), *_of_differences(differences), *map(str, look.unasked)]
     return {
         "ready": not reasons,
         "reasons": reasons,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from replicator.errors import ClientError, ProtocolError, StartupError
-from replicator.metadata.action import Action
+from replicator.metadata.action import Action, Unasked
 from replicator.metadata.groups import GroupSelector
 from replicator.metadata.ledger import Planned
 from replicator.metadata.offsets import CopiedQueue, GroupQueue, standing
@@ -38,6 +38,14 @@ _REQUESTS: Final = 0.5
 _SUMMED: Final = ("again", "skipped", "anywhere")
 
 log = get_logger(__name__)
+
+
+class Look(NamedTuple):
+    """All that is to be done now, where all groups stand, and the brokers of which neither is known."""
+
+    steps: list[Step]
+    places: list[GroupQueue]
+    unasked: list[Unasked]
 
 
 class SyncTask:
@@ -94,26 +102,33 @@ class SyncTask:
             floor=offset["target_floor"],
         )
 
-    async def look(self) -> tuple[list[Step], list[GroupQueue]]:
-        """All that is to be done now, and where all groups stand; writes nothing.
+    async def look(self) -> Look:
+        """Looks at all kinds; writes nothing.
 
         Raises:
             BrokerRefused, Unreachable, RequestTimeout: a cluster could not be asked.
         """
         steps: list[Step] = []
         places: list[GroupQueue] = []
+        unasked: list[Unasked] = []
         async with self._lock:
             for kind in self._settings.sync:
                 if self._acl is not None and kind == KIND:
                     if not self.running:
                         self._acl.forget()  # whoever has the task knows better by now
                     steps += await self._acl.plan()
-                elif kind == "offsets":
+                    continue
+                if kind == "offsets":
                     planned, places = await self._syncer.plan_offsets(self.copy())
                     steps += planned
                 else:
                     steps += (await self._plan(kind)).actions
-        return steps, places
+                unasked += self._unasked(kind)
+        return Look(steps, places, unasked)
+
+    def _unasked(self, kind: str) -> list[Unasked]:
+        """Who did not answer at the last look at this kind."""
+        return [Unasked(kind, broker, why) for broker, why in self._syncer.failures.items()]
 
     async def places(self) -> list[GroupQueue]:
         """Where all groups stand."""
@@ -163,7 +178,7 @@ class SyncTask:
 
     async def _once(self, kind: str) -> None:
         done = await self.sync([kind])
-        log.debug("metadata looked at", kind=kind, changes=len(done))
+        log.debug("metadata looked at", kind=kind, changes=sum(not isinstance(each, Unasked) for each in done))
 
     async def stop(self) -> None:
         """Ends, once what is under way is done; what takes too long goes no further than its next change."""
@@ -176,21 +191,27 @@ class SyncTask:
         self.running = False
         self.phase = Phase.STOPPED
 
-    async def sync(self, kinds: Sequence[str] | None = None, *, forced: Collection[str] = ()) -> list[Done]:
+    async def sync(
+        self, kinds: Sequence[str] | None = None, *, forced: Collection[str] = ()
+    ) -> list[Done | Unasked]:
         """Looks, and does what is to be done; what does not work is told, and tried again the next time."""
-        done: list[Done] = []
+        done: list[Done | Unasked] = []
         async with self._lock:
             for kind in self._settings.sync if kinds is None else kinds:
                 try:
                     done += await self._sync(kind, forced)
                 except (ClientError, ProtocolError, StartupError) as error:
-                    self._tell(kind, [], [], {"": str(error)})
+                    done.append(self._failed(kind, str(error)))
                 except Exception as error:  # a bug here ends neither the worker nor the copying
                     log.exception("metadata not synced", kind=kind)
-                    self._tell(kind, [], [], {"": f"{type(error).__name__}: {error}"})
+                    done.append(self._failed(kind, f"{type(error).__name__}: {error}"))
         return done
 
-    async def _sync(self, kind: str, forced: Collection[str]) -> list[Done]:
+    def _failed(self, kind: str, reason: str) -> Unasked:
+        self._tell(kind, [], [], {"": reason})
+        return Unasked(kind, "", reason)
+
+    async def _sync(self, kind: str, forced: Collection[str]) -> list[Done | Unasked]:
         if kind in ("topics", "groups"):
             return await self._settle(kind)
         if self._acl is not None and kind == KIND:
@@ -202,15 +223,15 @@ class SyncTask:
         self._standings = {name: sum(getattr(each, name) for each in standings) for name in _SUMMED}
         done = await self._apply(planned)
         self._tell(kind, planned, done, self._syncer.failures)
-        return [*done]
+        return [*done, *self._unasked(kind)]
 
-    async def _settle(self, kind: str) -> list[Done]:
+    async def _settle(self, kind: str) -> list[Done | Unasked]:
         planned = await self._plan(kind)
         done = await self._apply(planned.actions)
         remember = self._syncer.remember_topics if kind == "topics" else self._syncer.remember_groups
         self.ledger.learn(kind, await remember(planned, self.ledger.of(kind), done))
         self._tell(kind, planned.actions, done, self._syncer.failures)
-        return [*done]
+        return [*done, *self._unasked(kind)]
 
     async def hand_over(self, *, open_all: bool) -> tuple[list[Done], list[str]]:
         """The last sync, when the route has stopped; topics get the perm that the source has, protected or not.
@@ -234,10 +255,12 @@ class SyncTask:
                 try:
                     done += await self._last(kind)
                 except (ClientError, ProtocolError, StartupError) as error:
-                    failed.append(f"{kind}: {error}")
+                    failed.append(str(Unasked(kind, "", str(error))))
                     continue
-                failed += [f"{kind} at {broker}: {why}" for broker, why in self._syncer.failures.items()]
+                if kind != KIND:
+                    failed += map(str, self._unasked(kind))
             planned = await self._syncer.plan_switch(self.copy(), open_all=open_all)
+            failed += map(str, self._unasked("topics"))
             opened = [await self._syncer.apply(action) for action in planned.actions]
             ledger = self.ledger.of("topics")
             self.ledger.learn("topics", await self._syncer.remember_topics(planned, ledger, opened))

@@ -1,0 +1,112 @@
+"""What a metadata task, and whoever asks it, tell of brokers that do not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import typer
+
+from replicator.client.offsets import OffsetTable
+from replicator.client.topics import TopicConfig
+from replicator.errors import Unreachable
+from replicator.metadata import places, syncer
+from replicator.metadata.action import Unasked
+from replicator.operate import sync as commands
+from replicator.operate.rest import Rest
+from replicator.routing.options import Identity
+from replicator.routing.plan import TopicPlan
+from replicator.routing.queue_map import Queue
+from replicator.runtime.readiness import readiness
+from replicator.runtime.route_topics import RouteTopics
+from replicator.runtime.store import Store
+from replicator.runtime.sync_task import SyncTask
+from replicator.runtime.world import World
+from replicator.settings import RouteSettings
+from tests.metadata.test_unit_syncer import Side, consumers, read_groups, read_topics
+
+KINDS = ("topics", "groups", "offsets")
+
+
+async def read_offsets(broker: Any, *, known: OffsetTable | None) -> OffsetTable:
+    if broker.name in broker.side.away:
+        raise Unreachable(broker.name, "away")
+    return OffsetTable({}, b"")
+
+
+class Setup:
+    """A route without topics from broker `a` to brokers `x` and `y`; `task` is its metadata task."""
+
+    def __init__(self, store: Store) -> None:
+        self.source, self.target = Side("a"), Side("x", "y")
+        self.audited: list[Any] = []
+        self.world: Any = SimpleNamespace(
+            source=SimpleNamespace(cluster=self.source),
+            target=SimpleNamespace(cluster=self.target),
+            identity=Identity("s", "t"),
+            store=store,
+            may_send=lambda: True,
+            audit=SimpleNamespace(write=self.audited.append),
+        )
+        self.topics: Any = SimpleNamespace(name="route", plans=[])
+        self.task = SyncTask(
+            RouteSettings(sync=[*KINDS]), cast("World", self.world), cast("RouteTopics", self.topics)
+        )
+        self.route: Any = SimpleNamespace(
+            keep=lambda ended: None, topics=self.topics, problems={}, sync=self.task, name="route"
+        )
+
+
+@pytest.fixture
+def setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setup]:
+    for name, fake in (("read_topics", read_topics), ("read_groups", read_groups), ("consumers", consumers)):
+        monkeypatch.setattr(syncer, name, fake)
+    monkeypatch.setattr(places, "read_offsets", read_offsets)
+    store = Store(tmp_path)
+    yield Setup(store)
+    store.close()
+
+
+async def test_what_is_not_known_is_not_ready(setup: Setup) -> None:
+    """Each kind at each broker that did not answer, also when a later kind's brokers all did."""
+    assert (await readiness(setup.route, setup.world))["ready"]
+    setup.target.away = {"x"}
+    told = await readiness(setup.route, setup.world)
+    assert (told["ready"], len(told["reasons"])) == (False, 3)
+    assert all(reason.startswith(f"{kind} at x: ") for kind, reason in zip(KINDS, told["reasons"], strict=True))
+    look = await setup.task.look()
+    assert {(each.kind, each.broker) for each in look.unasked} == {(kind, "x") for kind in KINDS}
+
+
+async def test_what_could_not_be_looked_at_is_not_done(setup: Setup) -> None:
+    assert await setup.task.sync() == []
+    setup.target.away = {"y"}
+    done = [each.shown() for each in await setup.task.sync()]
+    assert [(each["kind"], each["broker"]) for each in done] == [(kind, "y") for kind in KINDS]
+    assert all("away" in each["error"] for each in done)
+
+
+async def test_a_switch_tells_of_topics_that_it_cannot_open(setup: Setup) -> None:
+    """Groups and offsets are told one by one, and topics too."""
+    queue_map = {Queue("a", 0): Queue("y", 0)}
+    setup.topics.plans = [TopicPlan(topic="T", target_topic="T", queue_map=queue_map)]
+    setup.source.topics["a"]["T"] = TopicConfig(name="T", read_queues=1, write_queues=1)
+    setup.target.topics["y"]["T"] = TopicConfig(name="T", read_queues=1, write_queues=1, perm=4)
+    setup.target.away = {"y"}
+    done, problems = await setup.task.hand_over(open_all=False)
+    assert (done, len(problems)) == ([], 3)
+    assert problems[2].startswith("topics at y: ")
+
+
+@pytest.mark.parametrize("command", [commands.plan, commands.apply])
+def test_commands_end_with_1_where_something_is_not_known(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [Unasked("groups", "x", "away").shown()]
+    monkeypatch.setattr(Rest, "ask", lambda *_: found)
+    with pytest.raises(typer.Exit) as ended:
+        command()
+    assert ended.value.exit_code == commands.NOT_READY
+    found.clear()  # and otherwise with 0
+    command()
