@@ -108,11 +108,19 @@ class Rest:
         if token := os.environ.get("REPLICATOR_REST_TOKEN"):
             headers["Authorization"] = f"Bearer {token}"
         connection = self._connection()
+        connected = False
         try:
+            connection.connect()
+            connected = True
             connection.request(method, where, None if body is None else json.dumps(body), headers)
             response = connection.getresponse()
             page = json.loads(response.read())
         except (OSError, http.client.HTTPException, ValueError) as error:
+            if connected and isinstance(error, TimeoutError):
+                raise Refused(
+                    f"{self.url} has not answered {method} {where} within {self._timeout:g} s",
+                    hint="it may still be at it: look at its log before you ask again",
+                ) from None
             raise Refused(
                 f"no replicator answers at {self.url} ({error})",
                 hint="say where one runs with --url or REPLICATOR_URL; it tells its address when it starts",

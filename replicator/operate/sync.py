@@ -23,7 +23,7 @@ Of = Annotated[str, typer.Option("--connector", help="The connector's name.")]
 
 def plan(connector: Of = "route", url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """What is to be done to topics, groups and offsets at the target; exit code 1 where that is not known."""
-    found = Rest(url).get(path("connectors", connector, "plan"))
+    found = Rest(url, timeout=90).get(path("connectors", connector, "plan"))
     show(found, output, _actions(found, "blocked", empty="the target is in step"))
     if any(action["verb"] == "unknown" for action in found):
         raise typer.Exit(NOT_READY)
@@ -101,9 +101,15 @@ def _report(found: dict[str, Any]) -> Group:
         Text(),
         _groups(found),
         Text(),
-        Text("Now let producers and consumers use the target."),
+        _next(found),
     ]
     return Group(*lines)
+
+
+def _next(found: dict[str, Any]) -> Text:
+    if found["stopped"] and not found["problems"]:
+        return Text("Now let producers and consumers use the target.")
+    return Text("Look at the above before you let producers and consumers use the target.", style="bold red")
 
 
 def _messages(topic: dict[str, Any]) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from math import inf
 from typing import Any, Final
 
 from replicator.errors import ClientError, ReplicatorError
@@ -10,6 +12,7 @@ from replicator.observe.logging import get_logger
 from replicator.runtime.connectors import Connector, State
 from replicator.runtime.readiness import group_standings, topic_lags
 from replicator.runtime.route import Route
+from replicator.runtime.sync_acl import Done
 from replicator.runtime.worker import Worker
 
 __all__ = ["NotNow", "failover"]
@@ -17,6 +20,13 @@ __all__ = ["NotNow", "failover"]
 #: Seconds between two looks at what is still to come, and for which tasks may take to stop.
 _LOOK: Final = 0.5
 _STOP_SECONDS: Final = 60.0
+#: Seconds for which a source that was given up is asked what it has.
+_DEAD_SECONDS: Final = 15.0
+
+_NOT_STOPPED: Final = (
+    "some tasks still copy; unless the source is given up (--source-dead) nothing is handed over before they have "
+    "stopped: see their workers, then ask again"
+)
 
 log = get_logger(__name__)
 
@@ -50,7 +60,8 @@ async def failover(
             "this worker does not reach its group, so others might go on copying",
             hint="ask another worker; or, if the source is lost for good, say --source-dead",
         )
-    left = await _drain(worker, route, 0.0 if source_dead else drain_seconds)
+    if not source_dead:
+        await _drain(worker, route, drain_seconds)
     worker.connectors.set_state(connector.name, State.STOPPED)
     try:
         await worker.changed()
@@ -59,9 +70,12 @@ async def failover(
             raise
         log.warning("the group is told of the stop when the source is back", reason=str(error))
     stopped = await _stopped(worker, connector.name, alone=source_dead)
-    if not source_dead:
-        left = await _missing(worker, route)
-    done, failed = await route.sync.hand_over(open_all=open_all)
+    left = await _missing(worker, route, patience=_DEAD_SECONDS if source_dead else inf)
+    done: Sequence[Done] = ()
+    failed = [] if stopped else [_NOT_STOPPED]
+    if stopped or source_dead:
+        done, unknown = await route.sync.hand_over(open_all=open_all)
+        failed += unknown
     groups = group_standings(await route.sync.places())
     report = {
         "connector": connector.name,
@@ -80,13 +94,15 @@ async def failover(
     return report
 
 
-async def _missing(worker: Worker, route: Route) -> list[dict[str, Any]]:
+async def _missing(worker: Worker, route: Route, *, patience: float = inf) -> list[dict[str, Any]]:
     """Topics of which something is not at the target, or not known."""
     route.keep(ended=True)
-    return [topic for topic in await topic_lags(route, worker.world) if topic["messages"] or topic["problem"]]
+    lags = await topic_lags(route, worker.world, patience=patience)
+    return [topic for topic in lags if topic["messages"] or topic["problem"]]
 
 
-async def _drain(worker: Worker, route: Route, seconds: float) -> list[dict[str, Any]]:
+async def _drain(worker: Worker, route: Route, seconds: float) -> None:
+    """Waits until nothing is missing at the target."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     empty = 0  # a broker's end of a queue lags behind what it has acknowledged: look twice
@@ -94,7 +110,7 @@ async def _drain(worker: Worker, route: Route, seconds: float) -> list[dict[str,
         left = await _missing(worker, route)
         empty = 0 if left else empty + 1
         if empty == 2 or loop.time() > deadline:
-            return left
+            return
         await asyncio.sleep(_LOOK)
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
+from itertools import islice
+from math import inf
 from typing import Any, Final
 
 from replicator.client.bounded import bounded
 from replicator.client.brokers import max_offset, min_offset
 from replicator.client.pull import pull
-from replicator.errors import ClientError
+from replicator.errors import ClientError, RequestTimeout, Unreachable
 from replicator.metadata.ledger import UNTAKEN
 from replicator.metadata.offsets import GroupQueue, standing
 from replicator.metadata.syncer import Copy
-from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
 from replicator.runtime.route import Route
 from replicator.runtime.world import World
@@ -53,13 +53,23 @@ async def readiness(route: Route, world: World) -> dict[str, Any]:
 # Messages.
 
 
-async def topic_lags(route: Route, world: World) -> list[dict[str, Any]]:
-    """Per topic how many messages of the source are not at the target, and since when."""
-    copy = route.sync.copy()
+async def topic_lags(route: Route, world: World, *, patience: float = inf) -> list[dict[str, Any]]:
+    """Per topic how many messages of the source are not at the target, and since when.
+
+    Args:
+        patience: seconds, after which no more is asked.
+    """
     problems = route.problems
+    plans = list(route.topics.plans)
+    source = _Source(route.sync.copy(), world, patience)
+    lags = iter(
+        await bounded(
+            source.lag, [(plan.topic, queue) for plan in plans for queue in plan.queue_map], at_once=_AT_ONCE
+        )
+    )
     found = []
-    for plan in route.topics.plans:
-        queues = await bounded(partial(_lag, plan, copy, world), plan.queue_map, at_once=_AT_ONCE)
+    for plan in plans:
+        queues = list(islice(lags, len(plan.queue_map)))
         found.append(
             {
                 "topic": plan.topic,
@@ -79,19 +89,45 @@ class _Lag:
     problem: str = ""
 
 
-async def _lag(plan: TopicPlan, copy: Copy, world: World, queue: Queue) -> _Lag:
-    copied = copy.queue(plan.topic, queue)
-    try:
-        reader = world.source.cluster.reader(queue.broker)
-        end = await max_offset(reader, plan.topic, queue.queue_id)
-        begin = await min_offset(reader, plan.topic, queue.queue_id) if copied is None else copied.position
+class _Source:
+    """One look at the source. A broker that has once not answered is not asked again: each question would wait for
+    another attempt to reach it.
+    """
+
+    def __init__(self, copy: Copy, world: World, patience: float) -> None:
+        self._copy = copy
+        self._world = world
+        self._deadline = time.monotonic() + patience
+        self._away: dict[str, str] = {}
+
+    async def lag(self, lane: tuple[str, Queue]) -> _Lag:
+        """What is missing of a source topic's queue."""
+        topic, queue = lane
+        if time.monotonic() >= self._deadline:
+            return _unknown("the look at it took too long")
+        if (why := self._away.get(queue.broker)) is not None:
+            return _unknown(why)
+        try:
+            return await self._ask(topic, queue)
+        except ClientError as error:
+            if isinstance(error, Unreachable | RequestTimeout):
+                self._away[queue.broker] = str(error)
+            return _unknown(str(error))
+
+    async def _ask(self, topic: str, queue: Queue) -> _Lag:
+        copied = self._copy.queue(topic, queue)
+        reader = self._world.source.cluster.reader(queue.broker)
+        end = await max_offset(reader, topic, queue.queue_id)
+        begin = await min_offset(reader, topic, queue.queue_id) if copied is None else copied.position
         if end <= begin:
             return _Lag()
-        oldest = await pull(reader, plan.topic, queue.queue_id, begin, count=1)
-    except ClientError as error:
-        return _Lag(problem=f"what the source has cannot be known now: {error}")
-    stored = [message.store_timestamp for message in oldest.messages]
-    return _Lag(end - begin, max(0.0, time.time() - stored[0] / 1000) if stored else 0.0)
+        oldest = await pull(reader, topic, queue.queue_id, begin, count=1)
+        stored = [message.store_timestamp for message in oldest.messages]
+        return _Lag(end - begin, max(0.0, time.time() - stored[0] / 1000) if stored else 0.0)
+
+
+def _unknown(why: str) -> _Lag:
+    return _Lag(problem=f"what the source has cannot be known now: {why}")
 
 
 def _of_topics(topics: Iterable[dict[str, Any]]) -> Iterable[str]:

@@ -15,8 +15,10 @@ from replicator.client.topics import TopicConfig
 from replicator.errors import Unreachable
 from replicator.metadata import places, syncer
 from replicator.metadata.action import Unasked
+from replicator.metadata.offsets import CopiedQueue
 from replicator.operate import sync as commands
 from replicator.operate.rest import Rest
+from replicator.routing.offset_map import OffsetMap
 from replicator.routing.options import Identity
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
@@ -110,3 +112,29 @@ def test_commands_end_with_1_where_something_is_not_known(command: Any, monkeypa
     assert ended.value.exit_code == commands.NOT_READY
     found.clear()  # and otherwise with 0
     command()
+
+
+async def test_a_source_that_is_away_is_not_asked_for_every_group(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each attempt to reach it takes seconds."""
+    offsets = OffsetTable({(f"g{i}", "T"): {0: 5} for i in range(20)}, b"")
+    pulls = []
+
+    async def read(broker: Any, *, known: OffsetTable | None) -> OffsetTable:
+        return offsets if broker.name == "a" else OffsetTable({}, b"")
+
+    async def end(*_: object) -> int:
+        return 0
+
+    async def pull(broker: Any, *_: object, count: int) -> None:
+        pulls.append(broker.name)
+        raise Unreachable(broker.name, "away")
+
+    for name, fake in (("read_offsets", read), ("min_offset", end), ("max_offset", end), ("pull", pull)):
+        monkeypatch.setattr(places, name, fake)
+    copied = CopiedQueue(Queue("a", 0), Queue("x", 0), "T", position=9, start=0, offsets=OffsetMap(), floor=0)
+    found = await setup.task._syncer.places.look(lambda _topic, _queue: copied)
+    assert (len(found), pulls) == (20, ["a"])
+    setup.source.away = {"a"}  # it has been seen to be away already
+    assert len(await setup.task._syncer.places.look(lambda _topic, _queue: copied)) == 20

@@ -1,0 +1,127 @@
+"""The switch: what is done in which order, and how long a look at a dead source takes."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from replicator.errors import Unreachable
+from replicator.metadata.syncer import Copy
+from replicator.operate import sync as commands
+from replicator.routing.plan import TopicPlan
+from replicator.routing.queue_map import Queue
+from replicator.runtime import failover as under_test
+from replicator.runtime import readiness
+from replicator.runtime.connectors import Connector
+from replicator.runtime.readiness import topic_lags
+from replicator.runtime.route import Route
+from replicator.runtime.worker import Worker
+from replicator.runtime.world import World
+
+TOPICS = 300
+
+
+class Setup:
+    """A route of many topics, each with a queue on `alive`, where nothing is missing, and one on `dead`.
+
+    `told` is what happened, in order.
+    """
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.asked = 0
+        queues = {Queue(broker, 0): Queue("x", 0) for broker in ("alive", "dead")}
+        plans = [TopicPlan(topic=f"T{i}", target_topic=f"T{i}", queue_map=queues) for i in range(TOPICS)]
+        self.source: Any = SimpleNamespace(reader=lambda broker: broker)
+        self.world: Any = SimpleNamespace(source=SimpleNamespace(cluster=self.source))
+        self.sync: Any = SimpleNamespace(
+            copy=lambda: Copy(plans, lambda _topic, _queue: None, {}), hand_over=self.hand_over, places=self.places
+        )
+        self.route: Any = SimpleNamespace(
+            topics=SimpleNamespace(plans=plans), problems={}, keep=lambda ended: None, sync=self.sync
+        )
+        self.worker: Any = SimpleNamespace(
+            world=self.world,
+            may_send=lambda: True,
+            changed=self.changed,
+            connectors=SimpleNamespace(set_state=lambda _name, state: self.told.append(str(state))),
+            coordinator=SimpleNamespace(running=set(), membership=SimpleNamespace(others={})),
+        )
+
+    async def hand_over(self, *, open_all: bool) -> tuple[list[Any], list[str]]:
+        self.told.append("handed over")
+        return [], []
+
+    async def places(self) -> list[Any]:
+        return []
+
+    async def changed(self) -> None: ...
+
+    async def end(self, broker: str, _topic: str, _queue: int) -> int:
+        self.told.append("asked")
+        if broker == "dead":
+            self.asked += 1
+            await asyncio.sleep(0)  # until the attempt to reach it has failed
+            raise Unreachable(broker, "dead")
+        return 0
+
+    async def switch(self, **how: Any) -> dict[str, Any]:
+        connector: Any = SimpleNamespace(name="route")
+        return await under_test.failover(
+            cast("Worker", self.worker),
+            cast("Connector", connector),
+            cast("Route", self.route),
+            drain_seconds=0,
+            **how,
+        )
+
+    async def lags(self, **how: Any) -> list[str]:
+        found = await topic_lags(cast("Route", self.route), cast("World", self.world), **how)
+        assert [each["topic"] for each in found] == [f"T{i}" for i in range(TOPICS)]
+        return [each["problem"] for each in found]
+
+
+@pytest.fixture
+def setup(monkeypatch: pytest.MonkeyPatch) -> Setup:
+    made = Setup()
+    monkeypatch.setattr(readiness, "max_offset", made.end)
+    monkeypatch.setattr(readiness, "min_offset", made.end)
+    monkeypatch.setattr(under_test, "_STOP_SECONDS", 0.01)
+    monkeypatch.setattr(under_test, "_LOOK", 0.001)
+    return made
+
+
+async def test_a_dead_broker_is_not_asked_for_every_queue(setup: Setup) -> None:
+    """Each attempt to reach it takes seconds: those that are under way share one, and the rest take its failure."""
+    problems = await setup.lags()
+    assert all("dead cannot be reached" in problem for problem in problems)
+    assert setup.asked < TOPICS / 2
+
+
+async def test_a_look_ends_in_time(setup: Setup) -> None:
+    assert all("took too long" in problem for problem in await setup.lags(patience=0))
+    assert setup.told == []
+
+
+async def test_a_source_that_is_given_up_is_left_first(setup: Setup) -> None:
+    """Before anybody asks what it has."""
+    report = await setup.switch(source_dead=True)
+    assert (setup.told[0], setup.told[-1]) == ("STOPPED", "handed over")
+    assert (report["stopped"], report["drained"], len(report["left"])) == (True, False, TOPICS)
+
+
+async def test_nothing_is_handed_over_while_tasks_copy(setup: Setup, capsys: pytest.CaptureFixture[str]) -> None:
+    """Unless the source is given up; and nobody is told to use the target then."""
+    setup.worker.coordinator.running = {"route/T1"}
+    report = await setup.switch()
+    assert "handed over" not in setup.told
+    assert not report["stopped"]
+    assert "nothing is handed over" in report["problems"][0]
+    report = await setup.switch(source_dead=True)
+    assert setup.told[-1] == "handed over"
+    assert "Now let" not in str(commands._report(report).renderables[-1])
+    report |= {"stopped": True, "problems": []}
+    assert "Now let" in str(commands._report(report).renderables[-1])
