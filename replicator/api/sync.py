@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from typing import Any, Final
 
 from fastapi import APIRouter
@@ -15,6 +14,7 @@ from replicator.runtime.connectors import Connector, Unknown
 from replicator.runtime.failover import failover
 from replicator.runtime.readiness import readiness
 from replicator.runtime.route import Route
+from replicator.runtime.sync_ledger import SyncLedger
 from replicator.runtime.worker import Worker
 
 __all__ = ["sync_routes"]
@@ -73,17 +73,7 @@ def sync_routes(worker: Worker) -> APIRouter:
     async def apply(name: str, wanted: Wanted) -> JSONResponse:
         """Does now what is to be done; whoever owns the metadata task does it."""
         _, route = found(name)
-        asked = uuid.uuid4().hex
-        route.sync.ledger.put("request", {"id": asked, "force": wanted.force})
-        await worker.changed()
-        deadline = asyncio.get_running_loop().time() + _ANSWER_SECONDS
-        while (told := route.sync.ledger.get("answer")).get("id") != asked:
-            if asyncio.get_running_loop().time() > deadline:
-                raise NotDone(
-                    "nobody has done it in time", hint="see whether the connector runs, and its metadata task"
-                )
-            await asyncio.sleep(0.1)
-        return answer(told["done"])
+        return answer(await _applied(worker, route.sync.ledger, wanted.force))
 
     @routes.get("/connectors/{name}/readiness")
     async def ready(name: str) -> JSONResponse:
@@ -99,3 +89,31 @@ def sync_routes(worker: Worker) -> APIRouter:
         return answer(report)
 
     return routes
+
+
+async def _applied(worker: Worker, ledger: SyncLedger, force: list[str]) -> list[dict[str, Any]]:
+    """What the owner of the metadata task did, asked to do it now.
+
+    Raises:
+        NotDone: it did not in time, and does not later, either; or it is still at it.
+        Unreachable: the group could not be told.
+    """
+    asked = ledger.ask(force, seconds=_ANSWER_SECONDS)
+    try:
+        await worker.changed()
+        deadline = asyncio.get_running_loop().time() + _ANSWER_SECONDS
+        while (done := ledger.answered(asked)) is None:
+            if asyncio.get_running_loop().time() > deadline:
+                break
+            await asyncio.sleep(0.1)
+        else:
+            return done
+    finally:
+        ledger.withdraw(asked)
+    if ledger.is_taken(asked):
+        raise NotDone("it was begun, and its end was not told in time", hint="see what was done: GET …/sync")
+    await worker.changed()
+    raise NotDone(
+        "nobody has done it in time, and nobody will later",
+        hint="see whether the connector runs, and its metadata task, and that the workers' clocks agree",
+    )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from replicator.metadata.ledger import Entry, Key, Ledger
@@ -45,6 +47,42 @@ class SyncLedger:
     def put(self, what: str, value: Mapping[str, Any]) -> None:
         """Changes such a record."""
         self._store.put(Kind.SYNC, f"{self._name}/{what}", dict(value))
+
+    # What somebody asks the owner of the metadata task for, over any worker.
+
+    def ask(self, force: Sequence[str], *, seconds: float) -> str:
+        """Asks for a sync that forces these groups; within `seconds`, or never. What is given names it."""
+        asked = uuid.uuid4().hex
+        self.put("request", {"id": asked, "force": list(force), "until": time.time() + seconds})
+        return asked
+
+    def withdraw(self, asked: str) -> None:
+        """Whoever asked waits no longer."""
+        if self.get("request").get("id") == asked:
+            self.put("request", {})
+
+    def take(self) -> tuple[str, list[str]] | None:
+        """What is to be done now, and which groups it forces; nobody takes it a second time."""
+        request = self.get("request")
+        if not request or request["id"] == self.get("answer").get("id") or request.get("until", 0.0) < time.time():
+            return None
+        self.answer(request["id"], None)
+        return request["id"], request["force"]
+
+    def answer(self, asked: str, done: list[dict[str, Any]] | None) -> None:
+        """What was done; None: it was taken."""
+        self.put("answer", {"id": asked, "done": done})
+
+    def answered(self, asked: str) -> list[dict[str, Any]] | None:
+        """What was done, once it is; None before."""
+        answer = self.get("answer")
+        return answer["done"] if answer.get("id") == asked else None
+
+    def is_taken(self, asked: str) -> bool:
+        """Whether somebody has begun it."""
+        return bool(self.get("answer").get("id") == asked)
+
+    # What was done.
 
     def audit(self, entries: Iterable[Mapping[str, Any]]) -> None:
         """Remembers what was done."""

@@ -291,10 +291,12 @@ class SyncTask:
 
     async def _serve(self) -> None:
         """What somebody has asked any worker for over REST."""
-        request = self.ledger.get("request")
-        if request and request["id"] != self.ledger.get("answer").get("id"):
-            done = await self.sync(forced=request["force"])
-            self.ledger.put("answer", {"id": request["id"], "done": [each.shown() for each in done]})
+        taken = self.ledger.take()
+        # Told before it is done, or whoever has this task next might force the same once more.
+        if taken is not None and await self._world.publish():
+            asked, forced = taken
+            done = await self.sync(forced=forced)
+            self.ledger.answer(asked, [each.shown() for each in done])
 
     def _tell(self, kind: str, actions: Sequence[Step], done: Sequence[Done], failures: Mapping[str, str]) -> None:
         more = self._standings if kind == "offsets" else {}

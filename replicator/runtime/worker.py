@@ -121,6 +121,9 @@ class Worker:
         """Whether this worker holds its lease."""
         return self.coordinator.holds_lease(now())
 
+    async def _publish(self) -> bool:
+        return await self.group.publish()
+
     async def close(self) -> None:
         """Ends all connections."""
         for cluster in (self._source.cluster, self._target.cluster, self._control):
@@ -153,6 +156,7 @@ class Worker:
             drain_timeout=settings.drain_timeout,
             stall_seconds=settings.stall_seconds,
             audit=Audit(self.store.directory / "audit.jsonl"),
+            publish=self._publish,
         )
         route = Route(settings.connector, settings.route, self.world, self._bulk)
         route.plan()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
 from replicator.client.cluster import Topology
@@ -27,6 +27,10 @@ __all__ = ["World", "first_look", "look", "route_options"]
 log = get_logger(__name__)
 
 
+async def _nobody_to_tell() -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """What all routes of a worker have in common.
@@ -34,7 +38,8 @@ class World:
     `may_send` says whether this worker holds its lease; `settle_seconds` how long a dead owner's last
     request may still wait inside a broker; `drain_timeout` how many seconds a task gets to settle what it
     has pulled; `recovering` lets in the queues that may recover at once; `audit` takes down what is changed
-    at the target beside messages. `tallies` are the counters of queues that ran here before, by their keys.
+    at the target beside messages. `publish` tells the group what was changed in the store; whether it could.
+    `tallies` are the counters of queues that ran here before, by their keys.
     """
 
     source: Discovery
@@ -49,6 +54,7 @@ class World:
     drain_timeout: float
     stall_seconds: float
     audit: Audit
+    publish: Callable[[], Awaitable[bool]] = _nobody_to_tell
     dispatch: Dispatch = field(default_factory=Dispatch)
     tallies: dict[str, Tally] = field(default_factory=dict)
 

@@ -10,6 +10,8 @@ from typing import Any, cast
 import pytest
 import typer
 
+from replicator.api import sync as api
+from replicator.api.envelope import NotDone
 from replicator.client.offsets import OffsetTable
 from replicator.client.topics import TopicConfig
 from replicator.errors import Unreachable
@@ -26,6 +28,7 @@ from replicator.runtime.readiness import readiness
 from replicator.runtime.route_topics import RouteTopics
 from replicator.runtime.store import Store
 from replicator.runtime.sync_task import SyncTask
+from replicator.runtime.worker import Worker
 from replicator.runtime.world import World
 from replicator.settings import RouteSettings
 from tests.metadata.test_unit_syncer import Side, consumers, read_groups, read_topics
@@ -45,6 +48,8 @@ class Setup:
     def __init__(self, store: Store) -> None:
         self.source, self.target = Side("a"), Side("x", "y")
         self.audited: list[Any] = []
+        self.told: list[list[tuple[str, Any]]] = []
+        self.hears = True
         self.world: Any = SimpleNamespace(
             source=SimpleNamespace(cluster=self.source),
             target=SimpleNamespace(cluster=self.target),
@@ -52,6 +57,7 @@ class Setup:
             store=store,
             may_send=lambda: True,
             audit=SimpleNamespace(write=self.audited.append),
+            publish=self.publish,
         )
         self.topics: Any = SimpleNamespace(name="route", plans=[])
         self.task = SyncTask(
@@ -60,6 +66,11 @@ class Setup:
         self.route: Any = SimpleNamespace(
             keep=lambda ended: None, topics=self.topics, problems={}, sync=self.task, name="route"
         )
+
+    async def publish(self) -> bool:
+        """Keeps what the group is told, once at a time."""
+        self.told.append([(each.key, each.value) for each in self.world.store.take_unpublished()])
+        return self.hears
 
 
 @pytest.fixture
@@ -138,3 +149,46 @@ async def test_a_source_that_is_away_is_not_asked_for_every_group(
     assert (len(found), pulls) == (20, ["a"])
     setup.source.away = {"a"}  # it has been seen to be away already
     assert len(await setup.task._syncer.places.look(lambda _topic, _queue: copied)) == 20
+
+
+async def test_what_is_asked_for_is_done_once(setup: Setup) -> None:
+    """The group knows that it is begun before it is: whoever takes the task over does not force it once more."""
+    ledger = setup.task.ledger
+    asked = ledger.ask(["g"], seconds=60)
+    await setup.task._serve()
+    assert ledger.answered(asked) == []
+    assert [dict(told).get("route/answer") for told in setup.told] == [{"id": asked, "done": None}]
+    ledger.answer(asked, None)  # all that the next owner knows, if this one dies meanwhile
+    await setup.task._serve()
+    assert (ledger.answered(asked), ledger.is_taken(asked), len(setup.told)) == (None, True, 1)
+
+
+async def test_what_nobody_waits_for_is_not_done(setup: Setup) -> None:
+    """Neither when its time is over, nor when it was withdrawn, nor when the group could not be told."""
+    ledger = setup.task.ledger
+    expired = ledger.ask(["g"], seconds=-1)
+    await setup.task._serve()
+    withdrawn = ledger.ask(["g"], seconds=60)
+    ledger.withdraw(expired)  # another's request is left alone
+    assert ledger.get("request")["id"] == withdrawn
+    ledger.withdraw(withdrawn)
+    await setup.task._serve()
+    assert ledger.get("answer") == {}
+    setup.hears = False
+    unheard = ledger.ask(["g"], seconds=60)
+    await setup.task._serve()
+    await setup.task._serve()
+    assert ledger.answered(unheard) is None
+    assert ledger.get("status") == {}, "nothing was looked at"
+
+
+async def test_who_asks_in_vain_withdraws_it(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The route is paused, say."""
+    monkeypatch.setattr(api, "_ANSWER_SECONDS", 0.01)
+    worker: Any = SimpleNamespace(changed=setup.publish)
+    ledger = setup.task.ledger
+    with pytest.raises(NotDone, match="nobody will later"):
+        await api._applied(cast("Worker", worker), ledger, ["g"])
+    assert setup.told[-1] == [("route/request", {})]
+    await setup.task._serve()
+    assert ledger.get("answer") == {}
