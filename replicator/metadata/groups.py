@@ -11,7 +11,7 @@ from replicator.metadata.action import Action, DropGroup, Forbid, WriteGroup
 from replicator.metadata.ledger import DELETED, DRIFT, UNTAKEN, Entry, Finding, Ledger, Planned, compare, differing
 from replicator.routing.selector import TopicSelector, compile_patterns
 
-__all__ = ["KIND", "GroupPolicy", "GroupSelector", "plan_groups", "settings_of"]
+__all__ = ["KIND", "GroupPolicy", "GroupSelector", "items_of", "plan_groups", "settings_of"]
 
 KIND: Final = "groups"
 
@@ -41,6 +41,9 @@ _SYSTEM_PREFIXES: Final = ("CID_RMQ_SYS_", "CID_DefaultHeartBeatSyncerTopic", "r
 
 #: The one member of a group's settings that is not compared.
 _NAME: Final = "groupName"
+
+#: What is compared of a topic that a group may not read.
+_BANNED: Final[Mapping[str, Any]] = {"allowed": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,8 @@ def plan_groups(
             model = _model(name, source, broker)
             planned.wanted[broker, name] = (settings_of(model), name)
             entry = ledger.get((broker, name))
-            planned.actions.extend(_plan_group(name, model, source, broker, table, entry, topics, policy))
+            planned.actions.extend(_plan_group(name, model, source, broker, table, entry, policy))
+            _plan_bans(name, source, broker, table, ledger, topics, policy, planned)
     planned.actions.extend(_deletions(names, source, target, ledger, selector, policy))
     return planned
 
@@ -114,7 +118,6 @@ def _plan_group(
     broker: str,
     table: GroupTable,
     entry: Entry | None,
-    topics: Mapping[str, str],
     policy: GroupPolicy,
 ) -> list[Action]:
     current = table.groups.get(name)
@@ -141,7 +144,7 @@ def _plan_group(
                 note=note or _differs(name, source),
             )
         )
-    return found + _forbidden(name, source, broker, table, topics)
+    return found
 
 
 def _signed(current: Mapping[str, Any] | None, model: Mapping[str, Any]) -> dict[str, str]:
@@ -157,24 +160,52 @@ def _differs(name: str, source: Mapping[str, GroupTable]) -> str:
     return "" if all(each == seen[0] for each in seen) else "the source's brokers have different settings of it"
 
 
-def _forbidden(
-    name: str, source: Mapping[str, GroupTable], broker: str, table: GroupTable, topics: Mapping[str, str]
-) -> list[Action]:
+def items_of(table: GroupTable) -> dict[str, Mapping[str, Any]]:
+    """All that is compared of a broker's groups: their settings, and each ban to read a topic."""
+    bans = {_ban(name, topic): _BANNED for name, topics in table.forbidden.items() for topic in topics}
+    return {**{name: settings_of(config) for name, config in table.groups.items()}, **bans}
+
+
+def _ban(group: str, topic: str) -> str:
+    return f"{group} reads {topic}"
+
+
+def _plan_bans(
+    name: str,
+    source: Mapping[str, GroupTable],
+    broker: str,
+    table: GroupTable,
+    ledger: Ledger,
+    topics: Mapping[str, str],
+    policy: GroupPolicy,
+    planned: Planned,
+) -> None:
+    """Bans follow the source; of those at the target only ours are lifted when it has them no more."""
     wanted = {
         topics[topic] for each in source.values() for topic in each.forbidden.get(name, ()) if topic in topics
     }
     current = table.forbidden.get(name, frozenset()) & set(topics.values())
-    return [
-        Action(
-            kind=KIND,
-            broker=broker,
-            key=f"{name} reads {topic}",
-            before={"allowed": topic not in current},
-            after={"allowed": topic in current},
-            write=Forbid(name, topic, readable=topic in current),
+    for topic in sorted(wanted | current):
+        key = _ban(name, topic)
+        entry = ledger.get((broker, key))
+        if topic in wanted:
+            planned.wanted[broker, key] = (_BANNED, name)
+        if topic in wanted and topic in current:
+            continue
+        # Wanted and known, somebody has lifted it; not wanted and not known, somebody has set it.
+        by_hand = (entry is not None) == (topic in wanted)
+        planned.actions.append(
+            Action(
+                kind=KIND,
+                broker=broker,
+                key=key,
+                before={"allowed": topic not in current},
+                after={"allowed": topic in current},
+                write=Forbid(name, topic, readable=topic in current),
+                blocked=DRIFT if by_hand and not policy.repair else "",
+                note="put right" if by_hand and policy.repair else "",
+            )
         )
-        for topic in sorted(wanted ^ current)
-    ]
 
 
 def _deletions(

@@ -36,9 +36,9 @@ Settings = Mapping[str, Any]
 
 
 def unsure(away: Iterable[str]) -> str:
-    """Why an item does not count as deleted at the source while the masters of the brokers `away` do not answer."""
+    """Why an item does not count as gone from the source while the masters of the brokers `away` do not answer."""
     names = ", ".join(sorted(away))
-    return f"the source may still have it: no master of {names} answers there: wait for it, or delete it here"
+    return f"the source may still have it: no master of {names} answers there: wait for one, or do it by hand"
 
 
 class Entry(NamedTuple):

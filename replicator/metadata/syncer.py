@@ -13,10 +13,10 @@ from replicator.client.groups import GroupTable, consumers, read_groups
 from replicator.client.topics import WRITABLE, TopicTable, read_topics
 from replicator.errors import ClientError, ProtocolError
 from replicator.metadata import groups, topics
-from replicator.metadata.action import Action, Commit, DropGroup, DropTopic
+from replicator.metadata.action import Action, Commit, DropGroup, DropTopic, Forbid
 from replicator.metadata.apply import apply
 from replicator.metadata.clusters import Tables
-from replicator.metadata.ledger import LIVE, Entry, Key, Ledger, Planned, remember, unsure
+from replicator.metadata.ledger import DRIFT, LIVE, Entry, Key, Ledger, Planned, remember, unsure
 from replicator.metadata.offsets import GroupQueue, plan_offsets
 from replicator.metadata.options import SyncOptions
 from replicator.metadata.places import Copied, Places
@@ -126,18 +126,20 @@ class Syncer:
     def _sure_of_deletions(
         self, planned: Planned, masters: Collection[str], brokers: Callable[[Action], Collection[str]]
     ) -> Planned:
-        """Only what the masters of all brokers that may have it have just denied counts as deleted at the source.
+        """Only what the masters of all brokers that may have it have just denied counts as deleted at the source;
+        a ban to read a topic, as lifted there.
 
         A broker that is away when a worker starts is unknown to it, and a slave learns of things later than its
         master: that neither has told of something says nothing.
         """
 
         def sure(action: Action) -> Action:
-            if not isinstance(action.write, DropTopic | DropGroup):
+            lifts = isinstance(action.write, Forbid) and action.write.readable
+            if not lifts and not isinstance(action.write, DropTopic | DropGroup):
                 return action
             having = brokers(action) or ("its brokers",)  # nobody remembers any
             away = {*having, *self._source.brokers()} - {*masters}
-            return replace(action, blocked=unsure(away)) if away else action
+            return replace(action, blocked=unsure(away)) if away and action.blocked != DRIFT else action
 
         return Planned([sure(action) for action in planned.actions], planned.wanted)
 
@@ -190,9 +192,9 @@ class Syncer:
         """What has become of it, for the ledger."""
         target = await _since(self._groups[1], applied)
         current = {
-            (broker, name): groups.settings_of(config)
+            (broker, item): settings
             for broker, table in target.items()
-            for name, config in table.groups.items()
+            for item, settings in groups.items_of(table).items()
         }
         return remember(planned, current, ledger, written=_written(applied), answered=target)
 

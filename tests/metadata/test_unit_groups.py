@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from replicator.client.groups import GroupTable
 from replicator.metadata.action import DropGroup, Forbid, WriteGroup
-from replicator.metadata.groups import GroupPolicy, GroupSelector, plan_groups, settings_of
+from replicator.metadata.groups import GroupPolicy, GroupSelector, items_of, plan_groups, settings_of
 from replicator.metadata.ledger import Entry, Key, Planned, remember
 
 Groups = Mapping[str, Mapping[str, Any]]
@@ -63,7 +63,7 @@ def applied(planned: Planned, target: Mapping[str, GroupTable], ledger: dict[Key
                 known = forbidden[action.broker].get(group, frozenset())
                 forbidden[action.broker][group] = known - {topic} if readable else known | {topic}
     after = {broker: GroupTable(groups[broker], forbidden[broker], ()) for broker in target}
-    current = {(b, n): settings_of(c) for b, each in after.items() for n, c in each.groups.items()}
+    current = {(broker, item): each for broker in after for item, each in items_of(after[broker]).items()}
     for key, entry in remember(planned, current, ledger, written=written, answered=after).items():
         ledger.pop(key, None)
         if entry is not None:
@@ -118,6 +118,24 @@ def test_forbidden_topics_follow_under_their_name_at_the_target() -> None:
     assert plan(source, after, ledger).actions == []
     allowed = applied(plan({"a": table({"G": {}})}, after, ledger), after, ledger)
     assert allowed["x"].forbidden["G"] == {"own"}
+
+
+def test_bans_of_the_target_are_its_own() -> None:
+    """One that somebody has set there is told, not lifted; so is one of ours that somebody has lifted."""
+    ledger: dict[Key, Entry] = {}
+    source, banned = {"a": table({"G": {}})}, {"x": table({"G": {}}, {"G": frozenset({"c_T"})})}
+    (told,) = plan(source, banned, ledger).actions
+    assert (told.key, "by hand" in told.blocked) == ("G reads c_T", True)
+    banned = applied(plan(source, banned, ledger), banned, ledger)
+    assert "by hand" in plan(source, banned, ledger).actions[0].blocked
+    assert applied(plan(source, banned, ledger, repair=True), banned, ledger)["x"].forbidden["G"] == frozenset()
+
+    source, free = {"a": table({"G": {}}, {"G": frozenset({"T"})})}, {"x": table({"G": {}}, {"G": frozenset()})}
+    set_by_us = applied(plan(source, free, ledger), free, ledger)
+    assert set_by_us["x"].forbidden["G"] == {"c_T"}
+    assert plan(source, set_by_us, ledger).actions == []
+    assert "by hand" in plan(source, free, ledger).actions[0].blocked
+    assert applied(plan(source, free, ledger, repair=True), free, ledger) == set_by_us
 
 
 def test_deleted_groups() -> None:

@@ -14,10 +14,11 @@ from replicator.client.topics import TopicConfig, TopicTable
 from replicator.errors import Unreachable
 from replicator.metadata import syncer as under_test
 from replicator.metadata.groups import GroupSelector
-from replicator.metadata.ledger import Entry, Key, Ledger
+from replicator.metadata.ledger import DRIFT, Entry, Key, Ledger, Planned
 from replicator.metadata.options import SyncOptions
 from replicator.metadata.syncer import Copy, Syncer
 from replicator.routing.options import Identity
+from replicator.routing.plan import TopicPlan
 
 
 class Side:
@@ -31,6 +32,7 @@ class Side:
         self.slaves: set[str] = set()
         self.away: set[str] = set()
         self.consuming: set[str] = set()
+        self.bans: dict[str, frozenset[str]] = {}
 
     def brokers(self) -> Mapping[str, object]:
         return dict.fromkeys(self.topics)
@@ -53,7 +55,7 @@ async def read_topics(broker: Any, *, known: TopicTable | None) -> TopicTable:
 async def read_groups(broker: Any, *, known: GroupTable | None) -> GroupTable:
     if broker.name in broker.side.away:
         raise Unreachable(broker.name, "away")
-    return GroupTable(dict(broker.side.groups[broker.name]), {}, ())
+    return GroupTable(dict(broker.side.groups[broker.name]), broker.side.bans, ())
 
 
 async def consumers(broker: Any, group: str) -> list[str]:
@@ -150,3 +152,20 @@ async def test_what_was_written_is_remembered_while_its_broker_is_away(setup: Se
     assert await setup.learnt(ledger) == {}
     setup.target.away = set()
     assert await setup.learnt(ledger) == {("y", "gone"): None}
+
+
+async def test_a_ban_is_lifted_once_all_masters_deny_it(setup: Setup) -> None:
+    """A broker that has it may be away, or not be known yet."""
+    setup.source.groups["a"]["G"] = {"groupName": "G"}
+    setup.target.bans = {"G": frozenset({"U"})}
+    copy = Copy([TopicPlan(topic="U", target_topic="U", queue_map={})], lambda _topic, _queue: None, setup.copied)
+    entry = Entry({"allowed": False}, {"allowed": False}, "G")
+    ledger = {(broker, "G reads U"): entry for broker in ("x", "y")}
+    found = (await setup.syncer.plan_groups(copy, ledger)).actions
+    assert [(each.key, each.blocked) for each in found] == [("G reads U", ""), ("G reads U", "")]
+    del setup.source.topics["b"], setup.source.groups["b"]
+    found = (await setup.syncer.plan_groups(copy, ledger)).actions
+    assert ["no master of b answers" in each.blocked for each in found] == [True, True]
+    assert await setup.syncer.remember_groups(Planned(found, {}), ledger, []) == {}
+    found = (await setup.syncer.plan_groups(copy, {})).actions
+    assert [each.blocked for each in found] == [DRIFT, DRIFT]
