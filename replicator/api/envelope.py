@@ -69,8 +69,14 @@ async def _invalid(_: Request, error: Exception) -> JSONResponse:
     return _refusal(400, "\n".join(lines), "see /docs for what is expected")
 
 
+async def _bug(_: Request, error: Exception) -> JSONResponse:
+    """Whatever nobody has expected; the server logs it with where it came from."""
+    return _refusal(500, f"{type(error).__name__}: {error}", "it is no fault of yours: see the worker's log")
+
+
 def install(app: FastAPI) -> None:
     """Errors of all kinds come in the envelope."""
     app.add_exception_handler(ReplicatorError, _ours)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(Exception, _bug)

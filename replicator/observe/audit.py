@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections.abc import Mapping
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -16,11 +17,20 @@ _BYTES: Final = 16 * 1024 * 1024
 _OLD: Final = 3
 
 
+class _File(RotatingFileHandler):
+    """Raises what it cannot write; the library would print it, and go on."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the library's name
+        error = sys.exception()
+        assert error is not None  # noqa: S101 - it is called while one is handled
+        raise error
+
+
 class Audit:
     """Appends to `path`, which is made with the first entry."""
 
     def __init__(self, path: Path) -> None:
-        self._file = RotatingFileHandler(path, maxBytes=_BYTES, backupCount=_OLD, delay=True, encoding="utf-8")
+        self._file = _File(path, maxBytes=_BYTES, backupCount=_OLD, delay=True, encoding="utf-8")
 
     def write(self, entry: Mapping[str, Any]) -> None:
         """Adds an entry.

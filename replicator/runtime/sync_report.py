@@ -44,6 +44,7 @@ class SyncReport:
         """
         blocked = [action for action in actions if action.blocked]
         failed = [each for each in done if each.error]
+        unwritten = self.note(kind, done)
         known = self._ledger.get("status").get("kinds", {})
         before = known.get(kind, {})
         told = {
@@ -53,14 +54,17 @@ class SyncReport:
             "drift": sum(action.blocked == DRIFT for action in blocked),
             "failed": len(failed),
             "reasons": sorted(
-                {*(f"{b or 'cluster'}: {why}" for b, why in failures.items()), *(f.error for f in failed)}
+                {
+                    *(f"{broker or 'cluster'}: {why}" for broker, why in failures.items()),
+                    *(each.error for each in failed),
+                    *([unwritten] if unwritten else []),
+                }
             ),
             **more,
         }
         kinds = {**known, kind: told}
         self._ledger.put("status", {"owner": self._world.store.state.worker, "kinds": kinds})
         self._log(kind, blocked, failed, failures)
-        self.note(kind, done)
         return next((f"{name}: {why}" for name, each in kinds.items() for why in each["reasons"]), "")
 
     def _log(self, kind: str, blocked: Iterable[Step], failed: Iterable[Done], failures: Mapping[str, str]) -> None:
@@ -74,13 +78,23 @@ class SyncReport:
         others = {key: why for key, why in self._told.items() if not key.startswith(f"{kind}/")}
         self._told = others | news
 
-    def note(self, kind: str, done: Sequence[Done]) -> None:
-        """Writes down what was done."""
+    def note(self, kind: str, done: Sequence[Done]) -> str:
+        """Writes down what was done.
+
+        Returns:
+            why the audit log lacks some of it, which the log has then; empty when it has all.
+        """
+        unwritten = ""
         who = {"worker": self._world.store.state.worker, "connector": self._connector}
         entries = [{"at": time.time(), **who, **each.shown()} for each in done]
         for entry in entries:
-            self._world.audit.write(entry)
+            try:
+                self._world.audit.write(entry)
+            except OSError as error:
+                unwritten = f"the audit log cannot be written ({error}), what was done is in the log of this worker"
+                log.error("not in the audit log", reason=str(error), entry=entry)
             if kind != "offsets":
                 log.info("target changed", **{name: entry[name] for name in ("kind", "verb", "broker", "name")})
         if kind != "offsets":  # there are too many of those for all to remember
             self._ledger.audit(entries)
+        return unwritten

@@ -264,7 +264,8 @@ class SyncTask:
             opened = [await self._syncer.apply(action) for action in planned.actions]
             ledger = self.ledger.of("topics")
             self.ledger.learn("topics", await self._syncer.remember_topics(planned, ledger, opened))
-        self._report.note("hand-over", [*done, *opened])
+        if unwritten := self._report.note("hand-over", [*done, *opened]):
+            failed.append(unwritten)
         return [*done, *opened], failed
 
     async def _last(self, kind: str) -> Sequence[Done]:

@@ -16,7 +16,7 @@ from replicator.client.offsets import OffsetTable
 from replicator.client.topics import TopicConfig
 from replicator.errors import Unreachable
 from replicator.metadata import places, syncer
-from replicator.metadata.action import Unasked
+from replicator.metadata.action import Action, Unasked, WriteTopic
 from replicator.metadata.offsets import CopiedQueue
 from replicator.operate import sync as commands
 from replicator.operate.rest import Rest
@@ -31,7 +31,7 @@ from replicator.runtime.sync_task import SyncTask
 from replicator.runtime.worker import Worker
 from replicator.runtime.world import World
 from replicator.settings import RouteSettings
-from tests.metadata.test_unit_syncer import Side, consumers, read_groups, read_topics
+from tests.metadata.test_unit_syncer import Side, read_groups, read_topics
 
 KINDS = ("topics", "groups", "offsets")
 
@@ -40,6 +40,11 @@ async def read_offsets(broker: Any, *, known: OffsetTable | None) -> OffsetTable
     if broker.name in broker.side.away:
         raise Unreachable(broker.name, "away")
     return OffsetTable({}, b"")
+
+
+async def write(target: Any, action: Action) -> None:
+    assert isinstance(action.write, WriteTopic)
+    target.topics[action.broker][action.key] = action.write.config
 
 
 class Setup:
@@ -75,7 +80,7 @@ class Setup:
 
 @pytest.fixture
 def setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setup]:
-    for name, fake in (("read_topics", read_topics), ("read_groups", read_groups), ("consumers", consumers)):
+    for name, fake in (("read_topics", read_topics), ("read_groups", read_groups), ("apply", write)):
         monkeypatch.setattr(syncer, name, fake)
     monkeypatch.setattr(places, "read_offsets", read_offsets)
     store = Store(tmp_path)
@@ -112,6 +117,25 @@ async def test_a_switch_tells_of_topics_that_it_cannot_open(setup: Setup) -> Non
     done, problems = await setup.task.hand_over(open_all=False)
     assert (done, len(problems)) == ([], 3)
     assert problems[2].startswith("topics at y: ")
+
+
+async def test_a_switch_is_told_though_the_audit_log_is_not_written(setup: Setup) -> None:
+    """And so is a sync; the log has what was done."""
+
+    def full(_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    setup.world.audit.write = full
+    setup.topics.plans = [TopicPlan(topic="T", target_topic="T", queue_map={Queue("a", 0): Queue("x", 0)})]
+    setup.source.topics["a"]["T"] = TopicConfig(name="T", read_queues=1, write_queues=1)
+    setup.target.topics["x"]["T"] = TopicConfig(name="T", read_queues=1, write_queues=1, perm=4)
+    done, problems = await setup.task.hand_over(open_all=False)
+    assert [each.action.key for each in done] == ["T"]
+    assert len(problems) == 1
+    assert "No space left" in problems[0]
+    setup.source.topics["a"]["T"] = TopicConfig(name="T", read_queues=1, write_queues=1, order=True)
+    assert len(await setup.task.sync()) == 1
+    assert "No space left" in setup.task.reason
 
 
 @pytest.mark.parametrize("command", [commands.plan, commands.apply])
