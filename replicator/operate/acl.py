@@ -19,6 +19,7 @@ from replicator.observe.logging import configure
 from replicator.operate.options import ConfigFile
 from replicator.operate.show import Output, Shown, show, table
 from replicator.runtime import files
+from replicator.runtime.sync_acl import acl_options
 from replicator.service import cluster_of
 from replicator.settings import Settings, load
 
@@ -42,14 +43,29 @@ TargetSecret = Annotated[str | None, _option("--target-secret-key-file", "File w
 StorePath = Annotated[
     str | None, _option("--store-path", f"Directory of {_FILE}: which accounts at the target are ours.")
 ]
-Include = Annotated[list[str] | None, _option("--include", "Accounts to sync: names or regular expressions.")]
-Exclude = Annotated[list[str] | None, _option("--exclude", "Accounts not to sync; wins over --include.")]
-Admins = Annotated[bool, typer.Option("--admins", help="Sync admins and Super users too.")]
-Deletes = Annotated[bool, typer.Option("--deletes", help="Delete what we created and the source lost.")]
-Adopt = Annotated[bool, typer.Option("--adopt", help="Change accounts that were at the target before us.")]
+Include = Annotated[
+    list[str] | None,
+    _option("--include", "Accounts to sync, by name or regular expression (setting sync_accounts)."),
+]
+Exclude = Annotated[
+    list[str] | None, _option("--exclude", "Accounts not to sync; wins over --include (setting exclude_accounts).")
+]
+Admins = Annotated[
+    bool | None, _option("--admins/--no-admins", "Sync admins and Super users too (setting acl_admins).")
+]
+Deletes = Annotated[
+    bool | None,
+    _option("--deletes/--no-deletes", "Delete what we created and the source lost (setting sync_deletes)."),
+]
+Adopt = Annotated[
+    bool | None,
+    _option("--adopt/--no-adopt", "Change accounts that were at the target before us (setting acl_adopt)."),
+]
 SourceDir = Annotated[
     Path | None,
-    _option("--source-acl-dir", "Read ACL 1.0 from plain_acl.yml and acl/ in this directory."),
+    _option(
+        "--source-acl-dir", "Read ACL 1.0 from plain_acl.yml and acl/ in this directory (setting acl_source_dir)."
+    ),
 ]
 
 
@@ -77,9 +93,9 @@ def _wanted(
     store_path: StorePath = None,
     include: Include = None,
     exclude: Exclude = None,
-    admins: Admins = False,
-    deletes: Deletes = False,
-    adopt: Adopt = False,
+    admins: Admins = None,
+    deletes: Deletes = None,
+    adopt: Adopt = None,
     source_acl_dir: SourceDir = None,
 ) -> _Wanted:
     given = {
@@ -97,21 +113,20 @@ def _wanted(
     flags: dict[str, Any] = {
         side: {name: value for name, value in values.items() if value is not None} for side, values in given.items()
     }
-    if store_path is not None:
-        flags["store_path"] = store_path
-    settings = load({name: value for name, value in flags.items() if value}, file=config)
+    others = {
+        "store_path": store_path,
+        "sync_accounts": include,
+        "exclude_accounts": exclude,
+        "acl_admins": admins,
+        "sync_deletes": deletes,
+        "acl_adopt": adopt,
+        "acl_source_dir": source_acl_dir,
+    }
+    flags |= {name: value for name, value in others.items() if value is not None and value != []}
+    settings = load({name: value for name, value in flags.items() if value != {}}, file=config)
     configure(level=settings.log_level)
-    sides = (settings.source, settings.target)
-    options = AclOptions(
-        include=tuple(include or (".*",)),
-        exclude=tuple(exclude or ()),
-        own=frozenset(side.access_key for side in sides if side.access_key is not None),
-        admins=admins,
-        deletes=deletes,
-        adopt=adopt,
-        source_dir=source_acl_dir,
-    )
-    return _Wanted(settings=settings, options=options)
+    own = (settings.source.access_key, settings.target.access_key)
+    return _Wanted(settings=settings, options=acl_options(settings.route, own=own))
 
 
 async def _run(wanted: _Wanted, *, apply: bool) -> tuple[AclPlan, list[Applied], dict[str, Any]]:

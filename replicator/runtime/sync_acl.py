@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from replicator.runtime.sync_ledger import SyncLedger
 from replicator.runtime.world import World
 from replicator.settings import RouteSettings
 
-__all__ = ["KIND", "AclDone", "AclStep", "AclSync", "Done", "Step"]
+__all__ = ["KIND", "AclDone", "AclStep", "AclSync", "Done", "Step", "acl_options"]
 
 KIND: Final = "acl"
 _VERBS: Final[Mapping[str, str]] = {"create": "create", "delete": "delete"}
@@ -72,6 +72,26 @@ Step = Action | AclStep
 Done = Applied | AclDone
 
 
+def acl_options(settings: RouteSettings, *, own: Iterable[str | None]) -> AclOptions:
+    """What a route's settings mean for accounts.
+
+    Args:
+        own: the accounts that this program runs as, where it has any.
+
+    Raises:
+        ConfigError: a pattern of the settings is no regular expression.
+    """
+    return AclOptions(
+        include=tuple(settings.sync_accounts),
+        exclude=tuple(settings.exclude_accounts),
+        own=frozenset(name for name in own if name),
+        admins=settings.acl_admins,
+        deletes=settings.sync_deletes,
+        adopt=settings.acl_adopt,
+        source_dir=settings.acl_source_dir,
+    )
+
+
 class AclSync:
     """Plans and applies accounts; which of those at the target are ours is kept in `ledger`.
 
@@ -87,15 +107,7 @@ class AclSync:
         self._may_go_on = may_go_on
         self._world = world
         self._ledger = ledger
-        self._options = AclOptions(
-            include=tuple(settings.sync_accounts),
-            exclude=tuple(settings.exclude_accounts),
-            own=frozenset(name for name in (world.source.cluster.account, world.target.cluster.account) if name),
-            admins=settings.acl_admins,
-            deletes=settings.sync_deletes,
-            adopt=settings.acl_adopt,
-            source_dir=settings.acl_source_dir,
-        )
+        self._options = acl_options(settings, own=(world.source.cluster.account, world.target.cluster.account))
         self.notes: list[str] = []
         self.forget()
 

@@ -1,0 +1,59 @@
+"""What `replicator acl` is given: flags, then the environment, then the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from acl_sync import AclOptions
+from replicator.errors import ConfigError
+from replicator.operate import acl
+
+FILE = """
+source = "east:9876"
+target = "west:9876"
+sync_accounts = ["app.*"]
+exclude_accounts = ["root"]
+acl_admins = true
+acl_adopt = true
+acl_source_dir = "conf"
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """With the settings of a route."""
+    monkeypatch.setattr(acl, "configure", lambda *, level: None)
+    file = tmp_path / "route.toml"
+    file.write_text(FILE)
+    return file
+
+
+def test_settings_of_the_route_hold(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An account that is excluded there is excluded here."""
+    monkeypatch.setenv("REPLICATOR_SYNC_DELETES", "true")
+    monkeypatch.setenv("REPLICATOR_SOURCE__ACCESS_KEY", "me")
+    monkeypatch.setenv("REPLICATOR_SOURCE__SECRET_KEY", "mine")
+    assert acl._wanted(config=file).options == AclOptions(
+        include=("app.*",),
+        exclude=("root",),
+        own=frozenset({"me"}),
+        admins=True,
+        deletes=True,
+        adopt=True,
+        source_dir=Path("conf"),
+    )
+
+
+def test_flags_win(file: Path) -> None:
+    given = acl._wanted(
+        config=file, include=["x", "y"], exclude=["z"], admins=False, adopt=False, source_acl_dir=Path("d")
+    )
+    assert given.options == AclOptions(include=("x", "y"), exclude=("z",), source_dir=Path("d"))
+
+
+def test_without_any_all_accounts_are_synced(file: Path) -> None:
+    assert acl._wanted(source="east:9876", target="west:9876").options == AclOptions()
+    with pytest.raises(ConfigError, match="no regular expression"):
+        acl._wanted(config=file, exclude=["["])
