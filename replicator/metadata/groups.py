@@ -8,7 +8,18 @@ from typing import Any, Final, NamedTuple
 
 from replicator.client.groups import GroupTable
 from replicator.metadata.action import Action, DropGroup, Forbid, WriteGroup
-from replicator.metadata.ledger import DELETED, DRIFT, UNTAKEN, Entry, Finding, Ledger, Planned, compare, differing
+from replicator.metadata.ledger import (
+    DELETED,
+    DRIFT,
+    FOUND,
+    UNTAKEN,
+    Entry,
+    Finding,
+    Ledger,
+    Planned,
+    compare,
+    differing,
+)
 from replicator.routing.selector import TopicSelector, compile_patterns
 
 __all__ = ["KIND", "GroupPolicy", "GroupSelector", "items_of", "plan_groups", "settings_of"]
@@ -129,8 +140,9 @@ def _plan_group(
         blocked = note = ""
         if finding is Finding.UNTAKEN:
             blocked = UNTAKEN
-        elif finding is Finding.DRIFTED:
-            blocked, note = ("", "put right") if policy.repair else (DRIFT, "")
+        elif finding in (Finding.DRIFTED, Finding.FOUND):
+            why = DRIFT if finding is Finding.DRIFTED else FOUND
+            blocked, note = ("", "put right") if policy.repair else (why, "")
         old, new = differing(before, wanted)
         found.append(
             Action(

@@ -11,6 +11,7 @@ from replicator.metadata.action import Action
 __all__ = [
     "DELETED",
     "DRIFT",
+    "FOUND",
     "LIVE",
     "UNTAKEN",
     "Entry",
@@ -28,6 +29,7 @@ __all__ = [
 DRIFT: Final = (
     "it was changed at the target by hand: put it right there or at the source, or let on_drift=repair do it"
 )
+FOUND: Final = "it was at the target before, with other settings: make them the same, or let on_drift=repair do it"
 UNTAKEN: Final = "the broker did not take it: it knows no such setting, or forbids the change"
 DELETED: Final = "the source has deleted it: delete it here, or set sync_deletes"
 LIVE: Final = "the source has deleted it, but it has consumers here: stop them, or delete it here"
@@ -66,12 +68,14 @@ class Planned(NamedTuple):
 class Finding(Enum):
     """SAME: nothing to do. UNTAKEN: the broker does not take all that was wanted, nothing has changed since.
     CHANGED: the source has changed, or it was never written. DRIFTED: somebody has changed the target.
+    FOUND: we have never written it, and it is another.
     """
 
     SAME = auto()
     UNTAKEN = auto()
     CHANGED = auto()
     DRIFTED = auto()
+    FOUND = auto()
 
 
 def compare(current: Settings | None, wanted: Settings, entry: Entry | None) -> Finding:
@@ -81,8 +85,11 @@ def compare(current: Settings | None, wanted: Settings, entry: Entry | None) -> 
     """
     if current is not None and _of(current, wanted) == wanted:
         return Finding.SAME
-    if current is None or entry is None:
+    if current is None:
         return Finding.CHANGED
+    if entry is None:
+        other = any(name in current and current[name] != wanted[name] for name in wanted)
+        return Finding.FOUND if other else Finding.CHANGED
     known = _of(entry.got, wanted)
     if any(current.get(name) != known[name] for name in entry.got.keys() & wanted.keys()):
         return Finding.DRIFTED

@@ -32,12 +32,14 @@ T = TypeVar("T")
 class Copy:
     """What a route copies: the plan of each topic, and how far each queue is.
 
-    `brokers` are those of the source that a topic is or was copied from, by its name at the source.
+    `brokers` are those of the source that a topic is or was copied from, by its name at the source; `made` gives
+    those of the target at which it was made for the route.
     """
 
     plans: Sequence[TopicPlan]
     queue: Copied
     brokers: Mapping[str, Collection[str]]
+    made: Callable[[str], Collection[str]]
 
     def brokers_of(self, topic: str) -> Collection[str]:
         """Where a topic may still be; of one whose brokers nobody remembers, anywhere."""
@@ -84,6 +86,7 @@ class Syncer:
             {name: table.topics for name, table in target.items()},
             ledger,
             missing=lambda topic: missing[topic],
+            made=copy.made,
             policy=self.options.topics,
         )
 

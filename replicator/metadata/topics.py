@@ -8,7 +8,18 @@ from typing import Any, Final, NamedTuple
 
 from replicator.client.topics import READABLE, WRITABLE, TopicConfig
 from replicator.metadata.action import Action, DropTopic, WriteTopic
-from replicator.metadata.ledger import DELETED, DRIFT, UNTAKEN, Entry, Finding, Ledger, Planned, compare, differing
+from replicator.metadata.ledger import (
+    DELETED,
+    DRIFT,
+    FOUND,
+    UNTAKEN,
+    Entry,
+    Finding,
+    Ledger,
+    Planned,
+    compare,
+    differing,
+)
 from replicator.routing.plan import TopicPlan, Topics
 from replicator.routing.queue_map import QueueMap, needed_queues, write_queues
 
@@ -18,8 +29,8 @@ KIND: Final = "topics"
 
 
 class TopicPolicy(NamedTuple):
-    """`protect`: topics stay read-only for applications; `repair`: what was changed at the target by hand is put
-    right; `deletes`: topics that the source has deleted are deleted.
+    """`protect`: topics stay read-only for applications; `repair`: what was changed at the target by hand, or was
+    there before, is put right; `deletes`: topics that the source has deleted are deleted.
     """
 
     protect: bool = False
@@ -34,6 +45,7 @@ def plan_topics(
     ledger: Ledger,
     *,
     missing: Callable[[str], int],
+    made: Callable[[str], Collection[str]],
     policy: TopicPolicy,
 ) -> Planned:
     """What is to be done at the target's brokers.
@@ -41,16 +53,18 @@ def plan_topics(
     Args:
         source: all its brokers, those too that do not answer now with what they had last.
         missing: messages of a source topic that have not arrived yet.
+        made: the target brokers at which the copy of a source topic was made for the route, and not there before.
     """
     plans = list(plans)
     planned = Planned([], {})
     for plan in plans:
-        planned.actions.extend(_queues(plan, target))
+        _plan_queues(plan, target, planned)
         for broker in needed_queues(plan.queue_map) if not plan.problem else ():
             current = target.get(broker, {}).get(plan.target_topic)
             if current is not None:
                 entry = ledger.get((broker, plan.target_topic))
-                _plan_topic(plan, source, broker, current, entry, missing(plan.topic), policy, planned)
+                ours = entry is not None or broker in made(plan.topic)
+                _plan_topic(plan, source, broker, current, entry, missing(plan.topic), policy, planned, ours=ours)
     names = {name for topics in source.values() for name in topics}
     planned.actions.extend(_deletions(names, target, ledger, {plan.target_topic for plan in plans}, policy))
     return planned
@@ -86,13 +100,13 @@ def plan_switch(plans: Iterable[TopicPlan], source: Topics, target: Topics, *, o
     return planned
 
 
-def _queues(plan: TopicPlan, target: Topics) -> list[Action]:
+def _plan_queues(plan: TopicPlan, target: Topics, planned: Planned) -> None:
     """Topics to make, and queues to add, before messages can flow."""
-    found = []
     for broker, config in plan.writes:
         current = target.get(broker, {}).get(config.name)
         if current is None:
             before, after, wanted = None, {**_numbers(config), **settings_of(config)}, config
+            planned.wanted[broker, config.name] = (settings_of(config), plan.topic)
         else:
             # The plan may be older than what the broker has by now.
             wanted = replace(
@@ -104,8 +118,9 @@ def _queues(plan: TopicPlan, target: Topics) -> list[Action]:
             before, after = _numbers(current), _numbers(wanted)
         if before != after:
             write = WriteTopic(wanted)
-            found.append(Action(kind=KIND, broker=broker, key=config.name, before=before, after=after, write=write))
-    return found
+            planned.actions.append(
+                Action(kind=KIND, broker=broker, key=config.name, before=before, after=after, write=write)
+            )
 
 
 def _numbers(config: TopicConfig) -> dict[str, int]:
@@ -121,6 +136,8 @@ def _plan_topic(
     missing: int,
     policy: TopicPolicy,
     planned: Planned,
+    *,
+    ours: bool,
 ) -> None:
     configs = _configs(plan, source, broker)
     if not configs:
@@ -132,6 +149,8 @@ def _plan_topic(
     before, after = settings_of(current), settings_of(wanted)
     planned.wanted[broker, current.name] = (after, plan.topic)
     finding = compare(before, after, entry)
+    if finding is Finding.FOUND and ours:
+        finding = Finding.CHANGED
 
     def act(changed: TopicConfig, *, blocked: str = "", note: str = "") -> None:
         old, new = differing(before, settings_of(changed))
@@ -153,6 +172,15 @@ def _plan_topic(
         act(wanted)
     elif finding is Finding.DRIFTED:
         act(wanted, blocked="" if policy.repair else DRIFT, note="put right" if policy.repair else "")
+    elif finding is Finding.FOUND and policy.repair:
+        act(wanted, note="put right")
+    elif finding is Finding.FOUND:
+        protected = replace(current, perm=current.perm & ~WRITABLE) if policy.protect else current
+        if protected != current:
+            act(protected)  # that is asked for, whoever made it
+        if settings_of(protected) != after:
+            del planned.wanted[broker, current.name]
+            act(wanted, blocked=FOUND)
     elif finding is Finding.UNTAKEN:
         act(wanted, blocked=UNTAKEN)
     if waits:

@@ -194,6 +194,11 @@ class Store:
         task = self.state.get(Kind.TASK, f"{route}/{topic}")
         return task is not None and _name(queue) in task["late"]
 
+    def made(self, route: str, topic: str) -> set[str]:
+        """The target brokers at which a topic was made for the route."""
+        fresh = (self.state.get(Kind.TASK, f"{route}/{topic}") or {"fresh": []})["fresh"]
+        return {target.broker for source, target in self.queue_map(route, topic).items() if _name(source) in fresh}
+
     def save_queue_map(
         self,
         route: str,

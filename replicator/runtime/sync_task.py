@@ -74,9 +74,10 @@ class SyncTask:
 
     def copy(self) -> Copy:
         """What the route copies, as the group knows it now."""
-        maps = self._world.store.queue_maps(self._topics.name)
+        store, name = self._world.store, self._topics.name
+        maps = store.queue_maps(name)
         brokers = {topic: {queue.broker for queue in queues} for topic, queues in maps.items()}
-        return Copy(self._topics.plans, self._copied, brokers)
+        return Copy(self._topics.plans, self._copied, brokers, partial(store.made, name))
 
     def _copied(self, topic: str, source: Queue) -> CopiedQueue | None:
         store = self._world.store

@@ -146,7 +146,8 @@ class RouteSettings(BaseModel):
         False, description="delete what was synced at the target when the source has deleted it"
     )
     on_drift: Literal["report", "repair"] = Field(
-        "report", description="what to do with settings that were changed at the target by hand"
+        "report",
+        description="what to do with settings that were changed at the target by hand, or were others there before",
     )
     protect_target: bool = Field(
         False, description="keep the target's topics read-only for applications until a failover"

@@ -76,10 +76,29 @@ def test_every_target_broker_gets_every_group() -> None:
     ledger: dict[Key, Entry] = {}
     config = {"retryMaxTimes": 3, "consumeEnable": False, "attributes": {"a": "b"}, "unheardOf": {"x": [1]}}
     source = {"a": table({"G": config}), "b": table({})}
-    target = {"x": table({}), "y": table({"G": {"retryMaxTimes": 16, "attributes": {"c": "d"}}})}
-    after = applied(plan(source, target, ledger), target, ledger)
+    target = {"x": table({}), "y": table({"G": {"retryMaxTimes": 3, "ownSetting": 1}})}
+    after = applied(plan(source, target, ledger, repair=True), target, ledger)
     assert [settings_of(each.groups["G"]) for each in after.values()] == [config, config]
     assert plan(source, after, ledger).actions == []
+
+
+def test_groups_that_were_there_before() -> None:
+    """Others than at the source they are told, or taken over; what they lack is added."""
+    ledger: dict[Key, Entry] = {}
+    source = {"a": table({"G": {"consumeEnable": True, "retryMaxTimes": 3}})}
+    before = {"x": table({"G": {"consumeEnable": False, "attributes": {"c": "d"}}})}
+    planned = plan(source, before, ledger)
+    assert ["was at the target before" in action.blocked for action in planned.actions] == [True]
+    assert applied(planned, before, ledger) == before
+    assert ledger == {}
+    after = applied(plan(source, before, ledger, repair=True), before, ledger)
+    assert settings_of(after["x"].groups["G"]) == settings_of(source["a"].groups["G"])
+    assert set(ledger) == {("x", "G")}
+    source = {"a": table({"G": {"consumeEnable": True, "retryMaxTimes": 4}})}  # from now on it follows
+    assert [action.blocked for action in plan(source, after, ledger).actions] == [""]
+
+    less = {"x": table({"G": {"consumeEnable": True}})}
+    assert [action.blocked for action in plan(source, less).actions] == [""]
 
 
 def test_system_groups_and_unselected_ones_are_left_alone() -> None:
@@ -165,13 +184,13 @@ TABLES = st.dictionaries(st.sampled_from(["a", "x"]), st.dictionaries(st.sampled
 def test_plans_come_to_rest(
     sources: dict[str, Groups], targets: dict[str, Groups], repair: bool, deletes: bool
 ) -> None:
-    """Whatever is found: after one round nothing is left to do."""
+    """Whatever is found: after one round nothing is left to do but what is blocked."""
     ledger: dict[Key, Entry] = {}
     source = {broker: table(groups) for broker, groups in sources.items()}
     target = {broker: table(groups) for broker, groups in targets.items()}
     target = applied(plan(source, target, ledger, repair=repair, deletes=deletes), target, ledger)
     planned = plan(source, target, ledger, repair=repair, deletes=deletes)
-    assert planned.actions == []
+    assert [action for action in planned.actions if not (action.blocked and not repair)] == []
     before = dict(ledger)
     applied(planned, target, ledger)
     assert ledger == before

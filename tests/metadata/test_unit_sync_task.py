@@ -88,6 +88,14 @@ def setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setup]:
     store.close()
 
 
+def test_which_topics_were_made_for_the_route(setup: Setup) -> None:
+    """Those that were at the target before are not ours to change."""
+    queues = {Queue("a", 0): Queue("x", 0), Queue("a", 1): Queue("y", 0)}
+    setup.world.store.save_queue_map("route", "T", "T", queues, fresh=[Queue("a", 1)])
+    copy = setup.task.copy()
+    assert (copy.made("T"), copy.made("other"), copy.brokers) == ({"y"}, set(), {"T": {"a"}})
+
+
 async def test_what_is_not_known_is_not_ready(setup: Setup) -> None:
     """Each kind at each broker that did not answer, also when a later kind's brokers all did."""
     assert (await readiness(setup.route, setup.world))["ready"]

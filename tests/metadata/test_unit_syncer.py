@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -62,6 +62,11 @@ async def consumers(broker: Any, group: str) -> list[str]:
     return ["somebody"] if group in broker.side.consuming else []
 
 
+def copying(plans: Sequence[TopicPlan], brokers: Mapping[str, Collection[str]]) -> Copy:
+    """A route that has made no topic at the target, and copied nothing yet."""
+    return Copy(plans, lambda _topic, _queue: None, brokers, lambda _: ())
+
+
 class Setup:
     """A target with topic U and group G, both of source broker `b`, which have been synced; `a` has neither."""
 
@@ -80,12 +85,12 @@ class Setup:
 
     async def learnt(self, ledger: Ledger) -> dict[Key, Entry | None]:
         """What a look at topics that finds nothing to do makes of the ledger."""
-        planned = await self.syncer.plan_topics(Copy((), lambda _topic, _queue: None, self.copied), ledger)
+        planned = await self.syncer.plan_topics(copying((), self.copied), ledger)
         return await self.syncer.remember_topics(planned, ledger, [])
 
     async def deletions(self) -> dict[str, set[str]]:
         """Why what is not deleted is not, by kind."""
-        copy = Copy((), lambda _topic, _queue: None, self.copied)
+        copy = copying((), self.copied)
         entry = Entry({}, {}, "U")
         topics: Ledger = {("x", "U"): entry}
         groups: Ledger = {(broker, "G"): entry._replace(source="G") for broker in ("x", "y")}
@@ -158,7 +163,12 @@ async def test_a_ban_is_lifted_once_all_masters_deny_it(setup: Setup) -> None:
     """A broker that has it may be away, or not be known yet."""
     setup.source.groups["a"]["G"] = {"groupName": "G"}
     setup.target.bans = {"G": frozenset({"U"})}
-    copy = Copy([TopicPlan(topic="U", target_topic="U", queue_map={})], lambda _topic, _queue: None, setup.copied)
+    copy = Copy(
+        [TopicPlan(topic="U", target_topic="U", queue_map={})],
+        lambda _topic, _queue: None,
+        setup.copied,
+        lambda _: (),
+    )
     entry = Entry({"allowed": False}, {"allowed": False}, "G")
     ledger = {(broker, "G reads U"): entry for broker in ("x", "y")}
     found = (await setup.syncer.plan_groups(copy, ledger)).actions

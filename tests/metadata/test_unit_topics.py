@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from replicator.client.topics import TopicConfig
 from replicator.metadata.action import DropTopic, WriteTopic
-from replicator.metadata.ledger import Entry, Key, Planned, remember
+from replicator.metadata.ledger import FOUND, Entry, Key, Planned, remember
 from replicator.metadata.topics import TopicPolicy, plan_switch, plan_topics, settings_of
 from replicator.routing.options import Identity
 from replicator.routing.plan import TopicPlan, Topics, make_plan
@@ -26,11 +26,20 @@ def plan(
     ledger: dict[Key, Entry] | None = None,
     *,
     missing: int = 0,
+    made: bool = True,
     template: str = "{topic}",
     **policy: bool,
 ) -> Planned:
     plans = _plans(source, target, template)
-    return plan_topics(plans, source, target, ledger or {}, missing=lambda _: missing, policy=TopicPolicy(**policy))
+    return plan_topics(
+        plans,
+        source,
+        target,
+        ledger or {},
+        missing=lambda _: missing,
+        made=lambda _: set(target) if made else (),
+        policy=TopicPolicy(**policy),
+    )
 
 
 def _plans(source: Topics, target: Topics, template: str = "{topic}") -> list[TopicPlan]:
@@ -151,6 +160,39 @@ def test_a_hand_at_the_target_is_told_or_put_right() -> None:
     assert applied(plan(source, drifted, ledger, repair=True), drifted, ledger)["x"]["T"].perm == 6
 
 
+def test_topics_that_were_there_before() -> None:
+    """Others than at the source they are told, or taken over; and protected, where that is asked for."""
+    ledger: dict[Key, Entry] = {}
+    source = {"a": {"T": topic(attributes={"message.type": "FIFO"})}}
+    frozen = {"x": {"T": topic(perm=4)}}
+    planned = plan(source, frozen, ledger, made=False)
+    assert ["was at the target before" in why for why in blocked(planned)] == [True]
+    assert applied(planned, frozen, ledger) == frozen
+    assert ledger == {}
+    planned = plan(source, frozen, ledger, made=False, repair=True)
+    assert applied(planned, frozen, ledger)["x"]["T"] == source["a"]["T"]
+
+    ledger, own = {}, {"x": {"T": topic(order=True)}}
+    protected = applied(plan(source, own, ledger, made=False, protect=True), own, ledger)
+    assert protected["x"]["T"] == topic(order=True, perm=4)
+    (action,) = plan(source, protected, ledger, made=False, protect=True).actions
+    assert (action.blocked, ledger) == (FOUND, {})
+    same = {"x": {"T": topic(attributes={"message.type": "FIFO"})}}
+    protected = applied(plan(source, same, ledger, made=False, protect=True), same, ledger)
+    assert plan(source, protected, ledger, made=False, protect=True).actions == []
+    assert applied(plan(source, protected, ledger, made=False), protected, ledger) == same
+
+
+def test_a_topic_that_the_sync_makes_is_ours() -> None:
+    """It may come before whoever prepares the target for the messages, who then finds it there."""
+    ledger: dict[Key, Entry] = {}
+    source = {"a": {"T": topic(perm=4)}}
+    target: Topics = {"x": {}}
+    after = applied(plan(source, target, ledger, made=False), target, ledger)
+    assert after["x"]["T"].perm == 6
+    assert applied(plan(source, after, ledger, made=False), after, ledger)["x"]["T"].perm == 4
+
+
 def test_what_a_broker_does_not_take_is_tried_once() -> None:
     """4.9 knows no order flag in this request."""
     ledger: dict[Key, Entry] = {}
@@ -197,9 +239,15 @@ SETTINGS = st.builds(
     st.booleans(),
     st.booleans(),
     st.booleans(),
+    st.booleans(),
 )
 def test_plans_come_to_rest(
-    sources: list[TopicConfig], targets: list[TopicConfig | None], protect: bool, repair: bool, takes_order: bool
+    sources: list[TopicConfig],
+    targets: list[TopicConfig | None],
+    protect: bool,
+    repair: bool,
+    made: bool,
+    takes_order: bool,
 ) -> None:
     """Whatever is found: after one round nothing is left to do but what is blocked, and the ledger is at rest."""
     ledger: dict[Key, Entry] = {}
@@ -207,9 +255,12 @@ def test_plans_come_to_rest(
     target: Topics = {f"b{i}": {"T": config} if config else {} for i, config in enumerate(targets)}
     for _ in range(2):  # the first round makes topics, the second their settings
         target = applied(
-            plan(source, target, ledger, protect=protect, repair=repair), target, ledger, takes_order=takes_order
+            plan(source, target, ledger, protect=protect, repair=repair, made=made),
+            target,
+            ledger,
+            takes_order=takes_order,
         )
-    planned = plan(source, target, ledger, protect=protect, repair=repair)
+    planned = plan(source, target, ledger, protect=protect, repair=repair, made=made)
     assert [action for action in planned.actions if not action.blocked] == []
     before = dict(ledger)
     assert applied(planned, target, ledger, takes_order=takes_order) == target

@@ -9,7 +9,6 @@ from typing import Any, cast
 import pytest
 
 from replicator.errors import Unreachable
-from replicator.metadata.syncer import Copy
 from replicator.operate import sync as commands
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
@@ -20,6 +19,7 @@ from replicator.runtime.readiness import topic_lags
 from replicator.runtime.route import Route
 from replicator.runtime.worker import Worker
 from replicator.runtime.world import World
+from tests.metadata.test_unit_syncer import copying
 
 TOPICS = 300
 
@@ -38,7 +38,9 @@ class Setup:
         self.source: Any = SimpleNamespace(reader=lambda broker: broker)
         self.world: Any = SimpleNamespace(source=SimpleNamespace(cluster=self.source))
         self.sync: Any = SimpleNamespace(
-            copy=lambda: Copy(plans, lambda _topic, _queue: None, {}), hand_over=self.hand_over, places=self.places
+            copy=lambda: copying(plans, {}),
+            hand_over=self.hand_over,
+            places=self.places,
         )
         self.route: Any = SimpleNamespace(
             topics=SimpleNamespace(plans=plans), problems={}, keep=lambda ended: None, sync=self.sync
