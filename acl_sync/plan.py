@@ -60,12 +60,17 @@ class Action:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclPlan:
-    """All actions in the order in which they are done, and what was not taken over exactly."""
+    """All actions in the order in which they are done, and what was not taken over exactly.
+
+    `left_out` are brokers of either side that could not be asked, each with what there is to say of it, which is
+    among the notes too.
+    """
 
     source: Dialect
     targets: Mapping[str, Dialect]
     actions: tuple[Action, ...] = ()
     notes: tuple[Note, ...] = ()
+    left_out: tuple[tuple[str, str], ...] = ()
 
     @property
     def pending(self) -> tuple[Action, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from acl_sync import acl1, dialect, files
@@ -35,6 +35,14 @@ class Applied:
     def as_json(self) -> dict[str, Any]:
         """Without secrets."""
         return {**self.action.as_json(), "error": self.error}
+
+
+#: Brokers, each with why it is not looked at.
+_LeftOut = list[tuple[str, str]]
+
+
+def _noted(left_out: _LeftOut) -> list[Note]:
+    return [Note("", text) for _, text in left_out]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +80,9 @@ class AclSyncer:
             StartupError: a side has no access control, or refuses to show it.
             ClientError: no broker of a side can be reached.
         """
-        source, targets = await asyncio.gather(self._read_source(), self._read_side(self._target, "target"))
-        found, notes = targets
+        (source, away), (found, missing) = await asyncio.gather(
+            self._read_source(), self._read_side(self._target, "target")
+        )
         if source.dialect is Dialect.NONE:
             raise StartupError(
                 "the source checks no accounts, so there are none to sync",
@@ -85,7 +94,7 @@ class AclSyncer:
                 hint="switch authenticationEnabled and authorizationEnabled (5.x) or aclEnable (4.x) on there",
             )
         made = make_plan(source, found, self._owned, self._options)
-        return AclPlan(source=made.source, targets=made.targets, actions=made.actions, notes=(*made.notes, *notes))
+        return replace(made, notes=(*made.notes, *_noted(missing)), left_out=(*away, *missing))
 
     async def apply(self, plan: AclPlan) -> list[Applied]:
         """Does what is not blocked, broker by broker; what fails does not hold up the rest."""
@@ -117,14 +126,14 @@ class AclSyncer:
             self._owned.own(broker, account, Origin.CREATED if action.before is None else Origin.ADOPTED)
             await dialect.write_account(endpoint, action.dialect, action.after, before=action.before)
 
-    async def _read_source(self) -> AclState:
+    async def _read_source(self) -> tuple[AclState, _LeftOut]:
         if self._options.source_dir is not None:
-            return await asyncio.to_thread(files.read, self._options.source_dir)
-        states, notes = await self._read_side(self._source, "source")
-        return merge(states, complete=not notes, notes=notes)
+            return await asyncio.to_thread(files.read, self._options.source_dir), []
+        states, away = await self._read_side(self._source, "source")
+        return merge(states, complete=not away, notes=_noted(away)), away
 
-    async def _read_side(self, cluster: Cluster, side: str) -> tuple[dict[str, AclState], list[Note]]:
-        """Each broker's state; a note for each that cannot be reached now.
+    async def _read_side(self, cluster: Cluster, side: str) -> tuple[dict[str, AclState], _LeftOut]:
+        """Each broker's state, and those that cannot be reached now.
 
         Raises:
             StartupError: a broker refuses to show its accounts.
@@ -137,19 +146,19 @@ class AclSyncer:
         )
         states: dict[str, AclState] = {}
         gone = sorted(cluster.brokers().keys() - topology.brokers.keys())
-        notes = [Note("", f"{side} broker {name} is gone from the name servers, and left out now") for name in gone]
+        away = [(name, f"{side} broker {name} is gone from the name servers, and left out now") for name in gone]
         failure: ClientError | None = None
         for name, result in zip(names, found, strict=True):
             if isinstance(result, AclState):
                 states[name] = result
             elif isinstance(result, (Unreachable, RequestTimeout)):
                 failure = result
-                notes.append(Note("", f"{side} broker {name} is left out now: {result}"))
+                away.append((name, f"{side} broker {name} is left out now: {result}"))
             else:
                 raise result
         if not states and failure is not None:
             raise failure
-        return states, notes
+        return states, away
 
     async def _read_broker(self, cluster: Cluster, name: str, side: str) -> AclState:
         endpoint = cluster.writer(name)

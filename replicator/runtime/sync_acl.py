@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from acl_sync import AclOptions, AclPlan, AclSyncer
 from acl_sync.plan import Action as AclAction
-from replicator.metadata.action import Action
+from replicator.metadata.action import Action, Unasked
 from replicator.metadata.syncer import Applied
 from replicator.runtime.sync_ledger import SyncLedger
 from replicator.runtime.world import World
@@ -108,7 +108,8 @@ class AclSync:
         self._world = world
         self._ledger = ledger
         self._options = acl_options(settings, own=(world.source.cluster.account, world.target.cluster.account))
-        self.notes: list[str] = []
+        #: Brokers that could not be asked at the last look.
+        self.unasked: list[Unasked] = []
         self.forget()
 
     def forget(self) -> None:
@@ -132,7 +133,7 @@ class AclSync:
 
     async def _plan(self) -> AclPlan:
         plan = await self._syncer.plan()
-        self.notes = [str(note) for note in plan.notes]
+        self.unasked = [Unasked(KIND, broker, reason) for broker, reason in plan.left_out]
         return plan
 
     async def sync(self) -> tuple[list[AclStep], list[AclDone]]:

@@ -118,8 +118,7 @@ class SyncTask:
                     if not self.running:
                         self._acl.forget()  # whoever has the task knows better by now
                     steps += await self._acl.plan()
-                    continue
-                if kind == "offsets":
+                elif kind == "offsets":
                     planned, places = await self._syncer.plan_offsets(self.copy())
                     steps += planned
                 else:
@@ -129,6 +128,8 @@ class SyncTask:
 
     def _unasked(self, kind: str) -> list[Unasked]:
         """Who did not answer at the last look at this kind."""
+        if self._acl is not None and kind == KIND:
+            return self._acl.unasked
         return [Unasked(kind, broker, why) for broker, why in self._syncer.failures.items()]
 
     async def places(self) -> list[GroupQueue]:
@@ -217,8 +218,8 @@ class SyncTask:
             return await self._settle(kind)
         if self._acl is not None and kind == KIND:
             steps, settled = await self._acl.sync()
-            self._tell(kind, steps, settled, {})
-            return list(settled)
+            self._tell(kind, steps, settled, {each.broker: each.reason for each in self._acl.unasked})
+            return [*settled, *self._unasked(kind)]
         planned, places = await self._syncer.plan_offsets(self.copy(), forced=forced)
         standings = [standing(place) for place in places]
         self._standings = {name: sum(getattr(each, name) for each in standings) for name in _SUMMED}
@@ -258,8 +259,7 @@ class SyncTask:
                 except (ClientError, ProtocolError, StartupError) as error:
                     failed.append(str(Unasked(kind, "", str(error))))
                     continue
-                if kind != KIND:
-                    failed += map(str, self._unasked(kind))
+                failed += map(str, self._unasked(kind))
             planned = await self._syncer.plan_switch(self.copy(), open_all=open_all)
             failed += map(str, self._unasked("topics"))
             opened = [await self._syncer.apply(action) for action in planned.actions]

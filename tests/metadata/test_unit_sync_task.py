@@ -10,6 +10,8 @@ from typing import Any, cast
 import pytest
 import typer
 
+from acl_sync import AclPlan, AclSyncer
+from acl_sync.model import Dialect
 from replicator.api import sync as api
 from replicator.api.envelope import NotDone
 from replicator.client.offsets import OffsetTable
@@ -65,12 +67,14 @@ class Setup:
             publish=self.publish,
         )
         self.topics: Any = SimpleNamespace(name="route", plans=[])
-        self.task = SyncTask(
-            RouteSettings(sync=[*KINDS]), cast("World", self.world), cast("RouteTopics", self.topics)
-        )
+        self.task = self.syncing(*KINDS)
         self.route: Any = SimpleNamespace(
             keep=lambda ended: None, topics=self.topics, problems={}, sync=self.task, name="route"
         )
+
+    def syncing(self, *kinds: Any) -> SyncTask:
+        """A task that syncs these."""
+        return SyncTask(RouteSettings(sync=[*kinds]), cast("World", self.world), cast("RouteTopics", self.topics))
 
     async def publish(self) -> bool:
         """Keeps what the group is told, once at a time."""
@@ -113,6 +117,21 @@ async def test_what_could_not_be_looked_at_is_not_done(setup: Setup) -> None:
     done = [each.shown() for each in await setup.task.sync()]
     assert [(each["kind"], each["broker"]) for each in done] == [(kind, "y") for kind in KINDS]
     assert all("away" in each["error"] for each in done)
+
+
+async def test_accounts_that_could_not_be_looked_at(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with the other kinds."""
+
+    async def plan(_: AclSyncer) -> AclPlan:
+        return AclPlan(source=Dialect.ACL2, targets={}, left_out=(("x", "target broker x is left out now"),))
+
+    monkeypatch.setattr(AclSyncer, "plan", plan)
+    told = Unasked("acl", "x", "target broker x is left out now")
+    task = setup.syncing("groups", "acl")
+    assert (await task.look()).unasked == [told]
+    assert await task.sync() == [told]
+    assert "left out" in task.reason
+    assert (await task.hand_over(open_all=False))[1] == [str(told)]
 
 
 async def test_a_switch_tells_of_topics_that_it_cannot_open(setup: Setup) -> None:

@@ -26,6 +26,8 @@ class Side:
     do not answer. `consuming` are groups with consumers.
     """
 
+    account = ""
+
     def __init__(self, *brokers: str) -> None:
         self.topics: dict[str, dict[str, TopicConfig]] = {broker: {} for broker in brokers}
         self.groups: dict[str, dict[str, Mapping[str, Any]]] = {broker: {} for broker in brokers}
