@@ -11,7 +11,7 @@ from replicator.client.brokers import max_offset
 from replicator.client.cluster import Cluster
 from replicator.client.groups import GroupTable, consumers, read_groups
 from replicator.client.topics import WRITABLE, TopicTable, read_topics
-from replicator.errors import ClientError, ProtocolError
+from replicator.errors import ClientError, ProtocolError, RequestTimeout, Unreachable
 from replicator.metadata import groups, topics
 from replicator.metadata.action import Action, Commit, DropGroup, DropTopic, Forbid
 from replicator.metadata.apply import apply
@@ -73,12 +73,14 @@ class Syncer:
         self._topics = (_topics(source, masters_only=False), _topics(target, masters_only=True))
         self._groups = (_groups(source, masters_only=False), _groups(target, masters_only=True))
         self._ends: dict[str, dict[Queue, int]] = {}
+        self._away: set[str] = set()
 
     # Topics.
 
     async def plan_topics(self, copy: Copy, ledger: Ledger) -> Planned:
         """What is to be done to the target's topics."""
         source, target = await self._refreshed(self._topics)
+        self._away = set(self._topics[0].failures)
         missing = {plan.topic: await self._missing(plan, copy, source) for plan in copy.plans}
         planned = topics.plan_topics(
             copy.plans,
@@ -105,8 +107,8 @@ class Syncer:
             open_all=open_all,
         )
 
-    async def _missing(self, plan: TopicPlan, copy: Copy, source: Mapping[str, TopicTable]) -> int:
-        """Messages that have not arrived, of a topic that nobody can write to any more; else 0.
+    async def _missing(self, plan: TopicPlan, copy: Copy, source: Mapping[str, TopicTable]) -> int | None:
+        """Messages that have not arrived, of a topic that nobody can write to any more; else 0. None: not known.
 
         A broker's end of a queue lags behind what it has acknowledged, so it must be the same twice.
         """
@@ -119,7 +121,15 @@ class Syncer:
         missing = 0
         for queue in plan.queue_map:
             copied = copy.queue(topic, queue)
-            end = await max_offset(self._source.reader(queue.broker), topic, queue.queue_id)
+            if queue.broker in self._away:  # each question would wait for another attempt to reach it
+                return None
+            try:
+                end = await max_offset(self._source.reader(queue.broker), topic, queue.queue_id)
+            except ClientError as error:
+                self.failures[queue.broker] = str(error)
+                if isinstance(error, Unreachable | RequestTimeout):
+                    self._away.add(queue.broker)
+                return None
             ends[queue] = end
             missing += max(0, end - (copied.position if copied else 0))
         sure = self._ends.get(topic) == ends and bool(ends)

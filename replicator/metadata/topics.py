@@ -44,7 +44,7 @@ def plan_topics(
     target: Topics,
     ledger: Ledger,
     *,
-    missing: Callable[[str], int],
+    missing: Callable[[str], int | None],
     made: Callable[[str], Collection[str]],
     policy: TopicPolicy,
 ) -> Planned:
@@ -52,7 +52,7 @@ def plan_topics(
 
     Args:
         source: all its brokers, those too that do not answer now with what they had last.
-        missing: messages of a source topic that have not arrived yet.
+        missing: messages of a source topic that have not arrived yet; None where that is not known.
         made: the target brokers at which the copy of a source topic was made for the route, and not there before.
     """
     plans = list(plans)
@@ -133,7 +133,7 @@ def _plan_topic(
     broker: str,
     current: TopicConfig,
     entry: Entry | None,
-    missing: int,
+    missing: int | None,
     policy: TopicPolicy,
     planned: Planned,
     *,
@@ -223,12 +223,17 @@ def _together(configs: Mapping[str, TopicConfig]) -> int:
     return perm
 
 
-def _perm(configs: Mapping[str, TopicConfig], current: TopicConfig, missing: int) -> tuple[str, int]:
+def _perm(configs: Mapping[str, TopicConfig], current: TopicConfig, missing: int | None) -> tuple[str, int]:
     """Why the source's perm is not taken over now, and the perm that is to be."""
     perm = _together(configs)
     if not perm & READABLE:
         kind = "write-only" if perm & WRITABLE else "without any permission"
         return f"it is {kind} at the source, so its messages cannot be read; left as it is", current.perm
+    if not perm & WRITABLE and missing is None:
+        return (
+            "it becomes read-only when the last message has arrived, which the source does not tell now",
+            current.perm,
+        )
     if not perm & WRITABLE and missing:
         return f"it becomes read-only when the last {missing:,} messages have arrived", current.perm
     return "", perm & (READABLE | WRITABLE)

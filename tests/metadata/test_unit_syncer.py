@@ -19,6 +19,7 @@ from replicator.metadata.options import SyncOptions
 from replicator.metadata.syncer import Copy, Syncer
 from replicator.routing.options import Identity
 from replicator.routing.plan import TopicPlan
+from replicator.routing.queue_map import Queue
 
 
 class Side:
@@ -181,3 +182,29 @@ async def test_a_ban_is_lifted_once_all_masters_deny_it(setup: Setup) -> None:
     assert await setup.syncer.remember_groups(Planned(found, {}), ledger, []) == {}
     found = (await setup.syncer.plan_groups(copy, {})).actions
     assert [each.blocked for each in found] == [DRIFT, DRIFT]
+
+
+async def test_a_read_only_topic_of_a_broker_that_is_away(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits, and holds up no other; the broker is asked once, not for each topic."""
+    asked = []
+
+    async def max_offset(broker: Any, topic: str, _queue: int) -> int:
+        asked.append((broker.name, topic))
+        raise Unreachable(broker.name, "away")
+
+    monkeypatch.setattr(under_test, "max_offset", max_offset)
+    names = ("R", "S", "T")
+    for name in names:
+        setup.source.topics["b"][name] = TopicConfig(name=name, read_queues=1, write_queues=1, perm=4)
+        setup.target.topics["x"][name] = TopicConfig(name=name, read_queues=1, write_queues=1, order=name == "T")
+    queue_map = {Queue("b", 0): Queue("x", 0)}
+    plans = [TopicPlan(topic=name, target_topic=name, queue_map=queue_map) for name in names]
+    copy = Copy(plans, lambda _topic, _queue: None, setup.copied, lambda _: {"x"})
+    found = {(each.key, each.blocked) for each in (await setup.syncer.plan_topics(copy, {})).actions}
+    waiting = {key for key, why in found if "does not tell now" in why}
+    assert (waiting, {key for key, why in found if not why}) == ({*names}, {"T"})
+    assert asked == [("b", "R")]
+    assert "away" in setup.syncer.failures["b"]
+    setup.source.away = {"b"}  # it is known to be away by now
+    assert len((await setup.syncer.plan_topics(copy, {})).actions) == 4
+    assert asked == [("b", "R")]

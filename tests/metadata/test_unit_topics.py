@@ -25,7 +25,7 @@ def plan(
     target: Topics,
     ledger: dict[Key, Entry] | None = None,
     *,
-    missing: int = 0,
+    missing: int | None = 0,
     made: bool = True,
     template: str = "{topic}",
     **policy: bool,
@@ -117,6 +117,7 @@ def test_read_only_waits_for_the_last_message() -> None:
     planned = plan(source, target, ledger, missing=1234)
     assert "1,234 messages" in blocked(planned)[0]
     assert applied(planned, target, ledger) == target
+    assert "does not tell now" in blocked(plan(source, target, ledger, missing=None))[0]
     assert applied(plan(source, target, ledger), target, ledger)["x"]["T"].perm == 4
 
 
