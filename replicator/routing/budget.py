@@ -20,12 +20,13 @@ class MemoryBudget:
         limit: bytes; one reservation is always possible, whatever its size.
     """
 
-    __slots__ = ("_waiting", "limit", "used")
+    __slots__ = ("_granting", "_waiting", "limit", "used")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+        self._granting = False
 
     def reserve(self, size: int, granted: Callable[[], None]) -> bool:
         """Charges `size` bytes, now if there is room and nobody waits; else `granted` is called later.
@@ -46,10 +47,16 @@ class MemoryBudget:
     def release(self, size: int) -> None:
         """Gives `size` bytes back, and grants what waits in line as far as there is room."""
         self.used -= size
-        while self._waiting and self._fits(self._waiting[0][0]):
-            wanted, granted = self._waiting.popleft()
-            self.used += wanted
-            granted()
+        if self._granting:
+            return  # by one that was just granted, as a task that has stopped does: the loop below goes on
+        self._granting = True
+        try:
+            while self._waiting and self._fits(self._waiting[0][0]):
+                wanted, granted = self._waiting.popleft()
+                self.used += wanted
+                granted()
+        finally:
+            self._granting = False
 
     def _fits(self, size: int) -> bool:
         return self.used <= 0 or self.used + size <= self.limit

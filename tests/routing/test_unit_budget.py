@@ -110,3 +110,16 @@ def test_a_grant_may_use_the_budget_again() -> None:
     budget.release(90)
     assert order == ["first", "second", "third"]
     assert budget.used == 20
+
+
+def test_a_long_line_may_give_all_back_at_once() -> None:
+    """As thousands of queues do that have stopped while they waited."""
+    budget = MemoryBudget(LIMIT)
+    budget.charge(LIMIT)
+    for _ in range(5000):
+        assert not budget.reserve(LIMIT, lambda: budget.release(LIMIT))
+    granted: list[str] = []
+    assert not budget.reserve(LIMIT, lambda: granted.append("last"))
+    budget.release(LIMIT)
+    assert granted == ["last"]
+    assert budget.used == LIMIT
