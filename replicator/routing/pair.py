@@ -129,7 +129,7 @@ class QueuePair:
                     await self._recover()
                     unknown = False
                 elif not self._compared:
-                    await self._compare(self._known())
+                    await self._compare(self.state.last)
                 await self._copy()
             except (_Drained, SourceEnded):
                 state.clean = True
@@ -245,8 +245,10 @@ class QueuePair:
         state.set_phase(Phase.RECOVERING, state.reason)
         broker = shared.target.master(state.target.broker)
         place = (broker, self.topic, state.target.queue_id)
-        known = self._known()
-        read = partial(read_tail, *place, mine=self._mine, known=known, floor=state.target_floor)
+        known = state.last
+        read = partial(
+            read_tail, *place, mine=self._mine, known=known, floor=state.target_floor, counted=state.target_end or 0
+        )
         async with shared.recovering:
             tail = await read()
             if known is not None and not tail.known_holds:
@@ -270,13 +272,6 @@ class QueuePair:
         async with shared.recovering:
             await self._resume(tail)
         self._log.debug("recovered", position=state.position, target_end=tail.end, copies=len(tail.copies))
-
-    def _known(self) -> Copy | None:
-        """The last copy that the target acknowledged."""
-        if self.state.offsets.last is None:
-            return None
-        source, target = self.state.offsets.last
-        return Copy(source, self.state.store_timestamp, target)
 
     def _take(self, tail: Tail, known: Copy | None) -> None:
         """Makes the state agree with what the target has."""
@@ -377,9 +372,9 @@ class QueuePair:
         """Counts what the source has lost, and sets the position behind it unless the policy is to fail."""
         state = self.state
         if isinstance(fault, SourceGap):
-            state.gaps += fault.end - fault.start
+            state.lose(fault.start, fault.end)
         else:
-            state.resets += 1
+            state.reset()
         if self._shared.options.on_gap == "fail":
             self._fail(fault)
             return False
@@ -394,6 +389,7 @@ class QueuePair:
         except ClientError as error:
             self._waits(Phase.WAITING, error)
             return False
+        state.reset_at = None
         state.offsets.clear()
         state.target_floor = state.target_end or 0
         return True

@@ -40,7 +40,8 @@ class Tail:
 
     `end` is the next offset; `copies` are ours in order, `last` is the last of them. `anew` says that the
     source queue began anew among them: `copies` are those since then. `known_holds` says whether what was
-    known before is still there. Others wrote `foreign` of the messages read, and `repeated` came twice.
+    known before is still there. Of the messages read at target offset `counted` or behind, others wrote
+    `foreign`, and `repeated` came twice.
     """
 
     end: int = 0
@@ -50,18 +51,19 @@ class Tail:
     known_holds: bool = False
     foreign: int = 0
     repeated: int = 0
+    counted: int = 0
 
     def take(self, message: StoredMessage, mine: Mine) -> None:
         """Adds the message at `end`."""
         self.end = message.queue_offset + 1
         found = provenance.read(message.properties)
         if found is None or not mine(found):
-            self.foreign += 1
+            self.foreign += message.queue_offset >= self.counted
             return
         last = self.last
         if last is not None and found.offset <= last.source:
             if found.stored <= last.stored:
-                self.repeated += 1
+                self.repeated += message.queue_offset >= self.counted
                 return
             self.copies.clear()
             self.anew = True
@@ -93,7 +95,7 @@ async def read_range(
 
 
 async def read_tail(
-    broker: Endpoint, topic: str, queue_id: int, *, mine: Mine, known: Copy | None, floor: int = 0
+    broker: Endpoint, topic: str, queue_id: int, *, mine: Mine, known: Copy | None, floor: int = 0, counted: int = 0
 ) -> Tail:
     """The tail of a target queue, from what is known on, or back to the last copy.
 
@@ -102,12 +104,15 @@ async def read_tail(
         mine: whether a message with that provenance was copied from the same source queue.
         known: the last message that was acknowledged.
         floor: target offset before which no copy counts.
+        counted: target offset before which others' messages and repeated ones behind `known` have been counted.
 
     Raises:
         BrokerRefused, Unreachable, RequestTimeout: see there.
     """
-    if known is not None and (tail := await _from_known(broker, topic, queue_id, mine, known)) is not None:
-        return tail
+    if known is not None:
+        tail = Tail(end=known.target + 1, last=known, known_holds=True, counted=counted)
+        if await _holds(broker, topic, queue_id, mine, known, tail):
+            return tail
     end = await max_offset(broker, topic, queue_id)
     tail = Tail(end=end)
     step, start = _STEP, end
@@ -132,23 +137,19 @@ async def read_on(broker: Endpoint, topic: str, queue_id: int, tail: Tail, *, mi
         tail.take(message, mine)
 
 
-async def _from_known(broker: Endpoint, topic: str, queue_id: int, mine: Mine, known: Copy) -> Tail | None:
-    """The tail from the known message on; None when that message is not what it should be."""
-    tail = Tail(end=known.target + 1, last=known, known_holds=True)
+async def _holds(broker: Endpoint, topic: str, queue_id: int, mine: Mine, known: Copy, tail: Tail) -> bool:
+    """Whether the known message is what it should be; adds what lies behind it to `tail`."""
     checked = False
     async for message in read_range(broker, topic, queue_id, known.target):
         if not checked and message.queue_offset == known.target:
             found = provenance.read(message.properties)
             if found is None or not mine(found) or (found.offset, found.stored) != known[:2]:
-                return None
+                return False
         elif message.queue_offset > known.target:
             tail.take(message, mine)
         checked = True
-    if not checked:
-        # Nothing at or behind it: fine if retention took it, which leaves the queue's end where it was.
-        end = await max_offset(broker, topic, queue_id)
-        return tail if end == known.target + 1 else None
-    return tail
+    # Nothing at or behind it: fine if retention took it, which leaves the queue's end where it was.
+    return checked or await max_offset(broker, topic, queue_id) == known.target + 1
 
 
 async def first_copy(broker: Endpoint, topic: str, queue_id: int, *, mine: Mine, floor: int) -> int | None:

@@ -12,6 +12,7 @@ from replicator.errors import ReplicatorError
 from replicator.routing.faults import code_of, kind_of
 from replicator.routing.offset_map import OffsetMap
 from replicator.routing.queue_map import Queue
+from replicator.routing.recovery import Copy
 from replicator.routing.waits import SOURCE, TARGET, Waits
 
 __all__ = ["LATENCY_BUCKETS", "Phase", "QueueState", "Tally"]
@@ -25,7 +26,7 @@ LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 
 _COUNTERS: Final = (
     *("batches", "copied", "copied_bytes", "errors", "foreign", "gaps", "latency", "latency_sum", "repeated"),
-    *("resets", "retries", "skipped", "waits"),
+    *("resets", "retries", "skipped", "waits", "lost", "reset_at"),
 )
 
 
@@ -53,7 +54,9 @@ class QueueState:
     messages were copied by those that had the queue before, as far as they could tell. `read_to` is the source
     offset after all that was pulled. `store_timestamp` is of the newest copied message, `head_timestamp` of the
     oldest one that is on its way (0: none is), both by the source broker's clock, which is `skew` seconds ahead
-    of ours. `errors` counts by what an error meant for the queue, and by its code.
+    of ours. `errors` counts by what an error meant for the queue, and by its code. `lost` are the source offsets
+    [start, end) that `gaps` counted last, `reset_at` is the position of the reset that `resets` counted last until
+    the copy has gone on behind it: what stops a queue is met again at each attempt, and counts once.
     """
 
     __slots__ = (
@@ -69,6 +72,7 @@ class QueueState:
         "key",
         "latency",
         "latency_sum",
+        "lost",
         "max_offset",
         "offsets",
         "phase",
@@ -76,6 +80,7 @@ class QueueState:
         "read_to",
         "reason",
         "repeated",
+        "reset_at",
         "resets",
         "retries",
         "route",
@@ -118,7 +123,9 @@ class QueueState:
         self.copied_bytes = 0
         self.skipped: dict[str, int] = {}
         self.gaps = 0
+        self.lost = (0, 0)
         self.resets = 0
+        self.reset_at: int | None = None
         self.repeated = 0
         self.foreign = 0
         self.retries = 0
@@ -136,6 +143,14 @@ class QueueState:
     def in_flight(self) -> int:
         """Messages pulled and not settled yet, by their offsets."""
         return 0 if self.position is None else max(0, self.read_to - self.position)
+
+    @property
+    def last(self) -> Copy | None:
+        """The last copy that the target acknowledged."""
+        if self.offsets.last is None:
+            return None
+        source, target = self.offsets.last
+        return Copy(source, self.store_timestamp, target)
 
     @property
     def source_wait(self) -> float:
@@ -179,6 +194,20 @@ class QueueState:
         """Counts `fault`."""
         name = kind_of(fault), code_of(fault)
         self.errors[name] = self.errors.get(name, 0) + 1
+
+    def lose(self, start: int, end: int) -> None:
+        """Counts what has not been counted yet of the messages at source offsets [start, end), which are gone."""
+        low, high = self.lost
+        again = max(0, min(end, high) - max(start, low))
+        self.gaps += end - start - again
+        self.lost = (min(start, low), max(end, high)) if again else (start, end)
+
+    def reset(self) -> None:
+        """Counts that the source queue is not what was copied, unless that has been counted."""
+        if self.reset_at != self.position:
+            self.resets += 1
+            self.reset_at = self.position
+            self.lost = (0, 0)
 
     def skip(self, reason: str, count: int) -> None:
         """Counts `count` messages left out for `reason`."""

@@ -339,16 +339,9 @@ def _outcome(part: Range, state: QueueState, seconds: float) -> Copied:
         left_out=dict(state.skipped),
         first=runs[0].target if runs else None,
         last=runs[-1].target + runs[-1].length - 1 if runs else None,
-        tail=_tail(state),
+        tail=state.last,
         resets=state.resets,
         repeated=state.repeated,
         foreign=state.foreign,
         seconds=round(seconds, 3),
     )
-
-
-def _tail(state: QueueState) -> Copy | None:
-    if state.offsets.last is None:
-        return None
-    source, target = state.offsets.last
-    return Copy(source, state.store_timestamp, target)

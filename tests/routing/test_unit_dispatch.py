@@ -91,7 +91,7 @@ def tails(monkeypatch: pytest.MonkeyPatch) -> list[Tail]:
 
 @pytest.mark.parametrize("lost", [False, True])
 async def test_an_acknowledged_copy_that_is_not_shown(
-    lost: bool, told: list[Any], tails: list[Tail], make_shared: Callable[[], Shared]
+    lost: bool, told: list[Any], tails: list[Tail], make_shared: Callable[..., Shared]
 ) -> None:
     """After a clean end: once all is shown it is there, or has been lost indeed."""
     told += [(1000, 0)]
@@ -106,17 +106,3 @@ async def test_an_acknowledged_copy_that_is_not_shown(
     await queue._recover()
     assert not tails
     assert state.position == (54 if lost else 55)
-
-
-@pytest.fixture
-def make_shared() -> Callable[[], Shared]:
-    """What a pair needs to recover, over no network."""
-
-    def make() -> Shared:
-        cluster = SimpleNamespace(master=lambda _name: BROKER, reader=lambda _name: BROKER)
-        given: dict[str, Any] = dict.fromkeys(Shared.__dataclass_fields__)
-        given |= {"source": cluster, "target": cluster, "recovering": asyncio.Semaphore(), "dispatch": Dispatch()}
-        given["options"] = SimpleNamespace(identity=SimpleNamespace(source="s"), settle_seconds=0.0)
-        return Shared(**given)
-
-    return make

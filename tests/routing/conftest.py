@@ -1,0 +1,30 @@
+"""What unit tests of a pair of tasks share: its surroundings, without any network."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from replicator.routing.dispatch import Dispatch
+from replicator.routing.options import Identity, RouteOptions
+from replicator.routing.pair import Shared
+
+
+@pytest.fixture
+def make_shared() -> Callable[..., Shared]:
+    """What a pair needs to recover; all brokers are `broker`, `options` are the route's."""
+
+    def make(*, broker: Any = None, **options: Any) -> Shared:
+        broker = broker or SimpleNamespace(address="target:10911")
+        cluster = SimpleNamespace(master=lambda _name: broker, reader=lambda _name: broker)
+        given: dict[str, Any] = dict.fromkeys(Shared.__dataclass_fields__)
+        given |= {"source": cluster, "target": cluster, "recovering": asyncio.Semaphore(), "dispatch": Dispatch()}
+        options = {"settle_seconds": 0.0} | options
+        given["options"] = RouteOptions(identity=Identity("s", "t"), **options)
+        return Shared(**given)
+
+    return make

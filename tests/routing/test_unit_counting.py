@@ -1,0 +1,129 @@
+"""What is lost, reset, foreign or repeated counts once, however often a queue that stands still is tried again."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from replicator.errors import Unreachable
+from replicator.protocol.frame import Frame
+from replicator.routing import pair
+from replicator.routing.faults import SourceGap, SourceReset
+from replicator.routing.pair import QueuePair, Shared
+from replicator.routing.queue_map import Queue
+from replicator.routing.state import Phase, QueueState
+
+
+def make_state() -> QueueState:
+    state = QueueState("T", Queue("a", 0), Queue("b", 0))
+    state.position, state.start = 500, 0
+    return state
+
+
+async def met(state: QueueState, shared: Shared, fault: SourceGap | SourceReset) -> None:
+    """One attempt, as the watchdog makes it, that `fault` ends."""
+    await QueuePair(state, shared, topic="T", from_start=False)._goes_on(fault)
+
+
+async def test_a_gap_that_stops_a_queue_counts_once(make_shared: Callable[..., Shared]) -> None:
+    """At each attempt only what the source has lost since the last one comes on top."""
+    state, shared = make_state(), make_shared(on_gap="fail")
+    for _ in range(3):
+        await met(state, shared, SourceGap(500, 1500))
+        assert state.phase is Phase.FAILED
+    assert state.gaps == 1000
+    await met(state, shared, SourceGap(500, 1700))
+    assert state.gaps == 1200
+    state.position = 1700
+    for _ in range(2):
+        await met(state, shared, SourceGap(2000, 2010))
+    assert state.gaps == 1210
+
+
+def test_a_gap_met_from_further_back_counts_what_is_new() -> None:
+    """As after a target that has lost what it had acknowledged."""
+    state = make_state()
+    state.lose(70, 80)
+    state.lose(50, 200)
+    assert state.gaps == 150
+
+
+async def test_a_gap_counts_once_over_a_change_of_the_connector(make_shared: Callable[..., Shared]) -> None:
+    """What has been counted goes on with the counters."""
+    before, after = make_state(), make_state()
+    await met(before, make_shared(on_gap="fail"), SourceGap(500, 1500))
+    after.count_on(before.tally())
+    await met(after, make_shared(on_gap="skip"), SourceGap(500, 1500))
+    assert after.gaps == 1000
+    assert after.position == 1500
+
+
+async def test_a_reset_counts_once(make_shared: Callable[..., Shared], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under either policy, also while the source cannot be asked where to go on; the next one counts again."""
+    places: list[int | Exception] = [Unreachable("a", "away"), Unreachable("a", "away"), 0, 0]
+
+    async def first_after(*_place: object) -> int:
+        place = places.pop(0)
+        if isinstance(place, Exception):
+            raise place
+        return place
+
+    monkeypatch.setattr(pair, "first_after", first_after)
+    state = make_state()
+    for policy in ("fail", "fail", "skip", "skip", "skip"):
+        await met(state, make_shared(on_gap=policy), SourceReset(500, 0, 20))
+    assert state.resets == 1
+    assert state.position == 0
+    await met(state, make_shared(), SourceReset(0, 0, 30))
+    assert state.resets == 2
+
+
+class Shown:
+    """A target broker that shows a queue of these properties."""
+
+    address = "target:10911"
+
+    def __init__(self, *queue: bytes) -> None:
+        self.queue = list(queue)
+
+    async def invoke(self, code: int, fields: Mapping[str, str], **_more: Any) -> Frame:
+        assert code == 11
+        end = len(self.queue)
+        offset = int(fields["queueOffset"])
+        body = b"".join(stored(i, self.queue[i]) for i in range(offset, end))
+        ends = {"nextBeginOffset": str(end), "minOffset": "0", "maxOffset": str(end)}
+        return Frame(0 if offset < end else 19, 1, 1, "", ends, body)
+
+
+def stored(offset: int, properties: bytes) -> bytes:
+    """A message as a broker stores it."""
+    rest = struct.pack(">IIIIQQI", 0xDAA320A7, 0, 0, 0, offset, 0, 0) + bytes(32) + struct.pack(">IQ", 0, 0)
+    rest += struct.pack(">I", 0) + b"\x01T" + struct.pack(">H", len(properties)) + properties
+    return struct.pack(">I", 4 + len(rest)) + rest
+
+
+def copy(offset: int) -> bytes:
+    return b"__RPL_ORIGIN\x01s\x02__RPL_SOURCE\x01s/a/0/%d/7\x02" % offset
+
+
+async def test_others_messages_behind_the_last_copy_count_once(make_shared: Callable[..., Shared]) -> None:
+    """However often the tail is read before another copy follows."""
+    broker = Shown(copy(499), b"", b"", copy(499))
+    state, shared = make_state(), make_shared(broker=broker)
+    state.offsets.add(499, 0, 1)
+    state.store_timestamp = 7
+    for _ in range(3):
+        queue = QueuePair(state, shared, topic="T", from_start=False)
+        queue._compared = state.clean = True
+        await queue._recover()
+    assert (state.foreign, state.repeated) == (2, 1)
+    broker.queue += [b"", copy(499)]
+    for _ in range(2):
+        queue = QueuePair(state, shared, topic="T", from_start=False)
+        queue._compared = state.clean = True
+        await queue._recover()
+    assert (state.foreign, state.repeated) == (3, 2)
+    assert state.target_end == 6
