@@ -11,8 +11,9 @@ from replicator.client.cluster import Cluster
 from replicator.client.pull import GROUP
 from replicator.client.send import Stored, send_batch
 from replicator.client.topics import TopicConfig, write_topic
-from replicator.errors import Unreachable
+from replicator.errors import BrokerRefused
 from replicator.protocol.batch import KEPT_SYS_FLAGS, entry, header_fields
+from replicator.protocol.codes import Response
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.properties import MAX_PROPERTIES, encode
 from replicator.routing.provenance import Stamp
@@ -26,7 +27,7 @@ _ROOM: Final = 4096
 
 
 class DeadLetters:
-    """Writes to `topic`, queue 0, on any target broker that has a master.
+    """Writes to `topic`, queue 0, on the broker of the target queue, which is made there when it is missing.
 
     A dead letter has the original's body and properties as far as they fit, and `__RPL_TOPIC`,
     `__RPL_REASON`, `__RPL_SIZE`, `__RPL_ORIGIN`, `__RPL_SOURCE`; `__RPL_OMITTED` names what did not fit. One may
@@ -40,9 +41,12 @@ class DeadLetters:
         self._limit = limit
         self._made: set[str] = set()
 
-    async def put(self, topic: str, source: Queue, message: StoredMessage, reason: str) -> Stored:
-        """Writes one dead letter; errors as those of a send."""
-        broker = self._broker()
+    async def put(self, broker: str, topic: str, source: Queue, message: StoredMessage, reason: str) -> Stored:
+        """Writes one dead letter; errors as those of a send.
+
+        Args:
+            broker: of the target, which refused the message.
+        """
         writer = self._target.writer(broker)
         if broker not in self._made:
             await write_topic(writer, TopicConfig(name=self._topic, read_queues=1, write_queues=1))
@@ -68,10 +72,9 @@ class DeadLetters:
             born_timestamp=message.born_timestamp,
             reconsume_times=message.reconsume_times,
         )
-        return await send_batch(writer, fields, entry(body, raw, body_crc=message.body_crc, flag=message.flag))
-
-    def _broker(self) -> str:
-        for name, broker in sorted(self._target.brokers().items()):
-            if broker.master is not None:
-                return name
-        raise Unreachable(",".join(self._target.addresses), "no target broker has a master now")
+        try:
+            return await send_batch(writer, fields, entry(body, raw, body_crc=message.body_crc, flag=message.flag))
+        except BrokerRefused as error:
+            if error.code == Response.TOPIC_NOT_EXIST:  # somebody has deleted it
+                self._made.discard(broker)
+            raise

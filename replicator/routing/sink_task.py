@@ -268,17 +268,18 @@ class SinkTask:
 
     async def _reject(self, batch: Batch, reason: str, *, by: str = "the target") -> None:
         message, state = batch.messages[0], self._state
-        place = f"message {state.source.broker}/{state.source.queue_id}/{message.queue_offset} of {state.topic}"
+        what = f"message {state.source.broker}/{state.source.queue_id}/{message.queue_offset} of {state.topic}"
         policy = self._options.on_error
         if policy == "wait":
-            raise TargetBlocked(f"{place} is refused by {by}: {reason}", hint="on_error=wait tries it again")
+            raise TargetBlocked(f"{what} is refused by {by}: {reason}", hint="on_error=wait tries it again")
         if policy == "fail":
             raise QueueFailed(
-                f"{place} is refused by {by}: {reason}",
+                f"{what} is refused by {by}: {reason}",
                 hint=f"{_WAYS_OUT[by]}, or choose on_error=skip or dead-letter; it is tried again now and then",
             )
         if policy == "dead-letter":
-            await self._insist(lambda: self._dead_letters.put(state.topic, state.source, message, reason))
+            place = (state.target.broker, state.topic, state.source)
+            await self._insist(lambda: self._dead_letters.put(*place, message, reason))
             state.skip("dead-letter", 1)
         else:
             state.skip("error", 1)

@@ -100,7 +100,10 @@ class RouteSettings(BaseModel):
     on_gap: Literal["fail", "skip"] = Field(
         "skip", description="what to do when the source lost messages before they were read"
     )
-    dead_letter_topic: str = Field("replicator_sys_dead_letter", description="topic of `on_error=dead-letter`")
+    dead_letter_topic: str = Field(
+        "replicator_sys_dead_letter",
+        description="topic of `on_error=dead-letter`, on each target broker that refuses a message",
+    )
     rate_messages: int = Field(0, ge=0, description="messages per second, all queues together; 0: no limit")
     rate_bytes: Size = Field(0, description="bytes per second, all queues together; 0: no limit")
     batch_messages: int = Field(1024, ge=1, le=10_000, description="messages in one send, at most")
