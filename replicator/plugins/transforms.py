@@ -102,9 +102,9 @@ def _applied(
     flag: Any = message.flag  # whatever a plugin has put there
     new_body: Any = message.body
     if flag != stored.flag:
-        if not isinstance(flag, int) or not -(2**31) <= flag < 2**32:
-            raise TransformRefused(f"flag {flag!r} is no number of 32 bits")
-        parts["flag"] = flag & 0xFFFFFFFF
+        if not isinstance(flag, int) or not -(2**31) <= flag < 2**31:
+            raise TransformRefused(f"flag {flag!r} is no signed number of 32 bits")
+        parts["flag"] = flag
     if new_body != body:
         if not isinstance(new_body, bytes):
             raise TransformRefused(f"the body is a {type(new_body).__name__}, not bytes")

@@ -1,6 +1,6 @@
 """The batch request (320): the one way to send a message on without changing it.
 
-Per message: size u32, magic u32 = 0, bodyCRC u32, flag u32, bodyLength u32, body, propertiesLength u16,
+Per message: size u32, magic u32 = 0, bodyCRC u32, flag i32, bodyLength u32, body, propertiesLength u16,
 properties. One sysFlag, bornTimestamp and reconsumeTimes hold for the whole batch, so messages that
 differ there cannot share one. Source: `MessageDecoder.encodeMessage` in apache/rocketmq.
 """
@@ -19,7 +19,7 @@ __all__ = ["ENTRY_OVERHEAD", "KEPT_SYS_FLAGS", "entry", "header_fields", "pack_h
 KEPT_SYS_FLAGS: Final = COMPRESSION | MULTI_TAGS
 
 #: (size, 0, bodyCRC, flag): what stands before bodyLength and body.
-pack_head = struct.Struct(">IIII").pack
+pack_head = struct.Struct(">IIIi").pack
 #: (propertiesLength): what stands between body and properties.
 pack_length = struct.Struct(">H").pack
 

@@ -1,9 +1,10 @@
 """Stored messages: what the answer to a pull holds, cut but not decoded.
 
-Layout, big-endian: size u32, magic u32, bodyCRC u32, queueId u32, flag u32, queueOffset u64,
-physicalOffset u64, sysFlag u32, bornTimestamp u64, bornHost 8|20, storeTimestamp u64, storeHost 8|20,
-reconsumeTimes u32, preparedTransactionOffset u64, bodyLength u32, body, topic length u8|u16, topic,
-propertiesLength u16, properties. Source: `MessageDecoder.decode` in apache/rocketmq.
+Layout, big-endian: size u32, magic u32, bodyCRC u32, queueId u32, flag i32, queueOffset u64,
+physicalOffset u64, sysFlag i32, bornTimestamp i64, bornHost 8|20, storeTimestamp u64, storeHost 8|20,
+reconsumeTimes i32, preparedTransactionOffset u64, bodyLength u32, body, topic length u8|u16, topic,
+propertiesLength u16, properties. Source: `MessageDecoder.decode` in apache/rocketmq. What a producer may set to
+anything is signed, as it is in Java: brokers refuse a header with 4294967295 for -1.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ _MAGIC_V1: Final = 0xDAA320A7
 _MAGIC_V2: Final = 0xDAA320AB
 
 # size, magic, crc, flag, offset, sysFlag, born, store, reconsume, body length: both hosts IPv4
-_V4 = struct.Struct(">III4xIQ8xIQ8xQ8xI8xI")
-_HEAD = struct.Struct(">III4xIQ8xIQ")
-_TAIL = struct.Struct(">I8xI")
+_V4 = struct.Struct(">III4xiQ8xiq8xQ8xi8xI")
+_HEAD = struct.Struct(">III4xiQ8xiq")
+_TAIL = struct.Struct(">i8xI")
 
 
 class StoredMessage(msgspec.Struct, gc=False):

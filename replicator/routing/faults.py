@@ -100,7 +100,7 @@ _NOT_STORED = frozenset({Response.SYSTEM_BUSY, Response.SERVICE_NOT_AVAILABLE, R
 _MISSING = frozenset({Response.TOPIC_NOT_EXIST, Response.INVALID_PARAMETER})
 
 #: Remarks of code 1 that mean the message: 5.x throws, and 4.9.7 does for properties (measured).
-_ABOUT_THE_MESSAGE = ("size exceeded", "newPosition", "IllegalArgumentException", "BufferOverflow")
+_ABOUT_THE_MESSAGE = ("size exceeded", "newPosition", "IllegalArgumentException", "BufferOverflow", "NumberFormat")
 
 #: Remarks of code 1 that mean the disk: nothing is stored when the next file of the commit log cannot be made.
 _ABOUT_THE_DISK = "create mapped file failed"

@@ -23,7 +23,7 @@ from replicator.errors import ReplicatorError
 from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
 from replicator.routing.queue_map import Queue
-from replicator.spark.rows import assembled, columns, signed
+from replicator.spark.rows import assembled, columns
 
 __all__ = ["SCHEMA", "File", "Slice", "batch_of", "messages_of", "partition", "read"]
 
@@ -103,9 +103,9 @@ def batch_of(queue: Queue, messages: Sequence[StoredMessage]) -> pa.RecordBatch:
         raw,
         [message.born_timestamp for message in messages],
         [message.store_timestamp for message in messages],
-        [signed(message.flag) for message in messages],
-        [signed(message.sys_flag) for message in messages],
-        [signed(message.reconsume_times) for message in messages],
+        [message.flag for message in messages],
+        [message.sys_flag for message in messages],
+        [message.reconsume_times for message in messages],
     ]
     return assembled(values, SCHEMA)
 
@@ -140,8 +140,8 @@ def messages_of(batch: pa.RecordBatch) -> list[StoredMessage]:
     return [
         StoredMessage(
             offset,
-            flag & 0xFFFFFFFF,
-            sys_flag & 0xFFFFFFFF,
+            flag,
+            sys_flag,
             born,
             stored,
             reconsumed,

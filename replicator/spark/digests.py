@@ -26,7 +26,7 @@ RUN: Final = 4096
 
 _NOT_OWN: Final = (PREFIX, *(name + b"\x01" for name in BROKER_MADE))
 _ORIGIN: Final = ORIGIN + b"\x01"
-_pack = struct.Struct(">IIIH").pack
+_pack = struct.Struct(">iIiH").pack
 
 
 def own(raw: bytes) -> list[bytes]:

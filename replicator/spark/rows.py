@@ -14,7 +14,7 @@ from replicator.protocol.message import StoredMessage
 from replicator.routing.provenance import Stamp
 from replicator.spark.offsets import Part
 
-__all__ = ["SCHEMA", "assembled", "batch_of", "columns", "signed"]
+__all__ = ["SCHEMA", "assembled", "batch_of", "columns"]
 
 #: The columns as Spark's DDL.
 SCHEMA: Final = (
@@ -70,9 +70,9 @@ def batch_of(part: Part, messages: Sequence[StoredMessage], stamp: Stamp | None)
         [list(each.items()) for each in told],
         [1000 * message.born_timestamp for message in messages],
         [1000 * message.store_timestamp for message in messages],
-        [signed(message.flag) for message in messages],
-        [signed(message.sys_flag) for message in messages],
-        [signed(message.reconsume_times) for message in messages],
+        [message.flag for message in messages],
+        [message.sys_flag for message in messages],
+        [message.reconsume_times for message in messages],
     ]
     return assembled(values, _ARROW)
 
@@ -92,8 +92,3 @@ def _body(message: StoredMessage) -> bytes:
         return decompress(message.body[4:], message.sys_flag)
     except ProtocolError:
         return message.body[4:]
-
-
-def signed(value: int) -> int:
-    """32 bits as a signed number, which is what Spark has."""
-    return value - 2**32 if value >= 2**31 else value

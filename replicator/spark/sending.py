@@ -215,5 +215,5 @@ def _encode(row: Row) -> _Message:
         )
     body = row.body
     crc = zlib.crc32(body) & 0x7FFFFFFF
-    parts = entry(len(body).to_bytes(4) + body, raw, body_crc=crc, flag=row.flag & 0xFFFFFFFF)
+    parts = entry(len(body).to_bytes(4) + body, raw, body_crc=crc, flag=row.flag)
     return _Message(parts, ENTRY_OVERHEAD + len(body) + len(raw), provenance.read(raw))

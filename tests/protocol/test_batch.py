@@ -23,7 +23,7 @@ def read_entries(data: bytes) -> list[Entry]:
     found, at = [], 0
     while at < len(data):
         start = at
-        size, magic, crc, flag, length = struct.unpack_from(">IIIII", data, at)
+        size, magic, crc, flag, length = struct.unpack_from(">IIIiI", data, at)
         assert magic == 0
         at += 20
         body = data[at : at + length]
@@ -37,11 +37,9 @@ def read_entries(data: bytes) -> list[Entry]:
     return found
 
 
+BYTES = st.binary(max_size=50)
 ENTRIES = st.lists(
-    st.builds(
-        Entry, st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.binary(max_size=50), st.binary(max_size=50)
-    ),
-    max_size=5,
+    st.builds(Entry, st.integers(0, 2**32 - 1), st.integers(-(2**31), 2**31 - 1), BYTES, BYTES), max_size=5
 )
 
 

@@ -26,17 +26,23 @@ def stored(
     body_length: int | None = None,
     properties_length: int | None = None,
     size: int | None = None,
+    numbers: tuple[int, int, int] = (77, 1111, 4),
 ) -> bytes:
-    """A message as a broker stores it, written independently of the code under test."""
+    """A message as a broker stores it, written independently of the code under test.
+
+    Args:
+        numbers: flag, born timestamp, reconsume times.
+    """
+    flag, born, reconsumed = numbers
     born_host = struct.pack(">16sI", b"b" * 16, 1) if sys_flag & BORN_HOST_V6 else struct.pack(">4sI", b"bbbb", 1)
     store_host = struct.pack(">16sI", b"s" * 16, 2) if sys_flag & STORE_HOST_V6 else struct.pack(">4sI", b"ssss", 2)
     rest = b"".join(
         (
             struct.pack(">III", magic, 0xC0FFEE, 3),  # magic, crc, queue id
-            struct.pack(">IQQI", 77, offset, 999_999, sys_flag),  # flag, queue and physical offset
-            struct.pack(">Q", 1111) + born_host,
+            struct.pack(">iQQI", flag, offset, 999_999, sys_flag),  # flag, queue and physical offset
+            struct.pack(">q", born) + born_host,
             struct.pack(">Q", 2222) + store_host,
-            struct.pack(">IQ", 4, 888),  # reconsumed, prepared transaction
+            struct.pack(">iQ", reconsumed, 888),  # reconsumed, prepared transaction
             struct.pack(">I", len(body) if body_length is None else body_length) + body,
             struct.pack(">B" if magic == V1 else ">H", len(topic)) + topic,
             struct.pack(">H", len(properties) if properties_length is None else properties_length) + properties,
@@ -64,6 +70,13 @@ def test_every_layout(magic: int, born: int, store: int) -> None:
     assert message.body == b"\x00\x00\x00\x04body"
     assert message.body_length == 4
     assert message.properties == b"KEYS\x01k\x02"
+
+
+@pytest.mark.parametrize("hosts", [0, BORN_HOST_V6 | STORE_HOST_V6])
+def test_numbers_of_the_producer_are_signed(hosts: int) -> None:
+    """As in Java, where they are parsed again from the header of a send."""
+    (message,) = cut(stored(sys_flag=hosts, numbers=(-5, -1, -(2**31))))
+    assert (message.flag, message.born_timestamp, message.reconsume_times) == (-5, -1, -(2**31))
 
 
 def test_messages_come_in_their_order() -> None:

@@ -74,6 +74,7 @@ async def test_bodies_and_properties_of_every_kind(
         (b"no properties", {}),
     ]
     async with connected(source) as client:
+        await send(client, "east-a", topic, 0, [(b"numbers below zero", {})], flag=-77, born=-1)
         for message in plain:
             await send(client, "east-a", topic, 0, [message], flag=77)
         for kind, body in (
@@ -84,7 +85,7 @@ async def test_bodies_and_properties_of_every_kind(
         ):
             await send(client, "east-a", topic, 0, [(body, {"TAGS": hex(kind)})] * 3, sys_flag=kind)
         await send(client, "east-a", topic, 0, [(os.urandom(4 * 1024 * 1024 - 1000), {"KEYS": "large"})])
-    count = len(plain) + 13
+    count = len(plain) + 14
     async with Worker(source, target, tmp_path, "--topics", topic) as worker:
         await worker.caught_up(topic, count)
     assert await _assert_same(source, target, topic) == count

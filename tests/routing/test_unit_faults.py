@@ -28,6 +28,7 @@ from replicator.routing.faults import (
         (13, "the message is illegal, maybe msg body or properties length not matched", MessageRejected),
         (1, "RuntimeException: message body size exceeded", MessageRejected),
         (1, "IllegalArgumentException: newPosition < 0", MessageRejected),
+        (1, 'java.lang.NumberFormatException: For input string: "4294967295"', MessageRejected),
         (1, "create mapped file failed, server is busy or broken.", TargetBlocked),
         (1, "store unknown error", OutcomeUnknown),
         (1, "", OutcomeUnknown),

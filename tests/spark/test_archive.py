@@ -35,7 +35,7 @@ brokers = pytest.mark.brokers
 def message(offset: int, properties: bytes, body: bytes = b"body") -> StoredMessage:
     crc = zlib.crc32(body) & 0x7FFFFFFF
     whole = len(body).to_bytes(4) + body
-    return StoredMessage(offset, 2**32 - 5, 0x301, 1234, 1_700_000_000_000 + offset, 3, crc, whole, properties)
+    return StoredMessage(offset, -5, 0x301, 1234, 1_700_000_000_000 + offset, 3, crc, whole, properties)
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ async def test_all_of_a_topic_is_read(source: Any, scene: SceneOf) -> None:
         zipped, packed = b"x" * 9000, zlib.compress(b"x" * 9000)
         async with connected(here.source) as client:
             told = {"UNIQ_KEY": "Z1", "KEYS": "a b", "TAGS": "ü", "own": "1"}
-            await send(client, broker, here.topic, 0, [(packed, told)], sys_flag=0x301, flag=2**32 - 5, born=1234)
+            await send(client, broker, here.topic, 0, [(packed, told)], sys_flag=0x301, flag=-5, born=1234)
         await settled(here.source, here.topic, 3001)
         frame = reading(source, here, minPartitions=8)
         assert frame.rdd.getNumPartitions() >= 8
