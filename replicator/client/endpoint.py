@@ -73,6 +73,11 @@ class Endpoint:
         connection = self._connection
         return None if connection is None or connection.closed else connection
 
+    @property
+    def failing(self) -> bool:
+        """Whether the last attempt at a connection failed."""
+        return self.live is None and self._failures > 0
+
     async def connection(self) -> Connection:
         """A live connection; waits out the backoff of earlier failures first.
 

@@ -1,18 +1,21 @@
 """The VIP channel of a broker: sends and admin go to listen port - 2.
 
 It keeps what we send apart from what consumers pull. Where only the listen port can be reached
-(firewalls, containers that publish one port) that one is used, and said. Pulls are not served there:
-"request type 11 not supported".
+(firewalls, containers that publish one port) that one is used, and said, until the VIP port answers. Pulls are not
+served there: "request type 11 not supported".
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 
 from replicator.client.connection import Connection
 from replicator.client.endpoint import REQUEST_TIMEOUT, Endpoint, split_address
 from replicator.client.security import Security
-from replicator.errors import Unreachable
+from replicator.errors import ClientError, Unreachable
+from replicator.protocol.codes import Request
 from replicator.protocol.frame import Frame
 
 __all__ = ["VipChannel", "vip_address"]
@@ -44,15 +47,11 @@ class VipChannel(Endpoint):
         self._listen = listen
         self._on_fallback = on_fallback
         self._fallen_back = False
-
-    @property
-    def live_here(self) -> Connection | None:
-        """The connection to the VIP port itself, if there is one now."""
-        return super().live
+        self._trial: asyncio.Task[None] | None = None
 
     @property
     def live(self) -> Connection | None:
-        return self.live_here or (self._listen.live if self._fallen_back else None)
+        return (self._listen.live if self._fallen_back else None) or super().live
 
     async def connection(self) -> Connection:
         """A live connection to the VIP port, else to the listen port.
@@ -61,24 +60,58 @@ class VipChannel(Endpoint):
             Unreachable: neither port can be reached.
         """
         if self._fallen_back and (live := self._listen.live) is not None:
+            self._try_again()
             return live
         try:
             self._refuse_dumb_port()
             connection = await super().connection()
         except Unreachable as error:
-            connection = await self._listen.connection()
-            if not self._fallen_back:
-                self._on_fallback(str(error))
-            self._fallen_back = True
-            return connection
+            return await self._listening(error)
         self._fallen_back = False
         return connection
 
     def _refuse_dumb_port(self) -> None:
         """A port forwarder without a broker behind it takes connections and drops them."""
-        last, self._connection = self._connection, self.live_here
+        last = self._connection
         if last is not None and last.closed and not last.heard:
+            self._judge_last()
             raise Unreachable(self.address, "it drops connections without an answer")
+
+    async def _listening(self, why: Unreachable) -> Connection:
+        """A connection to the listen port; to the VIP port where both were away and are there again."""
+        was_away = self._listen.failing
+        connection = await self._listen.connection()
+        if was_away:
+            self._not_before = 0.0
+            try:
+                connection = await super().connection()
+            except Unreachable as error:
+                why = error
+            else:
+                self._fallen_back = False
+                return connection
+        if not self._fallen_back:
+            self._on_fallback(str(why))
+        self._fallen_back = True
+        return connection
+
+    def _try_again(self) -> None:
+        """Tries the VIP port beside what runs over the listen port, every few seconds."""
+        if self._trial is None or self._trial.done():
+            self._trial = asyncio.create_task(self._answers(), name=f"try {self.address}")
+
+    async def _answers(self) -> None:
+        """Leaves the listen port once the VIP port has answered something; a dumb port takes connections too."""
+        with contextlib.suppress(ClientError):
+            connection = await super().connection()  # after its backoff
+            await connection.invoke(Request.GET_BROKER_RUNTIME_INFO, {}, timeout=REQUEST_TIMEOUT)
+            self._fallen_back = False
+
+    async def close(self) -> None:
+        if self._trial is not None:
+            self._trial.cancel()
+            await asyncio.wait([self._trial])
+        await super().close()
 
     async def ask(
         self,

@@ -14,7 +14,7 @@ from replicator.client.endpoint import Endpoint
 from replicator.client.security import Security
 from replicator.client.vip import VipChannel, vip_address
 from replicator.errors import Unreachable
-from tests.client.peer import Peer, unused_port
+from tests.client.peer import Peer, hang_up, unused_port
 from tests.support.worker import until
 
 
@@ -38,10 +38,17 @@ class Broker:
         self.channel = VipChannel(self.endpoint, Security(), self.reasons.append)
 
     async def served_by(self) -> str:
-        before = len(self.vip.requests), len(self.listen.requests)
+        before = self._sends()
         await self.channel.invoke(310, {}, timeout=10)
-        after = len(self.vip.requests), len(self.listen.requests)
+        after = self._sends()
         return {(1, 0): "vip", (0, 1): "listen"}[after[0] - before[0], after[1] - before[1]]
+
+    async def sent_over(self, port: str) -> bool:
+        return await self.served_by() == port
+
+    def _sends(self) -> tuple[int, int]:
+        vip, listen = ([each.code for each in peer.requests].count(310) for peer in (self.vip, self.listen))
+        return vip, listen
 
     async def lose_connections(self) -> None:
         for session in (*self.listen.sessions, *self.vip.sessions):
@@ -94,19 +101,62 @@ async def test_the_listen_port_serves_instead_and_it_is_said_once() -> None:
         assert len(each.listen.sessions) == 1
 
 
-async def test_after_a_reconnect_the_vip_port_is_tried_again() -> None:
-    """While the listen connection lives it stays there; a second fall is said again."""
+async def test_it_goes_back_once_the_vip_port_answers() -> None:
+    """While the listen connection lives and serves; a second fall is said again."""
     async with broker(vip=False) as each:
         assert await each.served_by() == "listen"
         await each.vip.__aenter__()
-        assert await each.served_by() == "listen"
-        await each.lose_connections()
-        assert await each.served_by() == "vip"
-        assert len(each.reasons) == 1
+        await until(lambda: each.sent_over("vip"))
+        assert each.channel.live is not each.endpoint.live
+        assert len(each.listen.sessions) == len(each.reasons) == 1
         await each.vip.stop()
         await until(lambda: each.channel.live is None)
         assert await each.served_by() == "listen"
         assert len(each.reasons) == 2
+
+
+async def test_a_port_that_drops_connections_is_tried_without_harm() -> None:
+    """As behind a forwarder of ports: nothing is sent there before it has answered."""
+    async with broker() as each:
+        each.vip.on_connect = hang_up
+        await each.channel.ask(310, {})
+        tried = len(each.vip.sessions)
+        while len(each.vip.sessions) < tried + 3:
+            assert await each.served_by() == "listen"
+            await asyncio.sleep(0.01)
+        each.vip.on_connect = None
+        await until(lambda: each.sent_over("vip"))
+        assert len(each.reasons) == 1
+
+
+async def test_a_broker_that_comes_back_is_sent_to_over_the_vip_port() -> None:
+    """Though that one was refused a moment before both ports were there again."""
+    loop = asyncio.get_running_loop()
+    async with broker(vip=False, listen=False) as each:
+        with pytest.raises(Unreachable):
+            await each.channel.invoke(310, {}, timeout=10)
+        each.endpoint._not_before = loop.time() + 0.5
+        sending = asyncio.create_task(each.served_by())
+        await until(lambda: each.endpoint._attempt is not None)
+        await each.vip.__aenter__()
+        await each.listen.__aenter__()
+        assert await sending == "vip"
+        assert each.reasons == []
+
+
+async def test_a_connection_that_served_ends_the_count_of_failures() -> None:
+    """Or the pauses after the next loss would begin with the longest."""
+    async with broker(vip=False, listen=False) as each:
+        for _ in range(5):
+            with pytest.raises(Unreachable):
+                await each.channel.invoke(310, {}, timeout=10)
+        await each.vip.__aenter__()
+        assert await each.served_by() == "vip"
+        await each.vip.stop()
+        await until(lambda: each.channel.live is None)
+        with pytest.raises(Unreachable):
+            await each.channel.invoke(310, {}, timeout=10)
+        assert each.channel._failures == 1
 
 
 async def test_a_reconnect_that_falls_again_is_no_new_fall() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ from tests.support.clusters import ClusterPool
 from tests.support.frames import Frame
 from tests.support.proxy import BrokerProxies
 from tests.support.traffic import create_topic, judge, produce
-from tests.support.worker import Worker
+from tests.support.worker import Worker, until
 
 pytestmark = [pytest.mark.brokers, pytest.mark.side_by_side("proxied")]
 
@@ -64,10 +65,14 @@ async def test_a_blocked_vip_port_is_said_and_worked_around(
             await worker.caught_up(topic, 500)
             assert worker.log.count("the VIP port cannot be reached, the listen port is used") == 1
             proxies.vip.accept()
-            proxies.main.reset()
-            before = proxies.vip.bytes_up
-            await produce(source, topic, 500, start=500)
-            await worker.caught_up(topic, 1000)
-            assert proxies.vip.bytes_up > before + 500 * 100
+            before, sent = proxies.vip.bytes_up, itertools.count(500, 10)
+
+            async def is_back() -> bool:
+                await produce(source, topic, 10, start=next(sent))
+                return proxies.vip.bytes_up > before + 10_000
+
+            await until(is_back)
+            await worker.caught_up(topic, next(sent))
+            assert worker.log.count("the VIP port cannot be reached, the listen port is used") == 1
         verdict = await judge(source, target, topic)
     assert verdict.clean, verdict.report()
