@@ -6,11 +6,21 @@ from dataclasses import dataclass
 from typing import Final
 
 from replicator.client.endpoint import Endpoint
+from replicator.client.pull import pull
 from replicator.errors import ProtocolError
 from replicator.protocol.codes import Request
 from replicator.protocol.fastjson import parse
 
-__all__ = ["BrokerConfig", "dispatched", "max_offset", "min_offset", "offset_at", "read_config", "read_settings"]
+__all__ = [
+    "BrokerConfig",
+    "dispatched",
+    "first_after",
+    "max_offset",
+    "min_offset",
+    "offset_at",
+    "read_config",
+    "read_settings",
+]
 
 #: Bytes; `MessageStoreConfig.maxMessageSize`.
 _DEFAULT_MAX_MESSAGE: Final = 4 * 1024 * 1024
@@ -67,9 +77,52 @@ async def min_offset(broker: Endpoint, topic: str, queue_id: int) -> int:
 
 
 async def offset_at(broker: Endpoint, topic: str, queue_id: int, timestamp: int) -> int:
-    """The offset of the first message stored at or after `timestamp` (ms since the epoch)."""
+    """The offset of the first message stored at or after `timestamp` (ms since the epoch), or the queue's end.
+
+    What the broker says is where the search begins: 4.9 gives any message of that millisecond, or else the
+    nearest one, which may be older.
+    """
+    place = (broker, topic, queue_id)
     fields = {"topic": topic, "queueId": str(queue_id), "timestamp": str(timestamp)}
-    return await _offset(broker, Request.SEARCH_OFFSET_BY_TIMESTAMP, fields)
+    near = max(0, await _offset(broker, Request.SEARCH_OFFSET_BY_TIMESTAMP, fields))
+    beside = await pull(*place, max(0, near - 1), count=2)
+    seen = {message.queue_offset: message.store_timestamp for message in beside.messages}
+
+    async def older(offset: int) -> bool:
+        if offset in seen:
+            return seen[offset] < timestamp
+        return await first_after(*place, offset, offset + 1, timestamp - 1) > offset
+
+    low, high = beside.min_offset, beside.max_offset
+    near = min(max(near, low), high)
+    step = 1
+    while low < near:
+        if await older(near - 1):
+            low = near
+        else:
+            high = near - 1
+            near, step = max(low, high - step), step * 2
+    step = 1
+    while near < high:
+        if await older(near):
+            low = near + 1
+            near, step = min(high, low + step - 1), step * 2
+        else:
+            high = near
+    return await first_after(*place, low, high, timestamp - 1)
+
+
+async def first_after(broker: Endpoint, topic: str, queue_id: int, low: int, high: int, stored: int) -> int:
+    """The first offset in [`low`, `high`) of a queue that was stored after `stored` (ms), or `high`."""
+    while low < high:
+        middle = (low + high) // 2
+        pulled = await pull(broker, topic, queue_id, middle, count=1)
+        # What cannot be seen counts as new: rather twice than never.
+        if pulled.messages and pulled.messages[0].store_timestamp <= stored:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 async def _offset(broker: Endpoint, code: int, fields: dict[str, str]) -> int:

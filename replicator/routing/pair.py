@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from replicator.client.brokers import max_offset, min_offset, offset_at
+from replicator.client.brokers import first_after, max_offset, min_offset, offset_at
 from replicator.client.cluster import Cluster
 from replicator.client.pull import pull
 from replicator.errors import ClientError, ProtocolError, ReplicatorError
@@ -39,7 +39,7 @@ from replicator.routing.limiter import RateLimiter
 from replicator.routing.options import RouteOptions
 from replicator.routing.provenance import Provenance, Stamp
 from replicator.routing.provenance import read as read_provenance
-from replicator.routing.recovery import Copy, Tail, first_after, first_copy, read_on, read_range, read_tail
+from replicator.routing.recovery import Copy, Tail, first_copy, read_on, read_range, read_tail
 from replicator.routing.selector import RETRY_PREFIX
 from replicator.routing.sink_task import SinkTask
 from replicator.routing.source_task import SourceTask
@@ -384,7 +384,7 @@ class QueuePair:
             return True
         reader = self._shared.source.reader(state.source.broker)
         place = (reader, state.topic, state.source.queue_id)
-        try:
+        try:  # in a topic made anew that is the first of all, in a truncated queue what came since, or its end
             state.position = await first_after(*place, fault.min_offset, fault.max_offset, state.store_timestamp)
         except ClientError as error:
             self._waits(Phase.WAITING, error)

@@ -18,7 +18,7 @@ from replicator.protocol.message import StoredMessage
 from replicator.routing import provenance
 from replicator.routing.provenance import Provenance
 
-__all__ = ["Copy", "Tail", "first_after", "first_copy", "last_copy", "read_on", "read_range", "read_tail"]
+__all__ = ["Copy", "Tail", "first_copy", "last_copy", "read_on", "read_range", "read_tail"]
 
 #: Offsets of the first step back; each further step is twice as long.
 _STEP: Final = 32
@@ -168,20 +168,3 @@ async def last_copy(broker: Endpoint, topic: str, queue_id: int, *, look_back: i
     async for message in read_range(broker, topic, queue_id, max(0, end - look_back)):
         found = provenance.read(message.properties) or found
     return found
-
-
-async def first_after(broker: Endpoint, topic: str, queue_id: int, low: int, high: int, stored: int) -> int:
-    """The first offset in [`low`, `high`) of a source queue that was stored after `stored` (ms), or `high`.
-
-    Where to go on in a queue that is not what was copied up to then: in a topic made anew that is the first of all,
-    in a truncated queue what came since, or its end.
-    """
-    while low < high:
-        middle = (low + high) // 2
-        pulled = await pull(broker, topic, queue_id, middle, count=1)
-        # What cannot be seen counts as new: rather twice than never.
-        if pulled.messages and pulled.messages[0].store_timestamp <= stored:
-            low = middle + 1
-        else:
-            high = middle
-    return low

@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 from replicator.client.bounded import bounded
 from replicator.client.brokers import max_offset, min_offset, offset_at
 from replicator.client.cluster import Cluster
-from replicator.client.pull import pull
 from replicator.client.topics import read_topics
 from replicator.errors import ConfigError
 from replicator.routing.queue_map import Queue
@@ -92,24 +91,14 @@ def _refuse_unknown(option: str, bound: Bound, queues: Sequence[tuple[str, Queue
 async def _resolve(cluster: Cluster, topic: str, queue: Queue, bound: Bound, ends: tuple[int, int]) -> int:
     least, most = ends
     if bound.timestamp is not None:
-        return await _at(cluster, topic, queue, bound.timestamp, ends)
+        found = await offset_at(cluster.reader(queue.broker), topic, queue.queue_id, bound.timestamp)
+        return min(max(found, least), most)
     offset = bound.default
     if bound.offsets is not None:
         offset = bound.offsets.get(topic, {}).get(queue.broker, {}).get(queue.queue_id, offset)
     if offset >= 0:
         return offset
     return least if offset == EARLIEST else most
-
-
-async def _at(cluster: Cluster, topic: str, queue: Queue, timestamp: int, ends: tuple[int, int]) -> int:
-    """The first message stored at `timestamp` or later; brokers give the last one where all are older."""
-    reader = cluster.reader(queue.broker)
-    offset = min(max(await offset_at(reader, topic, queue.queue_id, timestamp), ends[0]), ends[1])
-    if offset < ends[1]:
-        pulled = await pull(reader, topic, queue.queue_id, offset, count=1)
-        if pulled.messages and pulled.messages[0].store_timestamp < timestamp:
-            return offset + 1
-    return offset
 
 
 def split(parts: Sequence[Part], least: int) -> list[Part]:

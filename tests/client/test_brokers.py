@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import struct
 import time
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from replicator.client.brokers import BrokerConfig, max_offset, min_offset, offset_at, read_config
 from replicator.client.endpoint import Endpoint
+from replicator.client.pull import pull
 from replicator.client.security import Security
 from replicator.errors import BrokerRefused, ProtocolError
-from replicator.protocol.codes import Response
+from replicator.protocol.codes import Request, Response
+from replicator.protocol.frame import Frame
 from replicator.sandbox import ClusterSpec
 from tests.client.peer import Peer
 from tests.support.clusters import ClusterPool
@@ -49,6 +56,57 @@ async def test_an_answer_without_an_offset_is_a_protocol_error() -> None:
         await endpoint.close()
 
 
+class Vague:
+    """A broker of a queue with these store times from offset `low` on, which answers `guess` to every time."""
+
+    address = "broker:1"
+
+    def __init__(self, times: list[int], low: int, guess: int) -> None:
+        self._times = dict(enumerate(times, low))
+        self._ends = {"minOffset": str(low), "maxOffset": str(low + len(times))}
+        self._guess = guess
+        self.asked = 0
+
+    async def ask(self, code: int, fields: Mapping[str, str]) -> Frame:
+        assert code == Request.SEARCH_OFFSET_BY_TIMESTAMP
+        self.asked += 1
+        return Frame(0, 1, 1, "", {"offset": str(self._guess)}, b"")
+
+    async def invoke(self, code: int, fields: Mapping[str, str], **_more: Any) -> Frame:
+        assert code == Request.PULL_MESSAGE
+        self.asked += 1
+        start = int(fields["queueOffset"])
+        found = [(i, self._times[i]) for i in range(start, start + int(fields["maxMsgNums"])) if i in self._times]
+        body = b"".join(stored(*each) for each in found) if start in self._times else b""
+        next_offset = {"nextBeginOffset": str(start + len(found))}
+        return Frame(0 if body else Response.PULL_OFFSET_MOVED, 1, 1, "", self._ends | next_offset, body)
+
+
+def stored(offset: int, time: int) -> bytes:
+    """A message as a broker stores it."""
+    rest = struct.pack(">IIIIQQI", 0xDAA320A7, 0, 0, 0, offset, 0, 0)
+    rest += bytes(16) + struct.pack(">Q", time) + bytes(8) + struct.pack(">IQ", 0, 0)
+    return struct.pack(">I", 4 + len(rest) + 8) + rest + struct.pack(">I", 0) + b"\x01T" + struct.pack(">H", 0)
+
+
+@given(
+    st.lists(st.integers(0, 30), max_size=60).map(sorted),
+    st.integers(0, 5),
+    st.integers(-1, 70),
+    st.integers(0, 31),
+)
+async def test_a_time_is_found_exactly_whatever_the_broker_says(
+    times: list[int], low: int, guess: int, at: int
+) -> None:
+    """The first of many messages of one millisecond, the next one where there is none, the end behind all."""
+    broker = Vague(times, low, guess)
+    exact = low + bisect_left(times, at)
+    assert await offset_at(cast("Endpoint", broker), "t", 0, at) == exact
+    broker = Vague(times, low, exact)
+    assert await offset_at(cast("Endpoint", broker), "t", 0, at) == exact
+    assert broker.asked <= 3
+
+
 @pytest.mark.brokers
 @pytest.mark.parametrize("version", ["4.9.7", "5.3.3", "5.5.0"])
 async def test_real_brokers(clusters: ClusterPool, topic_name: Callable[[str], str], version: str) -> None:
@@ -71,7 +129,10 @@ async def test_real_brokers(clusters: ClusterPool, topic_name: Callable[[str], s
 
         await until(complete)
         assert [await min_offset(broker, topic, queue_id) for queue_id in (0, 1)] == [0, 0]
-        assert await offset_at(broker, topic, 1, before - 60_000) == 0
+        stored = [message.store_timestamp for message in (await pull(broker, topic, 1, 0)).messages]
+        for at in (before - 60_000, *(time + beside for time in stored for beside in (-1, 0, 1)), before + 60_000):
+            assert await offset_at(broker, topic, 1, at) == bisect_left(stored, at)
+        assert await offset_at(broker, topic, 0, before) == 0
         with pytest.raises(BrokerRefused) as caught:
             await broker.ask(9999, {})
         assert caught.value.code == Response.REQUEST_CODE_NOT_SUPPORTED
