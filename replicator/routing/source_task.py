@@ -61,7 +61,7 @@ class SourceTask:
         self._from_master = from_master
         self._end = end
         self._window = PullWindow(offset, filtered=options.filtered)
-        self._per_message = _FIRST_ANSWER / self._window.stride
+        self._per_message = self._per_offset = _FIRST_ANSWER / self._window.stride
         self._stopped = False
         self._in_line = False
 
@@ -99,7 +99,7 @@ class SourceTask:
             self._send(pull)
 
     def _reserve(self, pull: Pull) -> bool:
-        size = max(_LEAST, int(self._per_message * pull.span))
+        size = max(_LEAST, int(self._per_offset * pull.span))
         if pull.offset == self._window.head and self._window.in_flight > 1:
             self._budget.charge(size)  # it fills a hole: what is held behind it is freed only by it
         elif not self._budget.reserve(size, lambda: self._granted(pull, size)):
@@ -152,6 +152,9 @@ class SourceTask:
             pulled = pulled._replace(max_offset=self._end)  # nothing behind it is pulled ahead
         if pulled.messages:
             self._per_message += 0.25 * (pulled.size / len(pulled.messages) - self._per_message)
+        covered = pulled.next_offset - pull.offset
+        if covered > 0 and pulled.code != Response.PULL_OFFSET_MOVED:  # a filter leaves out most, maybe
+            self._per_offset += 0.25 * (pulled.size / covered - self._per_offset)
         self._state.max_offset = pulled.max_offset
         starving = not self._channel.chunks
         done = self._window.answered(pull, pulled)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replicator.client.connection import Answer, Connection
+from replicator.client.pull import Subscription
 from replicator.errors import ReplicatorError, Unreachable
 from replicator.protocol.frame import Frame
 from replicator.routing.budget import MemoryBudget
@@ -36,12 +37,16 @@ def stored(offset: int, size: int, properties: bytes = b"") -> bytes:
 
 @dataclass
 class Broker:
-    """Answers pulls when told to, with at most `most` bytes or one message; has nothing before `low`."""
+    """Answers pulls when told to, with at most `most` bytes or one message; has nothing before `low`.
+
+    Of a filtered queue each `every`th message passes.
+    """
 
     sizes: list[int]
     most: int
     low: int = 0
     properties: bytes = b""
+    every: int = 1
     address: str = "broker:1"
     asked: list[tuple[Mapping[str, str], Callable[[Answer], None]]] = field(default_factory=list)
 
@@ -65,12 +70,13 @@ class Broker:
             return
         body, end = b"", begin
         while end < high and end - begin < int(fields["maxMsgNums"]):
-            message = stored(end, self.sizes[end], self.properties)
-            if body and len(body) + len(message) > self.most:
-                break
-            body += message
+            if end % self.every == 0:
+                message = stored(end, self.sizes[end], self.properties)
+                if body and len(body) + len(message) > self.most:
+                    break
+                body += message
             end += 1
-        on_answer(self._frame(0, body, end))
+        on_answer(self._frame(0 if body else 20, body, end))
 
     def _frame(self, code: int, body: bytes, next_offset: int) -> Frame:
         ends = {"nextBeginOffset": next_offset, "minOffset": self.low, "maxOffset": len(self.sizes)}
@@ -194,3 +200,24 @@ def test_a_copy_that_was_born_at_the_target_does_not_go_back(origin: bytes, pass
     assert reading.state.skipped.get("loop", 0) == (0 if passes else 1)
     reading.task.stop()
     assert reading.budget.used == 0
+
+
+def test_what_a_filter_leaves_out_takes_no_memory() -> None:
+    """A hundredth of 10 KiB passes: all queues have pulls under way, not two of them."""
+    options = replace(OPTIONS, subscription=Subscription("TAG", "rare"))
+    budget = MemoryBudget(24 * MIB)
+    readings = [
+        Reading(Broker([10240] * 60_000, 256 * 1024, every=100), budget, options=options) for _ in range(16)
+    ]
+    for reading in readings:
+        reading.task.start()
+    for _ in range(20):
+        for reading in readings:
+            if reading.broker.answerable():
+                reading.broker.answer(reading.broker.answerable()[0])
+                reading.drain()
+    assert min(len(reading.broker.answerable()) for reading in readings) >= 2
+    for reading in readings:
+        assert reading.read == list(range(0, reading.state.read_to, 100))
+        reading.task.stop()
+    assert budget.used == 0
