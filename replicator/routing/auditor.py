@@ -1,43 +1,177 @@
 """Looks at what somebody else stored in a target queue between two of our batches.
 
 A foreign producer's messages are counted; a message of our own that is there a second time (the late
-request of a dead owner) is counted as repeated. One reader for the whole route, behind the data path.
+request of a dead owner) is counted as repeated. Some readers for the whole worker, behind the data path.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections import defaultdict, deque
+from typing import Final, Protocol
 
-from replicator.errors import ClientError
+from replicator.client.endpoint import Endpoint
+from replicator.client.pull import Pulled, pull
+from replicator.errors import BrokerRefused, ClientError, ProtocolError
+from replicator.observe.logging import get_logger
+from replicator.protocol.codes import Response
+from replicator.protocol.message import StoredMessage
+from replicator.routing.state import QueueState
 
-__all__ = ["Auditor"]
+__all__ = ["Audited", "Auditor"]
 
-Look = Callable[[int, int], Awaitable[None]]
+#: Queues of one broker that are read at the same time.
+_AT_ONCE: Final = 8
+#: Target offsets that one pull covers: what brokers give from memory by default.
+_SPAN: Final = 32
+#: Ranges of one queue that wait at most; the older half of them is given up then.
+_MOST: Final = 1024
+#: Seconds after which a queue that could not be read is tried again: the first time, and the most.
+_PAUSE_FIRST: Final = 0.1
+_PAUSE_MOST: Final = 5.0
+#: Attempts after which a queue that does not show what its broker has stored is taken for truncated.
+_UNSHOWN: Final = 12
+
+log = get_logger(__name__)
+
+
+class Audited(Protocol):
+    """Whoever copies to a target queue."""
+
+    state: QueueState
+
+    def target_place(self) -> tuple[Endpoint, str, int]:
+        """The queue's master, topic and number; `Unreachable` while it has no master."""
+        ...
+
+    def look(self, message: StoredMessage) -> None:
+        """Counts a message that was not stored by the last batches."""
+        ...
+
+
+class _Waiting:
+    """What is to be looked at in one queue: ranges [from, to) of its offsets, in order."""
+
+    __slots__ = ("ranges",)
+
+    def __init__(self) -> None:
+        self.ranges: deque[tuple[int, int]] = deque()
+
+    def add(self, start: int, stop: int) -> None:
+        if self.ranges and self.ranges[-1][1] == start:
+            start, _ = self.ranges.pop()
+        self.ranges.append((start, stop))
+
+    def take(self) -> list[tuple[int, int]]:
+        """The first ones, as far as one pull covers them."""
+        taken: list[tuple[int, int]] = []
+        end = self.ranges[0][0] + _SPAN
+        while self.ranges and self.ranges[0][0] < end:
+            start, stop = self.ranges.popleft()
+            taken.append((start, min(stop, end)))
+            if stop > end:
+                self.ranges.appendleft((end, stop))
+        return taken
+
+    def give_back(self, taken: list[tuple[int, int]], done: int) -> None:
+        """What of `taken` lies at offset `done` or behind is still to be looked at."""
+        self.ranges.extendleft((max(start, done), stop) for start, stop in reversed(taken) if stop > done)
 
 
 class Auditor:
-    """Works off ranges of target offsets, in the order they came."""
+    """Works off ranges of target offsets, those of one queue in the order they came.
+
+    What nobody can look at any more is counted as foreign, and said.
+    """
 
     def __init__(self) -> None:
-        self._ranges: asyncio.Queue[tuple[Look, int, int]] = asyncio.Queue()
+        self._waiting: dict[Audited, _Waiting] = {}
+        self._new: asyncio.Queue[Audited] = asyncio.Queue()
+        self._brokers: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(_AT_ONCE))
+        self._idle = asyncio.Event()
+        self._idle.set()
 
-    def add(self, look: Look, start: int, stop: int) -> None:
-        """Has [start, stop) looked at by `look` soon."""
-        self._ranges.put_nowait((look, start, stop))
+    def add(self, queue: Audited, start: int, stop: int) -> None:
+        """Has target offsets [start, stop) looked at soon."""
+        waiting = self._waiting.get(queue)
+        if waiting is None:
+            waiting = self._waiting[queue] = _Waiting()
+            self._new.put_nowait(queue)
+            self._idle.clear()
+        waiting.add(start, stop)
+        if len(waiting.ranges) > _MOST:
+            oldest = [waiting.ranges.popleft() for _ in range(_MOST // 2)]
+            _give_up(queue, oldest, "they come faster than they can be read")
 
     async def run(self) -> None:
         """Runs until cancelled; a broker that cannot be read now is asked again."""
-        while True:
-            look, start, stop = await self._ranges.get()
-            try:
-                await look(start, stop)
-            except ClientError:
-                self.add(look, start, stop)
-                await asyncio.sleep(1.0)
-            finally:
-                self._ranges.task_done()
+        async with asyncio.TaskGroup() as readers:
+            while True:
+                readers.create_task(self._read(await self._new.get()))
 
     async def drained(self) -> None:
         """Returns once all that was added has been looked at."""
-        await self._ranges.join()
+        await self._idle.wait()
+
+    async def _read(self, queue: Audited) -> None:
+        """Looks at what waits in one queue; queues of one broker take turns."""
+        waiting, attempts = self._waiting[queue], 0
+        while waiting.ranges:
+            async with self._brokers[queue.state.target.broker]:
+                attempts = 0 if await _look(queue, waiting, attempts) else attempts + 1
+            if attempts:
+                await asyncio.sleep(min(_PAUSE_MOST, _PAUSE_FIRST * 2 ** min(attempts, 10)))
+        del self._waiting[queue]
+        if not self._waiting:
+            self._idle.set()
+
+
+async def _look(queue: Audited, waiting: _Waiting, attempts: int) -> bool:
+    """Looks at what one pull covers; False where it is to be tried again later, after so many `attempts`."""
+    taken = waiting.take()
+    start, stop = taken[0][0], taken[-1][1]
+    try:
+        pulled = await pull(*queue.target_place(), start, count=stop - start)
+    except (ClientError, ProtocolError) as error:
+        if isinstance(error, ProtocolError) or _is_gone(error):
+            _give_up(queue, taken, str(error))
+            return True
+        if not attempts:
+            log.warning("others' messages cannot be looked at now", queue=queue.state.key, reason=str(error))
+        waiting.give_back(taken, start)
+        return False
+    for message in pulled.messages:
+        if any(low <= message.queue_offset < high for low, high in taken):
+            queue.look(message)
+    done = _done(pulled, start)
+    if done > start:
+        waiting.give_back(taken, done)
+        if pulled.code == Response.PULL_OFFSET_MOVED:
+            _give_up(
+                queue, [(low, min(high, done)) for low, high in taken if low < done], "retention has taken them"
+            )
+        return True
+    if attempts < _UNSHOWN:
+        waiting.give_back(taken, start)
+        return False
+    _give_up(queue, taken, f"the target queue ends at offset {pulled.max_offset}")
+    return True
+
+
+def _done(pulled: Pulled, start: int) -> int:
+    """Where to go on; not behind `start` where the queue does not show yet, or no longer has, what was there."""
+    if pulled.code == Response.PULL_OFFSET_MOVED:
+        return pulled.min_offset
+    return pulled.next_offset
+
+
+def _is_gone(error: ClientError) -> bool:
+    return isinstance(error, BrokerRefused) and error.code == Response.TOPIC_NOT_EXIST
+
+
+def _give_up(queue: Audited, ranges: list[tuple[int, int]], reason: str) -> None:
+    count = sum(stop - start for start, stop in ranges)
+    queue.state.foreign += count
+    log.warning(
+        "others' messages are counted without a look at them", queue=queue.state.key, count=count, reason=reason
+    )

@@ -16,9 +16,11 @@ from typing import Final
 
 from replicator.client.brokers import first_after, max_offset, min_offset, offset_at
 from replicator.client.cluster import Cluster
+from replicator.client.endpoint import Endpoint
 from replicator.client.pull import pull
 from replicator.errors import ClientError, ProtocolError, ReplicatorError
 from replicator.observe.logging import get_logger
+from replicator.protocol.message import StoredMessage
 from replicator.routing.auditor import Auditor
 from replicator.routing.batcher import Batcher
 from replicator.routing.budget import MemoryBudget
@@ -39,7 +41,7 @@ from replicator.routing.limiter import RateLimiter
 from replicator.routing.options import RouteOptions
 from replicator.routing.provenance import Provenance, Stamp
 from replicator.routing.provenance import read as read_provenance
-from replicator.routing.recovery import Copy, Tail, first_copy, read_on, read_range, read_tail
+from replicator.routing.recovery import Copy, Tail, first_copy, read_on, read_tail
 from replicator.routing.selector import RETRY_PREFIX
 from replicator.routing.sink_task import SinkTask
 from replicator.routing.source_task import SourceTask
@@ -204,7 +206,7 @@ class QueuePair:
             limiter=shared.limiter,
             dead_letters=shared.dead_letters,
             on_taken=source_task.pump,
-            on_shift=lambda start, stop: shared.auditor.add(self._look, start, stop),
+            on_shift=partial(shared.auditor.add, self),
             suspicious=self._suspicious,
             may_send=shared.may_send,
             transforming=transforming,
@@ -243,8 +245,7 @@ class QueuePair:
     async def _recover(self) -> None:
         state, shared = self.state, self._shared
         state.set_phase(Phase.RECOVERING, state.reason)
-        broker = shared.target.master(state.target.broker)
-        place = (broker, self.topic, state.target.queue_id)
+        place = self.target_place()
         known = state.last
         read = partial(
             read_tail, *place, mine=self._mine, known=known, floor=state.target_floor, counted=state.target_end or 0
@@ -253,13 +254,13 @@ class QueuePair:
             tail = await read()
             if known is not None and not tail.known_holds:
                 # Acknowledged, and not to be seen: lost, or not shown yet.
-                await shared.dispatch.caught_up(broker)
+                await shared.dispatch.caught_up(place[0])
                 tail = await read()
         if not state.clean and shared.options.settle_seconds is not None:
             # The last request of whoever sent before may still wait inside the broker.
             await asyncio.sleep(shared.options.settle_seconds)
             async with shared.recovering:
-                await shared.dispatch.caught_up(broker)
+                await shared.dispatch.caught_up(place[0])
                 await read_on(*place, tail, mine=self._mine)
         self._suspicious = not state.clean
         state.clean = False
@@ -305,9 +306,7 @@ class QueuePair:
 
     async def _begun_at(self) -> int | None:
         """Where the copy began, whose state is lost, as far as the target still has it."""
-        state = self.state
-        place = (self._shared.target.master(state.target.broker), self.topic, state.target.queue_id)
-        return await first_copy(*place, mine=self._mine, floor=state.target_floor)
+        return await first_copy(*self.target_place(), mine=self._mine, floor=self.state.target_floor)
 
     async def _compare(self, last: Copy | None) -> None:
         """Looks whether the source is still the one that was copied.
@@ -356,17 +355,16 @@ class QueuePair:
             and found.queue_id == source.queue_id
         )
 
-    async def _look(self, start: int, stop: int) -> None:
-        """Counts what is in target offsets [start, stop), which we did not store just now."""
-        state = self.state
-        broker = self._shared.target.master(state.target.broker)
-        async for message in read_range(broker, self.topic, state.target.queue_id, start, stop):
-            found = read_provenance(message.properties)
-            if found is not None and self._mine(found):
-                state.repeated += 1
-                self._log.error("repeated at the target", offset=message.queue_offset, source=found.offset)
-            else:
-                state.foreign += 1
+    def target_place(self) -> tuple[Endpoint, str, int]:
+        return self._shared.target.master(self.state.target.broker), self.topic, self.state.target.queue_id
+
+    def look(self, message: StoredMessage) -> None:
+        found = read_provenance(message.properties)
+        if found is not None and self._mine(found):
+            self.state.repeated += 1
+            self._log.error("repeated at the target", offset=message.queue_offset, source=found.offset)
+        else:
+            self.state.foreign += 1
 
     async def _goes_on(self, fault: SourceGap | SourceReset) -> bool:
         """Counts what the source has lost, and sets the position behind it unless the policy is to fail."""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
 from replicator.errors import Unreachable
-from replicator.protocol.frame import Frame
 from replicator.routing import pair
 from replicator.routing.faults import SourceGap, SourceReset
 from replicator.routing.pair import QueuePair, Shared
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
+from tests.routing.shown import Shown, copy_of
 
 
 def make_state() -> QueueState:
@@ -81,37 +79,9 @@ async def test_a_reset_counts_once(make_shared: Callable[..., Shared], monkeypat
     assert state.resets == 2
 
 
-class Shown:
-    """A target broker that shows a queue of these properties."""
-
-    address = "target:10911"
-
-    def __init__(self, *queue: bytes) -> None:
-        self.queue = list(queue)
-
-    async def invoke(self, code: int, fields: Mapping[str, str], **_more: Any) -> Frame:
-        assert code == 11
-        end = len(self.queue)
-        offset = int(fields["queueOffset"])
-        body = b"".join(stored(i, self.queue[i]) for i in range(offset, end))
-        ends = {"nextBeginOffset": str(end), "minOffset": "0", "maxOffset": str(end)}
-        return Frame(0 if offset < end else 19, 1, 1, "", ends, body)
-
-
-def stored(offset: int, properties: bytes) -> bytes:
-    """A message as a broker stores it."""
-    rest = struct.pack(">IIIIQQI", 0xDAA320A7, 0, 0, 0, offset, 0, 0) + bytes(32) + struct.pack(">IQ", 0, 0)
-    rest += struct.pack(">I", 0) + b"\x01T" + struct.pack(">H", len(properties)) + properties
-    return struct.pack(">I", 4 + len(rest)) + rest
-
-
-def copy(offset: int) -> bytes:
-    return b"__RPL_ORIGIN\x01s\x02__RPL_SOURCE\x01s/a/0/%d/7\x02" % offset
-
-
 async def test_others_messages_behind_the_last_copy_count_once(make_shared: Callable[..., Shared]) -> None:
     """However often the tail is read before another copy follows."""
-    broker = Shown(copy(499), b"", b"", copy(499))
+    broker = Shown(copy_of(499), b"", b"", copy_of(499))
     state, shared = make_state(), make_shared(broker=broker)
     state.offsets.add(499, 0, 1)
     state.store_timestamp = 7
@@ -120,7 +90,7 @@ async def test_others_messages_behind_the_last_copy_count_once(make_shared: Call
         queue._compared = state.clean = True
         await queue._recover()
     assert (state.foreign, state.repeated) == (2, 1)
-    broker.queue += [b"", copy(499)]
+    broker.queue += [b"", copy_of(499)]
     for _ in range(2):
         queue = QueuePair(state, shared, topic="T", from_start=False)
         queue._compared = state.clean = True

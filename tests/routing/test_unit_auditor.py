@@ -1,0 +1,145 @@
+"""The auditor keeps up with many queues, stops at none, and forgets none of others' messages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from replicator.errors import Unreachable
+from replicator.protocol.codes import Response
+from replicator.protocol.frame import Frame
+from replicator.routing import auditor as module
+from replicator.routing.auditor import Auditor
+from replicator.routing.pair import QueuePair, Shared
+from replicator.routing.queue_map import Queue
+from replicator.routing.state import QueueState
+from tests.routing.shown import Shown, copy_of
+from tests.support.worker import until
+
+
+@pytest.fixture(autouse=True)
+def _quick_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PAUSE_FIRST", 0.001)
+    monkeypatch.setattr(module, "_PAUSE_MOST", 0.01)
+
+
+@pytest.fixture
+def copied_to(make_shared: Callable[..., Shared]) -> Callable[..., QueuePair]:
+    """What copies to the queue that a broker shows."""
+
+    def make(broker: Shown, name: str = "b") -> QueuePair:
+        state = QueueState("T", Queue("a", 0), Queue(name, 0))
+        return QueuePair(state, make_shared(broker=broker), topic="T", from_start=False)
+
+    return make
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator[Auditor]:
+    """Ends when all has been looked at."""
+    auditor = Auditor()
+    task = asyncio.create_task(auditor.run())
+    try:
+        yield auditor
+        async with asyncio.timeout(10):
+            await auditor.drained()
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+CopiedTo = Callable[..., QueuePair]
+
+
+async def test_only_what_lies_between_our_batches_counts(copied_to: CopiedTo) -> None:
+    """One pull for all that it covers, no longer than that, and none for what lies between far ranges."""
+    broker = Shown(b"", copy_of(0), b"", copy_of(0), *[copy_of(i) for i in range(1, 100)], b"", b"")
+    queue = copied_to(broker)
+    async with running() as auditor:
+        for start, stop in [(0, 1), (2, 3), (3, 4), (103, 105)]:
+            auditor.add(queue, start, stop)
+    assert broker.asked == [(0, 4), (103, 2)]
+    assert (queue.state.foreign, queue.state.repeated) == (4, 1)
+
+
+async def test_a_long_range_is_read_piece_by_piece(copied_to: CopiedTo) -> None:
+    """Whatever the broker gives at once."""
+    queue = copied_to(Shown(*[b""] * 1000))
+    async with running() as auditor:
+        auditor.add(queue, 10, 990)
+    assert queue.state.foreign == 980
+
+
+async def test_a_broker_that_is_away_holds_up_no_other(copied_to: CopiedTo) -> None:
+    """It is asked again until it is back."""
+    gate = asyncio.Event()
+
+    class Away(Shown):
+        async def invoke(self, code: int, fields: Mapping[str, str], **more: Any) -> Frame:
+            await gate.wait()  # as long as an attempt at a connection takes
+            return await super().invoke(code, fields, **more)
+
+    away, here = Away(b""), Shown(b"")
+    away.answers = [Unreachable("b", "away")] * 20
+    queues = [copied_to(away) for _ in range(12)]
+    async with running() as auditor:
+        for queue in queues:
+            auditor.add(queue, 0, 1)
+        other = copied_to(here, "c")
+        auditor.add(other, 0, 1)
+        await until(lambda: other.state.foreign)
+        assert not away.asked
+        gate.set()
+    assert all(queue.state.foreign == 1 for queue in queues)
+
+
+@pytest.mark.parametrize("code", [Response.TOPIC_NOT_EXIST, Response.SUCCESS])
+async def test_what_cannot_be_looked_at_is_counted(copied_to: CopiedTo, code: Response) -> None:
+    """A topic that is gone, an answer that makes no sense: it goes on with the rest."""
+    broker = Shown(*[b""] * 200)
+    broker.answers = [broker.say(code, 1, b"nonsense")]
+    queue = copied_to(broker)
+    async with running() as auditor:
+        auditor.add(queue, 0, 5)
+        auditor.add(queue, 100, 102)
+    assert queue.state.foreign == 7
+
+
+async def test_what_is_not_shown_yet_is_waited_for(copied_to: CopiedTo) -> None:
+    """A broker acknowledges before its queues show it; a queue that never does was truncated."""
+    broker = Shown(copy_of(0))
+    queue = copied_to(broker)
+    async with running() as auditor:
+        auditor.add(queue, 1, 3)
+        await until(lambda: len(broker.asked) >= 3)
+        broker.queue += [b"", copy_of(0)]
+    assert (queue.state.foreign, queue.state.repeated) == (1, 1)
+    async with running() as auditor:
+        auditor.add(queue, 7, 9)
+    assert queue.state.foreign == 3
+
+
+async def test_what_retention_has_taken_is_counted(copied_to: CopiedTo) -> None:
+    """The rest is looked at."""
+    queue = copied_to(Shown(*[copy_of(i) for i in range(20)], low=10))
+    async with running() as auditor:
+        auditor.add(queue, 8, 12)
+    assert (queue.state.foreign, queue.state.repeated) == (2, 2)
+
+
+async def test_it_does_not_grow_without_end(copied_to: CopiedTo) -> None:
+    """What waits too long is counted all the same."""
+    queue = copied_to(Shown(*[b""] * 10_000))
+    auditor = Auditor()
+    for offset in range(0, 10_000, 2):
+        auditor.add(queue, offset, offset + 1)
+        assert len(auditor._waiting[queue].ranges) <= module._MOST
+    task = asyncio.create_task(auditor.run())
+    await auditor.drained()
+    task.cancel()
+    assert queue.state.foreign == 5_000
