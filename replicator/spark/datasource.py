@@ -27,6 +27,7 @@ from replicator.errors import ConfigError
 from replicator.spark.access import run
 from replicator.spark.offsets import freeze
 from replicator.spark.options import ReadOptions, WriteOptions
+from replicator.spark.reading import PATIENCE
 from replicator.spark.rows import SCHEMA
 from replicator.spark.scanning import plan, scan
 from replicator.spark.sending import Row, Sender
@@ -153,7 +154,7 @@ class _StreamWriter(DataSourceStreamArrowWriter):
 
 
 async def _write(options: WriteOptions, batches: Iterator[pa.RecordBatch], *, settle: bool) -> WriterCommitMessage:
-    async with options.access.connected() as cluster:
+    async with options.access.connected(patience=PATIENCE) as cluster:
         sender = Sender(cluster, settle=settle)
         for batch in batches:
             await sender.send(_rows(batch, options.topic))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Final, Literal
 
@@ -90,7 +91,8 @@ class RangeReader:
                     place = f"{self._topic}/{self._queue.broker}/{self._queue.queue_id}"
                     raise ReplicatorError(f"{place} cannot be read: {lost}") from None
                 await asyncio.sleep(_PAUSE)
-                await self._cluster.refresh()
+                with contextlib.suppress(ReplicatorError):  # its name server may be away with it
+                    await self._cluster.refresh()
 
     async def _some(self) -> AsyncIterator[list[StoredMessage]]:
         """What comes until the channel fails."""

@@ -17,7 +17,7 @@ from replicator.routing.faults import SourceGap, SourceReset
 from replicator.routing.provenance import Stamp
 from replicator.spark.offsets import Part, split
 from replicator.spark.options import ReadOptions
-from replicator.spark.reading import RangeReader
+from replicator.spark.reading import PATIENCE, RangeReader
 from replicator.spark.rows import batch_of
 
 __all__ = ["Partition", "plan", "scan"]
@@ -53,7 +53,7 @@ def scan(options: ReadOptions, partition: InputPartition | None) -> Iterator[pa.
         return
     # Not uvloop: it looks at timers before sockets, so that a slow taker of rows would see time limits pass.
     with asyncio.Runner() as runner:
-        context = options.access.connected()
+        context = options.access.connected(patience=PATIENCE)
         cluster = runner.run(_awaited(context.__aenter__()))
         try:
             yield from _batches(runner, cluster, options, partition)
