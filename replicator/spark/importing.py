@@ -105,6 +105,10 @@ class _ArchivePair(QueuePair):
     async def source_task(self, channel: Channel, offset: int) -> Source:
         return self._archive(channel, offset)
 
+    async def first_offset(self) -> int:
+        assert self.state.start is not None  # noqa: S101 - `settle` has set it
+        return self.state.start
+
     async def is_there(self, copy: Copy) -> bool:
         return True  # an archive does not change
 

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -19,6 +20,7 @@ from typer.testing import Result
 from replicator.protocol.message import StoredMessage
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue
+from replicator.routing.state import QueueState
 from replicator.sandbox import ClusterSpec
 from replicator.spark import exporting, importing
 from replicator.spark.access import Access
@@ -69,6 +71,17 @@ def test_a_queue_knows_its_own_files() -> None:
     assert part.owns(f".{part.file(5)}.0a1b")
     for other in (Queue("a-1", 1), Queue("a", 11), Queue("a", 2), Queue("b/a", 1)):
         assert not part.owns(Slice("t", other, 0, 9).file(5))
+
+
+async def test_an_import_begins_again_where_its_range_does(tmp_path: Path) -> None:
+    """When the target has lost all that it had acknowledged; there is no source broker to ask."""
+    part = Range("t", Queue("a", 0), "t", Queue("b", 0), 7, 9)
+    state = QueueState(part.topic, part.source, part.target)
+    state.start = part.start
+    archived = importing.Archived(part, ())
+    shared: Any = SimpleNamespace()
+    pair = importing._ArchivePair(state, shared, tmp_path, archived, topic="t", from_start=False)
+    assert await pair.first_offset() == 7
 
 
 async def export(command: Command, here: Scene, directory: Path, *more: object) -> Result:
