@@ -183,6 +183,9 @@ def _rows(batch: pa.RecordBatch, topic: str | None) -> list[Row]:
         if topic is None and own is None:
             raise ConfigError("a row has no topic", hint="give the option topic, or leave such rows out")
         whole = dict(told or ())
+        if None in whole.values():
+            name = next(name for name, value in whole.items() if value is None)
+            raise ConfigError(f"property {name!r} of a row is null", hint="leave it out, or give it an empty text")
         whole |= {name: value for name, value in (("TAGS", tags), ("KEYS", keys)) if value is not None}
         content = body.encode() if isinstance(body, str) else body
         rows.append(Row(topic or own, content, whole, flag or 0, broker, queue_id))

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from replicator.errors import ConfigError
 from replicator.protocol import properties
+from replicator.spark import datasource
 from replicator.spark.options import ReadOptions, WriteOptions
 from tests.spark.waiting import settled
 from tests.support.scene import Scene, SceneOf
@@ -207,6 +209,22 @@ def test_a_writer_has_no_options_of_readers() -> None:
         WriteOptions.of({})
     with pytest.raises(ConfigError, match="minPartitions is no option"):
         WriteOptions.of({"nameServer": "a:1", "minPartitions": "3"})
+
+
+def test_a_property_without_a_value_is_refused() -> None:
+    """By its name; columns that are null are left out."""
+    kind = pa.map_(pa.string(), pa.string())
+
+    def rows(value: str | None) -> pa.RecordBatch:
+        told = pa.array([[("k", value)]], type=kind)
+        return pa.RecordBatch.from_arrays(
+            [pa.array([b"x"]), pa.nulls(1, pa.string()), told], ["body", "tags", "properties"]
+        )
+
+    (row,) = datasource._rows(rows(""), "T")
+    assert row.properties == {"k": ""}
+    with pytest.raises(ConfigError, match="property 'k' of a row is null: leave it out"):
+        datasource._rows(rows(None), "T")
 
 
 @brokers
