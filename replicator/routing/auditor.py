@@ -63,10 +63,11 @@ class _Waiting:
         self.ranges.append((start, stop))
 
     def take(self) -> list[tuple[int, int]]:
-        """The first ones, as far as one pull covers them."""
+        """The first ones, as far as one pull covers them; in a queue made anew, later ones lie before them."""
         taken: list[tuple[int, int]] = []
-        end = self.ranges[0][0] + _SPAN
-        while self.ranges and self.ranges[0][0] < end:
+        first = self.ranges[0][0]
+        end = first + _SPAN
+        while self.ranges and first <= self.ranges[0][0] < end:
             start, stop = self.ranges.popleft()
             taken.append((start, min(stop, end)))
             if stop > end:

@@ -75,6 +75,17 @@ async def test_a_long_range_is_read_piece_by_piece(copied_to: CopiedTo) -> None:
     assert queue.state.foreign == 980
 
 
+async def test_ranges_of_a_queue_made_anew_begin_again(copied_to: CopiedTo) -> None:
+    """What it has had before is counted too."""
+    broker = Shown(*[b""] * 10)
+    queue = copied_to(broker)
+    async with running() as auditor:
+        auditor.add(queue, 100, 103)
+        auditor.add(queue, 5, 6)
+    assert all(count > 0 for _, count in broker.asked)
+    assert queue.state.foreign == 4
+
+
 async def test_a_broker_that_is_away_holds_up_no_other(copied_to: CopiedTo) -> None:
     """It is asked again until it is back."""
     gate = asyncio.Event()
