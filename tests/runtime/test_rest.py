@@ -295,7 +295,7 @@ async def test_a_filter_that_a_source_broker_lacks_is_refused(
     target = await clusters.get(WEST)
     async with clusters.lent(EAST) as source:
         await create_topic(source, topic_name("t"), queues=1)
-        wanted = {"topics": topic_name("t"), "sql": "a = 1"}
+        wanted = {"topics": topic_name("t"), "rename": "x-{topic}", "sql": "a = 1"}
         async with Worker(source, target, tmp_path, "--topics", topic_name("t"), "--standalone") as worker:
             await until(lambda: worker.running)
             async with configured(source, enablePropertyFilter="false"):
