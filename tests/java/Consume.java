@@ -117,6 +117,7 @@ public final class Consume {
         int count = args.number("count", Integer.MAX_VALUE);
         long idle = args.number("idle-s", 10) * 1_000_000_000L;
         AtomicInteger seen = new AtomicInteger();
+        AtomicInteger done = new AtomicInteger();
         AtomicLong latest = new AtomicLong(System.nanoTime());
         Map<MessageQueue, Long> consumed = new ConcurrentHashMap<>();
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args.need("group"), args.credentials());
@@ -138,12 +139,13 @@ public final class Consume {
                 print(message, context.getMessageQueue());
                 consumed.put(context.getMessageQueue(), message.getQueueOffset() + 1);
             });
+            done.incrementAndGet();
             latest.set(System.nanoTime());
             return ConsumeOrderlyStatus.SUCCESS;
         });
         consumer.start();
         try {
-            while (seen.get() < count && System.nanoTime() - latest.get() < idle) {
+            while (done.get() < count && System.nanoTime() - latest.get() < idle) {
                 Thread.sleep(50);
             }
             // What was printed is committed a moment later, when the listener has returned.
