@@ -230,21 +230,15 @@ async def test_a_worker_whose_name_was_given_to_another_while_it_was_away(
     ):
         await until(lambda: share([first], 1))
         first.signal(signal.SIGSTOP)
-        try:
-            second = Worker(source, target, tmp_path / "other", "--worker-id", "w0", "--topics", topic)
-            await second.start()
+        async with Worker(source, target, tmp_path / "other", "--worker-id", "w0", "--topics", topic) as second:
             await until(lambda: share([second], 1))
             await asyncio.sleep(_SESSION)  # nothing tells it, but the time: the first one has lost its lease
-        finally:
             first.signal(signal.SIGCONT)
-        try:
             assert await first.wait() == 3
             assert f"127.0.0.1:{second.port}" in first.log
             await producer.finish()
             await until(partial(caught_up, [second], topic))
             assert second.running == [topic]
-        finally:
-            await second.kill()
     verdict = await judge(source, target, topic)
     assert verdict.clean, verdict.report()
     assert verdict.copies == producer.acknowledged
