@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from replicator.errors import ConfigError, StartupError
+from replicator.plugins.registry import PluginConfig
 from replicator.runtime.route_topics import RouteTopics
 from replicator.runtime.worker import Worker
 from replicator.runtime.world import refuse_filter
@@ -14,8 +15,8 @@ from replicator.settings import RouteSettings
 __all__ = ["refuse_rivals", "refuse_wrong"]
 
 
-def refuse_wrong(worker: Worker, name: str, config: Mapping[str, Any]) -> None:
-    """Whether `config` could be a connector's called `name`.
+def refuse_wrong(worker: Worker, name: str, config: Mapping[str, Any]) -> RouteSettings | PluginConfig:
+    """The settings of `config`, if it could be a connector's called `name`.
 
     Raises:
         ConfigError: all mistakes, one a line; or a source broker does not filter as it asks for.
@@ -26,9 +27,10 @@ def refuse_wrong(worker: Worker, name: str, config: Mapping[str, Any]) -> None:
             refuse_filter(settings, worker.world.source)
         except StartupError as error:
             raise ConfigError(error.message, hint=error.hint) from None
+    return settings
 
 
-def refuse_rivals(worker: Worker, name: str, settings: object) -> None:
+def refuse_rivals(worker: Worker, name: str, settings: RouteSettings | PluginConfig) -> None:
     """Whether the connector `name` may run with `settings` beside the others: each copy is made by one.
 
     Raises:

@@ -76,6 +76,10 @@ def connector_routes(worker: Worker) -> APIRouter:
     async def pause_all() -> JSONResponse:
         return await set_all(State.PAUSED)
 
+    async def run(name: str) -> None:
+        refuse_rivals(worker, name, connectors.get(name).settings)
+        await change(lambda: connectors.set_state(name, State.RUNNING))
+
     @routes.put("/connectors/resume/all")
     async def resume_all() -> JSONResponse:
         refused = []
@@ -83,19 +87,16 @@ def connector_routes(worker: Worker) -> APIRouter:
             if connector.state is State.RUNNING:
                 continue
             try:
-                refuse_rivals(worker, name, connector.settings)
+                await run(name)
             except ConfigError as error:
                 refused.append(f"connector {name} is not resumed, all others are: {error.message}")
-            else:
-                await change(lambda name=name: connectors.set_state(name, State.RUNNING))  # type: ignore[misc]
         if refused:
             raise ConfigError("\n".join(refused))
         return answer(dict.fromkeys(connectors.all(), State.RUNNING.value))
 
     @routes.post("/connectors/{name}")
     async def create(name: str, config: Config) -> JSONResponse:
-        refuse_wrong(worker, name, config)
-        refuse_rivals(worker, name, connectors.parse(name, config))
+        refuse_rivals(worker, name, refuse_wrong(worker, name, config))
         known = name in connectors.all()
         made = await change(lambda: connectors.create(name, config))
         assert made is not None  # noqa: S101 - create gives it
@@ -103,8 +104,7 @@ def connector_routes(worker: Worker) -> APIRouter:
 
     @routes.put("/connectors/{name}")
     async def update(name: str, config: Config) -> JSONResponse:
-        refuse_wrong(worker, name, config)
-        refuse_rivals(worker, name, connectors.parse(name, config))
+        refuse_rivals(worker, name, refuse_wrong(worker, name, config))
         made = await change(lambda: connectors.update(name, config))
         assert made is not None  # noqa: S101 - update gives it
         return answer(view.info(made))
@@ -149,8 +149,7 @@ def connector_routes(worker: Worker) -> APIRouter:
 
     @routes.put("/connectors/{name}/resume")
     async def resume(name: str) -> JSONResponse:
-        refuse_rivals(worker, name, connectors.get(name).settings)
-        await change(lambda: connectors.set_state(name, State.RUNNING))
+        await run(name)
         return answer({"name": name, "state": State.RUNNING})
 
     @routes.post("/connectors/{name}/restart")
