@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -54,7 +54,8 @@ class RouteTopics:
             else lambda _: False,
         )
         self._targets: dict[str, str] = {}
-        self._taken: dict[str, str] = {}
+        #: Topics whose copies another connector that is not stopped makes, each with its name.
+        self._rivals: dict[str, str] = {}
 
     def plan(self) -> None:
         """Looks at what both clusters have now. A topic that another connector copies there already is left out.
@@ -72,26 +73,17 @@ class RouteTopics:
             system=[*self._world.system_names()],
         )
         self._targets = {plan.topic: plan.target_topic for plan in plans}
-        rivals = self._find_rivals(plans)
-        before, self._taken = (
-            self._taken,
-            {
-                plan.topic: _taken(rivals[plan.topic], plan)
-                for plan in plans
-                if plan.topic in rivals and self._comes_first(rivals[plan.topic], plan)
-            },
-        )
-        self.plans = [replace(plan, problem=self._taken.get(plan.topic, plan.problem)) for plan in plans]
-        self.problems = {topic: problem for topic, problem in self.problems.items() if topic not in before}
-        for plan in self.plans:
-            if plan.problem:
-                self.problems[plan.topic] = plan.problem
+        self._rivals = self._find_rivals(plans)
+        # What the last plan found is over, or found again; what could not be made stays until it is.
+        found = {(plan.topic, plan.problem) for plan in self.plans}
+        made = {t: why for t, why in self.problems.items() if t in self._targets and (t, why) not in found}
+        self.plans = [
+            replace(plan, problem=_taken(plan, self._rivals)) if self._gives_way(plan) else plan for plan in plans
+        ]
+        self.problems = made | {plan.topic: plan.problem for plan in self.plans if plan.problem}
         self.tasks = self._name_tasks()
-        there = {plan.topic for plan in self.plans}
-        self.problems = {topic: problem for topic, problem in self.problems.items() if topic in there}
 
     def _find_rivals(self, plans: Iterable[TopicPlan]) -> dict[str, str]:
-        """Topics whose copies another connector that is not stopped makes, with what to do about it."""
         state = self._world.store.state
         theirs: dict[str, str] = {}
         for key, value in state.items(Kind.TASK).items():
@@ -101,11 +93,12 @@ class RouteTopics:
                 theirs[value["target_topic"]] = min(name, theirs.get(value["target_topic"], name))
         return {plan.topic: theirs[plan.target_topic] for plan in plans if plan.target_topic in theirs}
 
-    def _comes_first(self, rival: str, plan: TopicPlan) -> bool:
-        """Whether `rival` goes on with a topic of ours; where both have begun somehow, one of them has to."""
-        store = self._world.store
-        begun = store.is_mapped(self.name, plan.topic) and not self.is_renamed(plan.topic)
-        return rival < self.name or not begun
+    def _gives_way(self, plan: TopicPlan) -> bool:
+        """Whether a topic is left to another connector; where both have begun somehow, one of them has to go on."""
+        if plan.topic not in self._rivals:
+            return False
+        begun = self._world.store.is_mapped(self.name, plan.topic) and not self.is_renamed(plan.topic)
+        return self._rivals[plan.topic] < self.name or not begun
 
     def refuse_rivals(self) -> None:
         """For what is to run from now on: whether another connector copies one of its topics to the same name.
@@ -114,15 +107,9 @@ class RouteTopics:
             ConfigError: one does, or a topic would get an impossible name.
         """
         self.plan()
-        rivals = self._find_rivals(self.plans)
-        if rivals:
-            raise ConfigError(
-                "\n".join(
-                    f"topic {plan.topic}: {_taken(rivals[plan.topic], plan)}"
-                    for plan in self.plans
-                    if plan.topic in rivals
-                )
-            )
+        refused = [f"topic {p.topic}: {_taken(p, self._rivals)}" for p in self.plans if p.topic in self._rivals]
+        if refused:
+            raise ConfigError("\n".join(refused))
 
     def refuse_problems(self) -> None:
         """Before the first start nothing is left out in silence.
@@ -133,7 +120,7 @@ class RouteTopics:
         refused = [
             f"topic {plan.topic} cannot be copied: {plan.problem}"
             for plan in self.plans
-            if plan.problem and plan.topic not in self._taken
+            if plan.problem and plan.topic not in self._rivals
         ]
         if refused:
             raise StartupError("\n".join(refused), hint="leave them out with --exclude-topics")
@@ -244,8 +231,8 @@ class RouteTopics:
         return wanted != store.target_topic(self.name, topic)
 
 
-def _taken(rival: str, plan: TopicPlan) -> str:
+def _taken(plan: TopicPlan, rivals: Mapping[str, str]) -> str:
     return (
-        f"connector {rival} copies to topic {plan.target_topic} already: "
+        f"connector {rivals[plan.topic]} copies to topic {plan.target_topic} already: "
         "leave it out of one of the two with exclude_topics, or give it another name with rename"
     )
