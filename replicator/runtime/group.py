@@ -122,7 +122,6 @@ class Group:
         #: When processes with our id were heard that may have been there before us, or took our place meanwhile.
         self._before: dict[str, float] = {}
         self._believed = 1
-        self._echoed = 0
 
     def use(self, carrier: Log) -> None:
         """Everything is written to `carrier` from now on."""
@@ -254,8 +253,6 @@ class Group:
         if heartbeat.sequence < self._believed:
             return
         self.coordinator.echoed(side, heartbeat, sent, now())
-        if side is Side.SOURCE:
-            self._echoed = heartbeat.sequence
         self.join()
 
     def _heard_of_namesake(self, said: Said, heartbeat: Heartbeat) -> None:
@@ -285,7 +282,8 @@ class Group:
 
         After a process with our id, which may live, not before that would have been heard again.
         """
-        if self._echoed and not self.joined.is_set() and self._log is not None and self._log.caught_up:
+        heard = self.coordinator.membership.echo > -inf
+        if heard and not self.joined.is_set() and self._log is not None and self._log.caught_up:
             for place in list(self._early):
                 self._hear_early(place)
             self.joined.set()
