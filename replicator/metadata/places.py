@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from replicator.client.brokers import max_offset, min_offset
 from replicator.client.cluster import Cluster
 from replicator.client.offsets import OffsetTable, read_offsets
 from replicator.client.pull import pull
-from replicator.errors import ClientError, RequestTimeout, Unreachable
+from replicator.client.silence import Silence
+from replicator.errors import ClientError
 from replicator.metadata.clusters import Tables
 from replicator.metadata.groups import GroupSelector
 from replicator.metadata.offsets import CopiedQueue, GroupQueue
@@ -45,7 +47,7 @@ class Places:
         self._older: dict[tuple[str, Queue], tuple[int, int, OffsetMap]] = {}
         self._found: dict[tuple[str, str, Queue], tuple[int, int]] = {}
         self._returned: dict[tuple[str, str, Queue], tuple[int, int | None]] = {}
-        self._away: set[str] = set()
+        self._silence = Silence({})
         self.failures: dict[str, str] = {}
 
     async def look(self, copied: Copied) -> list[GroupQueue]:
@@ -56,7 +58,7 @@ class Places:
         consumed = await self.consumed.refresh()
         there = await self.there.refresh()
         self.failures = self.consumed.failures | self.there.failures
-        self._away = set(self.consumed.failures)
+        self._silence = Silence(self.consumed.failures)
         found = []
         for place in self._raw(copied, consumed, there):
             try:
@@ -153,14 +155,10 @@ class Places:
         key = (place.group, place.topic, place.queue.source)
         known = self._returned.get(key)
         if known is None or known[0] != at:
-            broker = place.queue.source.broker
-            if broker in self._away:  # each question would wait for another attempt to reach it
-                return None
             try:
-                known = self._returned[key] = (at, await self._born_there(place, at))
-            except ClientError as error:
-                if isinstance(error, Unreachable | RequestTimeout):
-                    self._away.add(broker)
+                found = await self._silence.ask(place.queue.source.broker, partial(self._born_there, place, at))
+                known = self._returned[key] = (at, found)
+            except ClientError:
                 return None  # the source is away: the group is taken no further than the map says
         return known[1]
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from replicator.client.brokers import max_offset
 from replicator.client.cluster import Cluster
 from replicator.client.groups import GroupTable, consumers, read_groups
+from replicator.client.silence import Silence
 from replicator.client.topics import WRITABLE, TopicTable, read_topics
-from replicator.errors import ClientError, ProtocolError, RequestTimeout, Unreachable
+from replicator.errors import ClientError, ProtocolError
 from replicator.metadata import groups, topics
 from replicator.metadata.action import Action, Commit, DropGroup, DropTopic, Forbid
 from replicator.metadata.apply import apply
@@ -73,14 +75,14 @@ class Syncer:
         self._topics = (_topics(source, masters_only=False), _topics(target, masters_only=True))
         self._groups = (_groups(source, masters_only=False), _groups(target, masters_only=True))
         self._ends: dict[str, dict[Queue, int]] = {}
-        self._away: set[str] = set()
+        self._silence = Silence({})
 
     # Topics.
 
     async def plan_topics(self, copy: Copy, ledger: Ledger) -> Planned:
         """What is to be done to the target's topics."""
         source, target = await self._refreshed(self._topics)
-        self._away = set(self._topics[0].failures)
+        self._silence = Silence(self._topics[0].failures)
         missing = {plan.topic: await self._missing(plan, copy, source) for plan in copy.plans}
         planned = topics.plan_topics(
             copy.plans,
@@ -121,20 +123,19 @@ class Syncer:
         missing = 0
         for queue in plan.queue_map:
             copied = copy.queue(topic, queue)
-            if queue.broker in self._away:  # each question would wait for another attempt to reach it
-                return None
             try:
-                end = await max_offset(self._source.reader(queue.broker), topic, queue.queue_id)
+                end = await self._silence.ask(queue.broker, partial(self._end, topic, queue))
             except ClientError as error:
                 self.failures[queue.broker] = str(error)
-                if isinstance(error, Unreachable | RequestTimeout):
-                    self._away.add(queue.broker)
                 return None
             ends[queue] = end
             missing += max(0, end - (copied.position if copied else 0))
         sure = self._ends.get(topic) == ends and bool(ends)
         self._ends[topic] = ends
         return missing if sure else max(missing, 1)
+
+    async def _end(self, topic: str, queue: Queue) -> int:
+        return await max_offset(self._source.reader(queue.broker), topic, queue.queue_id)
 
     def _sure_of_deletions(
         self, planned: Planned, masters: Collection[str], brokers: Callable[[Action], Collection[str]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from math import inf
 from typing import Any, Final
@@ -12,7 +13,8 @@ from typing import Any, Final
 from replicator.client.bounded import bounded
 from replicator.client.brokers import max_offset, min_offset
 from replicator.client.pull import pull
-from replicator.errors import ClientError, RequestTimeout, Unreachable
+from replicator.client.silence import Silence
+from replicator.errors import ClientError
 from replicator.metadata.ledger import UNTAKEN
 from replicator.metadata.offsets import GroupQueue, standing
 from replicator.metadata.syncer import Copy
@@ -90,28 +92,22 @@ class _Lag:
 
 
 class _Source:
-    """One look at the source. A broker that has once not answered is not asked again: each question would wait for
-    another attempt to reach it.
-    """
+    """One look at the source."""
 
     def __init__(self, copy: Copy, world: World, patience: float) -> None:
         self._copy = copy
         self._world = world
         self._deadline = time.monotonic() + patience
-        self._away: dict[str, str] = {}
+        self._silence = Silence({})
 
     async def lag(self, lane: tuple[str, Queue]) -> _Lag:
         """What is missing of a source topic's queue."""
         topic, queue = lane
         if time.monotonic() >= self._deadline:
             return _unknown("the look at it took too long")
-        if (why := self._away.get(queue.broker)) is not None:
-            return _unknown(why)
         try:
-            return await self._ask(topic, queue)
+            return await self._silence.ask(queue.broker, partial(self._ask, topic, queue))
         except ClientError as error:
-            if isinstance(error, Unreachable | RequestTimeout):
-                self._away[queue.broker] = str(error)
             return _unknown(str(error))
 
     async def _ask(self, topic: str, queue: Queue) -> _Lag:

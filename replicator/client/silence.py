@@ -1,0 +1,37 @@
+"""Brokers that do not answer are asked once in a look at many things: each attempt to reach one takes seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from replicator.errors import ClientError, RequestTimeout, Unreachable
+
+__all__ = ["Silence"]
+
+T = TypeVar("T")
+
+
+class Silence:
+    """Who has not answered in one look.
+
+    Args:
+        known: brokers that have not answered just before, each with why.
+    """
+
+    def __init__(self, known: Mapping[str, str]) -> None:
+        self._why = dict(known)
+
+    async def ask(self, broker: str, question: Callable[[], Awaitable[T]]) -> T:
+        """What `question` gives.
+
+        Raises:
+            ClientError: as the question; at once where `broker` has once not answered.
+        """
+        if broker in self._why:
+            raise ClientError(self._why[broker])
+        try:
+            return await question()
+        except (Unreachable, RequestTimeout) as error:
+            self._why[broker] = str(error)
+            raise
