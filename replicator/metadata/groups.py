@@ -19,6 +19,7 @@ from replicator.metadata.ledger import (
     Planned,
     compare,
     differing,
+    unless_repaired,
 )
 from replicator.routing.selector import TopicSelector, compile_patterns
 
@@ -142,7 +143,7 @@ def _plan_group(
             blocked = UNTAKEN
         elif finding in (Finding.DRIFTED, Finding.FOUND):
             why = DRIFT if finding is Finding.DRIFTED else FOUND
-            blocked, note = ("", "put right") if policy.repair else (why, "")
+            blocked, note = unless_repaired(why, repair=policy.repair)
         old, new = differing(before, wanted)
         found.append(
             Action(
@@ -206,6 +207,7 @@ def _plan_bans(
             continue
         # Wanted and known, somebody has lifted it; not wanted and not known, somebody has set it.
         by_hand = (entry is not None) == (topic in wanted)
+        blocked, note = unless_repaired(DRIFT, repair=policy.repair) if by_hand else ("", "")
         planned.actions.append(
             Action(
                 kind=KIND,
@@ -214,8 +216,8 @@ def _plan_bans(
                 before={"allowed": topic not in current},
                 after={"allowed": topic in current},
                 write=Forbid(name, topic, readable=topic in current),
-                blocked=DRIFT if by_hand and not policy.repair else "",
-                note="put right" if by_hand and policy.repair else "",
+                blocked=blocked,
+                note=note,
             )
         )
 

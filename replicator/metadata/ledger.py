@@ -22,6 +22,7 @@ __all__ = [
     "compare",
     "differing",
     "remember",
+    "unless_repaired",
     "unsure",
 ]
 
@@ -35,6 +36,11 @@ DELETED: Final = "the source has deleted it: delete it here, or set sync_deletes
 LIVE: Final = "the source has deleted it, but it has consumers here: stop them, or delete it here"
 
 Settings = Mapping[str, Any]
+
+
+def unless_repaired(why: str, *, repair: bool) -> tuple[str, str]:
+    """Why an action against somebody's hand is blocked, and the note on it: one of them."""
+    return ("", "put right") if repair else (why, "")
 
 
 def unsure(away: Iterable[str]) -> str:

@@ -19,6 +19,7 @@ from replicator.metadata.ledger import (
     Planned,
     compare,
     differing,
+    unless_repaired,
 )
 from replicator.routing.plan import TopicPlan, Topics
 from replicator.routing.queue_map import QueueMap, needed_queues, write_queues
@@ -170,10 +171,9 @@ def _plan_topic(
 
     if finding is Finding.CHANGED:
         act(wanted)
-    elif finding is Finding.DRIFTED:
-        act(wanted, blocked="" if policy.repair else DRIFT, note="put right" if policy.repair else "")
-    elif finding is Finding.FOUND and policy.repair:
-        act(wanted, note="put right")
+    elif finding is Finding.DRIFTED or (finding is Finding.FOUND and policy.repair):
+        blocked, note = unless_repaired(DRIFT, repair=policy.repair)
+        act(wanted, blocked=blocked, note=note)
     elif finding is Finding.FOUND:
         protected = replace(current, perm=current.perm & ~WRITABLE) if policy.protect else current
         if protected != current:
