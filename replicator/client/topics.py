@@ -8,10 +8,19 @@ from typing import Final
 
 from replicator.client.endpoint import Endpoint
 from replicator.client.tables import TableRequest, members, read_pages
-from replicator.errors import ProtocolError
-from replicator.protocol.codes import Request
+from replicator.errors import BrokerRefused, ProtocolError
+from replicator.protocol.codes import Request, Response
 
-__all__ = ["READABLE", "WRITABLE", "TopicConfig", "TopicTable", "delete_topic", "read_topics", "write_topic"]
+__all__ = [
+    "READABLE",
+    "WRITABLE",
+    "TopicConfig",
+    "TopicTable",
+    "delete_topic",
+    "is_missing",
+    "read_topics",
+    "write_topic",
+]
 
 #: Bits of a topic's perm.
 READABLE: Final = 4
@@ -47,6 +56,11 @@ class TopicTable:
 
     topics: Mapping[str, TopicConfig]
     raw: tuple[bytes, ...]
+
+
+def is_missing(error: Exception) -> bool:
+    """Whether a broker has refused a request because it does not have the topic."""
+    return isinstance(error, BrokerRefused) and error.code == Response.TOPIC_NOT_EXIST
 
 
 async def read_topics(broker: Endpoint, *, known: TopicTable | None = None) -> TopicTable:

@@ -11,8 +11,9 @@ from collections import defaultdict, deque
 from typing import Final, Protocol
 
 from replicator.client.endpoint import Endpoint
-from replicator.client.pull import Pulled, pull
-from replicator.errors import BrokerRefused, ClientError, ProtocolError
+from replicator.client.pull import pull
+from replicator.client.topics import is_missing
+from replicator.errors import ClientError, ProtocolError
 from replicator.observe.logging import get_logger
 from replicator.protocol.codes import Response
 from replicator.protocol.message import StoredMessage
@@ -134,7 +135,7 @@ async def _look(queue: Audited, waiting: _Waiting, attempts: int) -> bool:
     try:
         pulled = await pull(*queue.target_place(), start, count=stop - start)
     except (ClientError, ProtocolError) as error:
-        if isinstance(error, ProtocolError) or _is_gone(error):
+        if isinstance(error, ProtocolError) or is_missing(error):
             _give_up(queue, taken, str(error))
             return True
         if not attempts:
@@ -144,10 +145,11 @@ async def _look(queue: Audited, waiting: _Waiting, attempts: int) -> bool:
     for message in pulled.messages:
         if any(low <= message.queue_offset < high for low, high in taken):
             queue.look(message)
-    done = _done(pulled, start)
-    if done > start:
+    moved = pulled.code == Response.PULL_OFFSET_MOVED
+    done = pulled.min_offset if moved else pulled.next_offset
+    if done > start:  # or the queue does not show yet, or no longer has, what was there
         waiting.give_back(taken, done)
-        if pulled.code == Response.PULL_OFFSET_MOVED:
+        if moved:
             _give_up(
                 queue, [(low, min(high, done)) for low, high in taken if low < done], "retention has taken them"
             )
@@ -157,17 +159,6 @@ async def _look(queue: Audited, waiting: _Waiting, attempts: int) -> bool:
         return False
     _give_up(queue, taken, f"the target queue ends at offset {pulled.max_offset}")
     return True
-
-
-def _done(pulled: Pulled, start: int) -> int:
-    """Where to go on; not behind `start` where the queue does not show yet, or no longer has, what was there."""
-    if pulled.code == Response.PULL_OFFSET_MOVED:
-        return pulled.min_offset
-    return pulled.next_offset
-
-
-def _is_gone(error: ClientError) -> bool:
-    return isinstance(error, BrokerRefused) and error.code == Response.TOPIC_NOT_EXIST
 
 
 def _give_up(queue: Audited, ranges: list[tuple[int, int]], reason: str) -> None:

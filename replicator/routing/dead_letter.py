@@ -10,10 +10,9 @@ from msgspec.structs import replace
 from replicator.client.cluster import Cluster
 from replicator.client.pull import GROUP
 from replicator.client.send import Stored, send_batch
-from replicator.client.topics import TopicConfig, write_topic
+from replicator.client.topics import TopicConfig, is_missing, write_topic
 from replicator.errors import BrokerRefused
 from replicator.protocol.batch import KEPT_SYS_FLAGS, entry, header_fields
-from replicator.protocol.codes import Response
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.properties import MAX_PROPERTIES, encode
 from replicator.routing.provenance import Stamp
@@ -75,6 +74,6 @@ class DeadLetters:
         try:
             return await send_batch(writer, fields, entry(body, raw, body_crc=message.body_crc, flag=message.flag))
         except BrokerRefused as error:
-            if error.code == Response.TOPIC_NOT_EXIST:  # somebody has deleted it
+            if is_missing(error):  # somebody has deleted it
                 self._made.discard(broker)
             raise

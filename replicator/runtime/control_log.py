@@ -16,8 +16,8 @@ from replicator.client.brokers import max_offset, offset_at
 from replicator.client.cluster import Cluster
 from replicator.client.pull import GROUP, pull
 from replicator.client.send import send_single
-from replicator.client.topics import TopicConfig, write_topic
-from replicator.errors import BrokerRefused, ClientError, ProtocolError, ReplicatorError, StartupError
+from replicator.client.topics import TopicConfig, is_missing, write_topic
+from replicator.errors import ClientError, ProtocolError, ReplicatorError, StartupError
 from replicator.observe.logging import get_logger
 from replicator.protocol.batch import header_fields
 from replicator.protocol.codes import Response
@@ -154,7 +154,7 @@ class ControlLog:
             failure: ReplicatorError = ClientError(f"source broker {broker} did not store a message in time")
         except (ClientError, ProtocolError) as error:
             failure = error
-            if isinstance(error, BrokerRefused) and error.code == Response.TOPIC_NOT_EXIST:
+            if is_missing(error):
                 await self._remake(Place(topic, broker))
         else:
             return None
@@ -185,7 +185,7 @@ class ControlLog:
             try:
                 return await read()
             except (ClientError, ProtocolError) as error:
-                if isinstance(error, BrokerRefused) and error.code == Response.TOPIC_NOT_EXIST:
+                if is_missing(error):
                     await self._remake(place)
                 elif str(error) != reason:
                     reason = str(error)
