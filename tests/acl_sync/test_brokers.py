@@ -33,6 +33,7 @@ from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.accounts import account, topic
 from tests.support.attempt import attempt
 from tests.support.clusters import ClusterPool
+from tests.support.worker import signing
 
 pytestmark = [pytest.mark.brokers, pytest.mark.side_by_side("guarded")]
 
@@ -350,8 +351,8 @@ async def test_the_commands(clusters: ClusterPool, tmp_path: Path) -> None:
                     **os.environ,
                     "COLUMNS": "250",
                     "REPLICATOR_LOG_LEVEL": "debug",
-                    **{f"REPLICATOR_{side}__ACCESS_KEY": "sandboxadmin" for side in ("SOURCE", "TARGET")},
-                    **{f"REPLICATOR_{side}__SECRET_KEY": "sandboxsecret" for side in ("SOURCE", "TARGET")},
+                    **signing("SOURCE", "sandboxadmin", "sandboxsecret"),
+                    **signing("TARGET", "sandboxadmin", "sandboxsecret"),
                 },
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
@@ -22,6 +21,7 @@ from replicator.protocol.frame import Frame
 from replicator.sandbox import ClusterSpec
 from tests.client.peer import Peer
 from tests.support.clusters import ClusterPool
+from tests.support.stored import stored
 from tests.support.traffic import connected, create_topic, send
 from tests.support.worker import until
 
@@ -77,16 +77,9 @@ class Vague:
         self.asked += 1
         start = int(fields["queueOffset"])
         found = [(i, self._times[i]) for i in range(start, start + int(fields["maxMsgNums"])) if i in self._times]
-        body = b"".join(stored(*each) for each in found) if start in self._times else b""
+        body = b"".join(stored(i, time=at) for i, at in found) if start in self._times else b""
         next_offset = {"nextBeginOffset": str(start + len(found))}
         return Frame(0 if body else Response.PULL_OFFSET_MOVED, 1, 1, "", self._ends | next_offset, body)
-
-
-def stored(offset: int, time: int) -> bytes:
-    """A message as a broker stores it."""
-    rest = struct.pack(">IIIIQQI", 0xDAA320A7, 0, 0, 0, offset, 0, 0)
-    rest += bytes(16) + struct.pack(">Q", time) + bytes(8) + struct.pack(">IQ", 0, 0)
-    return struct.pack(">I", 4 + len(rest) + 8) + rest + struct.pack(">I", 0) + b"\x01T" + struct.pack(">H", 0)
 
 
 @given(

@@ -18,7 +18,7 @@ from tests.support.accounts import account, topic
 from tests.support.clusters import ClusterPool
 from tests.support.javatool import Credentials, java_consume
 from tests.support.traffic import create_topic, produce
-from tests.support.worker import SYNC_QUICKLY, Worker
+from tests.support.worker import SYNC_QUICKLY, Worker, signing
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
 
@@ -59,11 +59,8 @@ async def test_consumers_go_on_at_the_target(
     counts = [random.randint(1, MESSAGES - 10) for _ in groups]
     first = await asyncio.gather(*(consumed(source, *each) for each in zip(groups, counts, strict=True)))
     assert [len(keys) for keys in first] == counts
-    environment = {
-        f"REPLICATOR_{which}__{part}": value
-        for which, keys in (("SOURCE", side.admin), ("TARGET", there.admin))
-        for part, value in (("ACCESS_KEY", keys.access_key), ("SECRET_KEY", keys.secret_key))
-    }
+    environment = signing("SOURCE", side.admin.access_key, side.admin.secret_key)
+    environment |= signing("TARGET", there.admin.access_key, there.admin.secret_key)
     flags = ("--topics", name, "--sync-groups", ",".join(groups), "--sync-accounts", who.name, *SYNC_QUICKLY[2:])
     worker = Worker(
         source, target, tmp_path, "--sync", "topics,groups,offsets,acl", *flags, environment=environment

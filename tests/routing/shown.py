@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from typing import Any
 
 from replicator.protocol.codes import Request, Response
 from replicator.protocol.frame import Frame
+from tests.support.stored import stored
 
 __all__ = ["Shown", "copy_of"]
 
@@ -38,7 +38,7 @@ class Shown:
         if start < self.low or start > end:
             return self.say(Response.PULL_OFFSET_MOVED, self.low if start < self.low else end)
         found = range(start, min(start + count, end))
-        body = b"".join(_stored(i, self.queue[i]) for i in found)
+        body = b"".join(stored(i, properties=self.queue[i]) for i in found)
         return self.say(Response.SUCCESS if found else Response.PULL_NOT_FOUND, start + len(found), body)
 
     def say(self, code: int, next_offset: int = 0, body: bytes = b"") -> Frame:
@@ -50,10 +50,3 @@ class Shown:
 def copy_of(offset: int) -> bytes:
     """The properties of a copy from cluster `s`, queue a/0, stored there at 7 ms."""
     return b"__RPL_ORIGIN\x01s\x02__RPL_SOURCE\x01s/a/0/%d/7\x02" % offset
-
-
-def _stored(offset: int, properties: bytes) -> bytes:
-    """A message as a broker stores it."""
-    rest = struct.pack(">IIIIQQI", 0xDAA320A7, 0, 0, 0, offset, 0, 0) + bytes(32) + struct.pack(">IQ", 0, 0)
-    rest += struct.pack(">I", 0) + b"\x01T" + struct.pack(">H", len(properties)) + properties
-    return struct.pack(">I", 4 + len(rest)) + rest

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -23,16 +22,10 @@ from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue
 from replicator.routing.source_task import SourceTask
 from replicator.routing.state import QueueState
+from tests.support.stored import stored
 
 MIB = 1024 * 1024
 OPTIONS = RouteOptions(identity=Identity("east", "west"))
-
-
-def stored(offset: int, size: int, properties: bytes = b"") -> bytes:
-    """A message as a broker stores it."""
-    rest = struct.pack(">IIIIQQI", 0xDAA320A7, 0, 0, 0, offset, 0, 0) + bytes(32) + struct.pack(">IQ", 0, 0)
-    rest += struct.pack(">I", size) + bytes(size) + b"\x01T" + struct.pack(">H", len(properties)) + properties
-    return struct.pack(">I", 4 + len(rest)) + rest
 
 
 @dataclass
@@ -71,7 +64,7 @@ class Broker:
         body, end = b"", begin
         while end < high and end - begin < int(fields["maxMsgNums"]):
             if end % self.every == 0:
-                message = stored(end, self.sizes[end], self.properties)
+                message = stored(end, size=self.sizes[end], properties=self.properties)
                 if body and len(body) + len(message) > self.most:
                     break
                 body += message

@@ -17,7 +17,7 @@ import pytest
 from tests.support.clusters import ClusterPool
 from tests.support.group import EAST, WEST, said
 from tests.support.traffic import create_topic
-from tests.support.worker import Worker, until
+from tests.support.worker import Worker, signing, until
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
 
@@ -38,10 +38,7 @@ async def test_no_secret_is_told_to_anybody(
     secrets = {side: f"{side}/not+to be&seen?~{topic_name(side)}" for side in ("SOURCE", "TARGET", "TOKEN")}
     environment = {"REPLICATOR_REST_TOKEN": secrets["TOKEN"]}
     for side in ("SOURCE", "TARGET"):
-        environment |= {
-            f"REPLICATOR_{side}__ACCESS_KEY": "replicator",
-            f"REPLICATOR_{side}__SECRET_KEY": secrets[side],
-        }
+        environment |= signing(side, "replicator", secrets[side])
     flags = ("--topics", topic, "--log-level", "debug", "--snapshot-interval", "1")
     workers = [
         Worker(source, target, tmp_path / name, "--worker-id", name, *flags, environment=environment)
