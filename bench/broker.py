@@ -78,7 +78,7 @@ class Broker:
             reconsume_times=0,
         )
         entry = batch.entry(length + body, b"KEYS\x01bench\x02", body_crc=zlib.crc32(body), flag=0)
-        await send_batch(self._endpoint, fields, entry)
+        await send_batch(self._endpoint, fields, [entry])
 
     async def _head(self, topic: str, queue: int) -> int:
         fields = {"topic": topic, "queueId": str(queue)}

@@ -104,13 +104,13 @@ class Connection(asyncio.BufferedProtocol):
         if self._held is None:
             self._write(request)
         else:
-            self._held.append(request)
+            self._held += request
 
-    def _write(self, *data: bytes) -> None:
+    def _write(self, pieces: Sequence[bytes]) -> None:
         if self._writer is not None:
-            self._writer.write(b"".join(data) if len(data) > 1 else data[0])
+            self._writer.write(pieces)
         elif self._transport is not None:
-            self._transport.writelines(data)
+            self._transport.writelines(pieces)
 
     async def invoke(
         self, code: int, fields: Mapping[str, str], *, body: Sequence[bytes] = (), timeout: float
@@ -171,7 +171,7 @@ class Connection(asyncio.BufferedProtocol):
         finally:
             held, self._held = self._held, None
             if held and not self.closed:
-                self._write(*held)
+                self._write(held)
 
     def _received(self, frame: Frame) -> None:
         if frame.flag & RESPONSE:
@@ -180,7 +180,7 @@ class Connection(asyncio.BufferedProtocol):
                 entry[0](frame)
         elif not frame.flag & ONE_WAY:
             # 40, 39 and others: news for push consumers, which we are not.
-            self._write(encode_answer(Response.REQUEST_CODE_NOT_SUPPORTED, frame.opaque, "not a consumer"))
+            self._write([encode_answer(Response.REQUEST_CODE_NOT_SUPPORTED, frame.opaque, "not a consumer")])
 
     def pause_writing(self) -> None:
         self._writable.clear()

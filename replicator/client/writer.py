@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 __all__ = ["SocketWriter"]
 
 #: Bytes that may wait to be written before senders are told to wait.
 _HIGH_WATER: Final = 8 * 1024 * 1024
+#: What the kernel takes at once (`IOV_MAX`).
+_MOST_PIECES: Final = 1024
 
 
 class SocketWriter:
@@ -43,47 +44,47 @@ class SocketWriter:
         self._may_go_on = may_go_on
         self._on_full = on_full
         self._on_broken = on_broken
-        self._waiting: deque[memoryview] = deque()
+        self._waiting: list[bytes | memoryview] = []
         self._size = 0
         self._full = False
 
-    def write(self, data: bytes) -> None:
-        """Writes `data` behind all that was given before."""
-        rest = memoryview(data)
+    def write(self, pieces: Sequence[bytes]) -> None:
+        """Writes `pieces` behind all that was given before."""
         if not self._waiting:
-            rest = self._send(rest)
+            rest = self._send(pieces)
             if not rest:
                 return
             self._loop.add_writer(self._socket.fileno(), self._go_on)
-        self._waiting.append(rest)
-        self._size += len(rest)
+            self._waiting.extend(rest)
+        else:
+            self._waiting.extend(pieces)
+        self._size = sum(map(len, self._waiting))
         if self._size > _HIGH_WATER and not self._full:
             self._full = True
             self._on_full(True)
 
-    def _send(self, data: memoryview) -> memoryview:
+    def _send(self, pieces: Sequence[bytes | memoryview]) -> Sequence[bytes | memoryview]:
+        """Gives what the kernel did not take."""
         try:
-            return data[self._socket.send(data) :]
+            sent = self._socket.sendmsg(pieces[:_MOST_PIECES])
         except (BlockingIOError, InterruptedError):
-            return data
+            return pieces
         except OSError as error:
             self._on_broken(error.strerror or str(error))
-            return data[len(data) :]
+            return ()
+        for at, piece in enumerate(pieces):
+            if sent < len(piece):
+                return (memoryview(piece)[sent:], *pieces[at + 1 :])
+            sent -= len(piece)
+        return ()
 
     def _go_on(self) -> None:
         if not self._may_go_on():
             self._on_broken("given up in the middle of a request: this worker may not send now")
             return
-        while self._waiting:
-            first = self._waiting[0]
-            rest = self._send(first)
-            self._size -= len(first) - len(rest)
-            if rest:
-                self._waiting[0] = rest
-                return
-            if not self._waiting:
-                return  # broken, and closed
-            self._waiting.popleft()
+        self._waiting = list(self._send(self._waiting))
+        if self._waiting or self._socket.fileno() < 0:
+            return  # broken, and closed
         self._loop.remove_writer(self._socket.fileno())
         if self._full:
             self._full = False

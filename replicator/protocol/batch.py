@@ -12,7 +12,15 @@ from typing import Final
 
 from replicator.protocol.message import COMPRESSION, MULTI_TAGS
 
-__all__ = ["ENTRY_OVERHEAD", "KEPT_SYS_FLAGS", "entry", "header_fields", "pack_head", "pack_length"]
+__all__ = [
+    "KEPT_SYS_FLAGS",
+    "entry",
+    "header_fields",
+    "pack_head",
+    "pack_length",
+    "size_of",
+    "unpack",
+]
 
 #: What is sent on of a message's sysFlag: compression and multi-tag bits. Transaction bits would make a
 #: committed message a half message again, and the host bits describe the source's hosts.
@@ -23,19 +31,30 @@ pack_head = struct.Struct(">IIIi").pack
 #: (propertiesLength): what stands between body and properties.
 pack_length = struct.Struct(">H").pack
 
-#: Bytes of an entry besides body and properties: 16 before bodyLength, itself, and propertiesLength.
-ENTRY_OVERHEAD: Final = 22
+_HEAD: Final = struct.Struct(">IIIiI")
 
 
-def entry(body: bytes, properties: bytes, *, body_crc: int, flag: int) -> tuple[bytes, bytes, bytes, bytes]:
-    """The pieces of one message in a batch's body.
+def entry(body: bytes, properties: bytes, *, body_crc: int, flag: int) -> bytes:
+    """One message in a batch's body.
 
     Args:
         body: with its u32 length in front.
         properties: at most `MAX_PROPERTIES` bytes.
     """
     size = len(properties)
-    return pack_head(18 + len(body) + size, 0, body_crc, flag), body, pack_length(size), properties
+    return b"".join((pack_head(18 + len(body) + size, 0, body_crc, flag), body, pack_length(size), properties))
+
+
+def size_of(entries: bytes, at: int) -> int:
+    """Bytes of the entry that begins at `at`."""
+    return int.from_bytes(entries[at : at + 4])
+
+
+def unpack(entries: bytes) -> tuple[int, int, bytes, bytes]:
+    """Checksum, flag, body (with its u32 length in front) and properties of the first entry."""
+    size, _, crc, flag, length = _HEAD.unpack_from(entries)
+    end = 20 + length
+    return crc, flag, entries[16:end], entries[end + 2 : size]
 
 
 def header_fields(

@@ -9,7 +9,7 @@ binary) and written in JSON, which every broker takes. Source: `RemotingCommand`
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -87,22 +87,21 @@ class Frame(NamedTuple):
 
 
 def encode_request(
-    code: int, opaque: int, fields: Mapping[str, str], *, body: Iterable[bytes] = (), one_way: bool = False
-) -> bytes:
-    """A request ready for the wire. `body` comes in pieces, so that it is copied only once."""
-    return _join(_Outgoing(code, opaque, ONE_WAY if one_way else 0, fields), body)
+    code: int, opaque: int, fields: Mapping[str, str], *, body: Sequence[bytes] = (), one_way: bool = False
+) -> list[bytes]:
+    """A request ready for the wire, in pieces: those of `body` are not copied."""
+    head = _head(_Outgoing(code, opaque, ONE_WAY if one_way else 0, fields), sum(map(len, body)))
+    return [head, *body]
 
 
 def encode_answer(code: int, opaque: int, remark: str) -> bytes:
     """An answer to a request that the peer made of us."""
-    return _join(_Outgoing(code, opaque, RESPONSE, {}, remark), ())
+    return _head(_Outgoing(code, opaque, RESPONSE, {}, remark), 0)
 
 
-def _join(header: _Outgoing, body: Iterable[bytes]) -> bytes:
+def _head(header: _Outgoing, body_size: int) -> bytes:
     encoded = _encode_json(header)
-    parts = [b"", encoded, *body]
-    parts[0] = _WORDS.pack(4 + sum(map(len, parts)), len(encoded))
-    return b"".join(parts)
+    return _WORDS.pack(4 + len(encoded) + body_size, len(encoded)) + encoded
 
 
 class FrameDecoder:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from replicator.protocol.message import StoredMessage
 from replicator.routing.budget import MemoryBudget
+from replicator.routing.packing import Pack, Packer
 
 __all__ = ["Channel", "Chunk", "Source", "Transformed"]
 
@@ -30,35 +31,54 @@ class Chunk:
     """Messages of one queue in order; `next_offset` is the source offset after all of them.
 
     `messages` may be fewer than the offsets that they cover: what was filtered out is not in it. `copies`
-    says that some of them are copies themselves. `taken` counts those that are in batches already.
+    says that some of them are copies themselves. Once they are packed they are in `packs` instead.
     `transformed` is None until the route's transforms have seen the messages; always where there are none.
     """
 
-    __slots__ = ("copies", "messages", "next_offset", "size", "taken", "transformed")
+    __slots__ = ("copies", "messages", "next_offset", "packs", "size", "transformed")
 
     def __init__(self, messages: list[StoredMessage], next_offset: int, size: int, *, copies: bool) -> None:
         self.messages = messages
         self.copies = copies
         self.next_offset = next_offset
         self.size = size
-        self.taken = 0
+        self.packs: deque[Pack] = deque()
         self.transformed: Transformed | None = None
+
+    @property
+    def left(self) -> int:
+        """Messages that are in no batch yet."""
+        return len(self.messages) + sum(map(len, self.packs))
+
+    def pack(self, packer: Packer) -> None:
+        """Packs the messages, unless they are."""
+        if self.messages:
+            refused = {} if self.transformed is None else self.transformed.refused
+            self.packs.extend(packer.pack(self.messages, copies=self.copies, refused=refused))
+            self.messages = []
 
 
 class Channel:
-    """One writer, one reader. A failure of the writer reaches the reader behind all chunks."""
+    """One writer, one reader. A failure of the writer reaches the reader behind all chunks.
 
-    __slots__ = ("_budget", "_failure", "_reader", "chunks", "size")
+    Args:
+        packer: packs what comes at once; without one it is for the reader to do.
+    """
 
-    def __init__(self, budget: MemoryBudget) -> None:
+    __slots__ = ("_budget", "_failure", "_packer", "_reader", "chunks", "size")
+
+    def __init__(self, budget: MemoryBudget, packer: Packer | None = None) -> None:
         self.chunks: deque[Chunk] = deque()
         self.size = 0
         self._budget = budget
+        self._packer = packer
         self._failure: Exception | None = None
         self._reader: asyncio.Future[None] | None = None
 
     def put(self, chunk: Chunk) -> None:
         """Appends `chunk`, whose bytes are charged to the budget already."""
+        if self._packer is not None:
+            chunk.pack(self._packer)
         self.chunks.append(chunk)
         self.size += chunk.size
         self._wake()

@@ -72,7 +72,8 @@ class DeadLetters:
             reconsume_times=message.reconsume_times,
         )
         try:
-            return await send_batch(writer, fields, entry(body, raw, body_crc=message.body_crc, flag=message.flag))
+            dead = entry(body, raw, body_crc=message.body_crc, flag=message.flag)
+            return await send_batch(writer, fields, [dead])
         except BrokerRefused as error:
             if is_missing(error):  # somebody has deleted it
                 self._made.discard(broker)

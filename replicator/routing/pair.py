@@ -39,6 +39,7 @@ from replicator.routing.faults import (
 )
 from replicator.routing.limiter import RateLimiter
 from replicator.routing.options import RouteOptions
+from replicator.routing.packing import Packer
 from replicator.routing.provenance import Provenance, Stamp
 from replicator.routing.provenance import read as read_provenance
 from replicator.routing.recovery import Copy, Tail, first_copy, read_on, read_tail
@@ -182,20 +183,19 @@ class QueuePair:
         if self._end is not None and state.position >= self._end:
             raise SourceEnded("all was copied before")
         writer = shared.target.writer(state.target.broker)
-        channel = Channel(shared.budget)
-        source_task = await self.source_task(channel, state.position)
-        batcher = Batcher(
-            channel,
+        packer = Packer(
             Stamp(options.identity.source, *state.source),
             topic=self.topic,
             limit=min(options.batch_bytes, shared.message_limit(state.target.broker)),
             max_messages=1 if self.topic.startswith(RETRY_PREFIX) else options.batch_messages,
             exact_born=options.born_timestamp == "exact",
-            transformed=options.transform is not None,
         )
         transforming = None
         if options.transform is not None:
             transforming = Transforming(options.transform, state.topic, state.source, ahead=options.batch_messages)
+        channel = Channel(shared.budget, packer if transforming is None else None)
+        source_task = await self.source_task(channel, state.position)
+        batcher = Batcher(channel, packer, transformed=transforming is not None)
         sink_task = SinkTask(
             writer,
             channel,

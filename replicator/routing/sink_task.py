@@ -10,7 +10,7 @@ import asyncio
 import random
 import time
 from bisect import bisect_left
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from replicator.client.endpoint import Endpoint
@@ -18,7 +18,7 @@ from replicator.client.pull import GROUP
 from replicator.client.send import Stored, send_batch, send_single
 from replicator.errors import BrokerRefused, ProtocolError, RequestTimeout, Unreachable
 from replicator.protocol import properties
-from replicator.protocol.batch import KEPT_SYS_FLAGS, header_fields
+from replicator.protocol.batch import header_fields
 from replicator.protocol.message import StoredMessage
 from replicator.routing.batcher import Batch, Batcher
 from replicator.routing.channel import Channel
@@ -34,6 +34,7 @@ from replicator.routing.faults import (
 )
 from replicator.routing.limiter import RateLimiter
 from replicator.routing.options import RouteOptions
+from replicator.routing.packing import Pack
 from replicator.routing.selector import RETRY_PREFIX
 from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState
 from replicator.routing.transforming import Transforming
@@ -115,9 +116,9 @@ class SinkTask:
             batch = self._batcher.take()
             self._on_taken()
             try:
-                if batch.messages:
-                    self._state.head_timestamp = batch.messages[0].store_timestamp
-                    await self._limiter.acquire(len(batch.messages), batch.size)
+                if batch.packs:
+                    self._state.head_timestamp = batch.packs[0].stored[0]
+                    await self._limiter.acquire(batch.count, batch.size)
                     await self._deliver(batch)
                 self._state.position = batch.position
                 self._state.skip("transform", batch.left_out)
@@ -126,10 +127,11 @@ class SinkTask:
                 self._channel.release(batch.held)
 
     async def _deliver(self, batch: Batch) -> None:
-        if batch.refused:
-            return await self._reject(batch, batch.refused, by="a transform")
-        if batch.properties_too_long:
-            size = len(batch.parts[3])
+        first = batch.packs[0]
+        if first.refused:
+            return await self._reject(batch, first.refused, by="a transform")
+        if first.too_long:
+            size = first.too_long
             return await self._reject(batch, f"its properties are {size} bytes with provenance, 32767 are possible")
         if self._topic.startswith(RETRY_PREFIX):
             return await self._deliver_retry(batch)
@@ -137,17 +139,17 @@ class SinkTask:
             stored = await self._send(batch)
         except MessageRejected as rejected:
             self._state.error(rejected)
-            count = len(batch.messages)
-            if count > 1:
-                await self._deliver(batch.part(0, count // 2))
-                return await self._deliver(batch.part(count // 2, count))
+            if batch.count > 1:
+                for half in batch.halves():
+                    await self._deliver(half)
+                return None
             return await self._deliver_single(batch, rejected)
         self._settle(batch, stored)
         return None
 
     async def _send(self, batch: Batch) -> Stored:
-        fields = self._fields(batch.messages[0])
-        return await self._insist(lambda: send_batch(self._target, fields, batch.parts))
+        fields, body = self._fields(batch), batch.body
+        return await self._insist(lambda: send_batch(self._target, fields, body))
 
     async def _insist(self, send: Callable[[], Awaitable[Stored]]) -> Stored:
         """Sends until the target takes it; a busy target is left alone for longer and longer.
@@ -182,35 +184,36 @@ class SinkTask:
         finally:
             self._state.waits.end()
 
-    def _fields(self, message: StoredMessage) -> dict[str, str]:
+    def _fields(self, batch: Batch) -> dict[str, str]:
+        first = batch.packs[0]
         return header_fields(
             group=GROUP,
             topic=self._topic,
             queue_id=self._state.target.queue_id,
-            sys_flag=message.sys_flag & KEPT_SYS_FLAGS,
-            born_timestamp=message.born_timestamp,
-            reconsume_times=message.reconsume_times,
+            sys_flag=first.sys_flag,
+            born_timestamp=first.born_timestamp,
+            reconsume_times=first.reconsume_times,
         )
 
     async def _deliver_single(self, batch: Batch, rejected: MessageRejected) -> None:
         """A body of nearly the target's `maxMessageSize` fits in a single send where no batch holds it."""
-        raw = batch.parts[3]
-        if any(properties.find(raw, name) is not None for name in _NOT_SINGLY):
+        message = batch.packs[0].message()
+        if any(properties.find(message.properties, name) is not None for name in _NOT_SINGLY):
             return await self._reject(batch, rejected.message)
-        return await self._send_singly(batch, raw)
+        return await self._send_singly(batch, message, message.properties)
 
     async def _deliver_retry(self, batch: Batch) -> None:
         """A message that its group could not consume, one of a batch of one: brokers refuse batches to such topics.
 
         Its delay is over; with what says so it would be delayed again.
         """
-        if len(batch.messages[0].body) == _LENGTH:
+        message = batch.packs[0].message()
+        if not message.body_length:
             return await self._reject(batch, "it has no body, which no single send may lack")
-        return await self._send_singly(batch, properties.without(batch.parts[3], _NOT_SINGLY))
+        return await self._send_singly(batch, message, properties.without(message.properties, _NOT_SINGLY))
 
-    async def _send_singly(self, batch: Batch, raw: bytes) -> None:
-        message = batch.messages[0]
-        fields = self._fields(message)
+    async def _send_singly(self, batch: Batch, message: StoredMessage, raw: bytes) -> None:
+        fields = self._fields(batch)
         # "l": a message that was tried often is not to go to the dead letters on its way.
         fields |= {"h": str(message.flag), "i": raw.decode(errors="surrogateescape"), "l": _OFTEN, "m": "false"}
         try:
@@ -221,27 +224,27 @@ class SinkTask:
         return None
 
     def _settle(self, batch: Batch, stored: Stored) -> None:
-        state, messages = self._state, batch.messages
+        state = self._state
         expected, offset = state.target_end, stored.offset
         if expected is not None and offset != expected:
             self._shifted(expected, offset)
         self.suspicious = False
-        count = len(messages)
-        first, last = messages[0], messages[-1]
-        if last.queue_offset - first.queue_offset + 1 == count:
-            state.offsets.add(first.queue_offset, offset, count)
-        else:
-            for i, message in enumerate(messages):
-                state.offsets.add(message.queue_offset, offset + i, 1)
-        state.target_end = offset + count
+        for pack in batch.packs:
+            if isinstance(pack.offsets, range):
+                state.offsets.add(pack.offsets[0], offset, len(pack))
+            else:
+                for i, source in enumerate(pack.offsets):
+                    state.offsets.add(source, offset + i, 1)
+            offset += len(pack)
+        state.target_end = offset
         if state.reason:
             state.set_phase(Phase.RUNNING)
         state.position = batch.position
         state.batches += 1
-        state.copied += count
+        state.copied += batch.count
         state.copied_bytes += batch.size
-        state.store_timestamp = last.store_timestamp
-        self._observe(first.store_timestamp, last.store_timestamp, messages)
+        state.store_timestamp = batch.packs[-1].stored[-1]
+        self._observe(batch.packs)
 
     def _shifted(self, expected: int, offset: int) -> None:
         if offset < expected:
@@ -252,23 +255,24 @@ class SinkTask:
             raise OutcomeUnknown(f"something was stored at target offsets {expected} to {offset - 1} meanwhile")
         self._on_shift(expected, offset)
 
-    def _observe(self, first: int, last: int, messages: list[StoredMessage]) -> None:
+    def _observe(self, packs: Sequence[Pack]) -> None:
         state = self._state
         now = (time.time() + state.skew) * 1000
-        high, low = max(0.0, (now - first) / 1000), max(0.0, (now - last) / 1000)
-        count = len(messages)
-        bucket = bisect_left(LATENCY_BUCKETS, high)
-        if bucket == bisect_left(LATENCY_BUCKETS, low):
-            state.latency[bucket] += count
-        else:
-            for message in messages:
-                seconds = max(0.0, (now - message.store_timestamp) / 1000)
-                state.latency[bisect_left(LATENCY_BUCKETS, seconds)] += 1
-        state.latency_sum += count * (high + low) / 2
+        for pack in packs:
+            stored = pack.stored
+            high, low = max(0.0, (now - stored[0]) / 1000), max(0.0, (now - stored[-1]) / 1000)
+            bucket = bisect_left(LATENCY_BUCKETS, high)
+            if bucket == bisect_left(LATENCY_BUCKETS, low):
+                state.latency[bucket] += len(stored)
+            else:
+                for each in stored:
+                    seconds = max(0.0, (now - each) / 1000)
+                    state.latency[bisect_left(LATENCY_BUCKETS, seconds)] += 1
+            state.latency_sum += len(stored) * (high + low) / 2
 
     async def _reject(self, batch: Batch, reason: str, *, by: str = "the target") -> None:
-        message, state = batch.messages[0], self._state
-        what = f"message {state.source.broker}/{state.source.queue_id}/{message.queue_offset} of {state.topic}"
+        first, state = batch.packs[0], self._state
+        what = f"message {state.source.broker}/{state.source.queue_id}/{first.offsets[0]} of {state.topic}"
         policy = self._options.on_error
         if policy == "wait":
             raise TargetBlocked(f"{what} is refused by {by}: {reason}", hint="on_error=wait tries it again")
@@ -279,7 +283,7 @@ class SinkTask:
             )
         if policy == "dead-letter":
             place = (state.target.broker, state.topic, state.source)
-            await self._insist(lambda: self._dead_letters.put(*place, message, reason))
+            await self._insist(lambda: self._dead_letters.put(*place, first.message(), reason))
             state.skip("dead-letter", 1)
         else:
             state.skip("error", 1)

@@ -40,7 +40,7 @@ class Transforming:
         for chunk in list(chunks):
             if chunk.transformed is None:
                 await self._see(chunk)
-            ready += len(chunk.messages) - chunk.taken
+            ready += chunk.left
             if ready >= self._ahead:
                 return
 

@@ -12,8 +12,8 @@ from replicator.errors import BrokerRefused, Unreachable
 from replicator.plugins.interface import Polled, Position, Record, SourceTask
 from replicator.protocol.batch import entry
 from replicator.protocol.properties import MAX_PROPERTIES, encode
-from replicator.routing.batcher import STORED_MORE
 from replicator.routing.faults import MessageRejected, judge
+from replicator.routing.packing import STORED_MORE
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
 from replicator.runtime.plugin_task import PluginTask
@@ -86,38 +86,38 @@ class PluginSourceTask(PluginTask):
             raise Unreachable(topic, "no target broker has this topic now")
         state.target = queue
         limit = min(_BYTES, self._world.message_limit(queue.broker))
-        for parts, last in _batches(topic, records, limit):
+        for entries, last in _batches(topic, records, limit):
             writer = self._world.target.cluster.writer(queue.broker)
             await writer.connection()
             self._refuse_without_lease()
             try:
-                await send_batch(writer, new_fields(topic, queue.queue_id), parts)
+                await send_batch(writer, new_fields(topic, queue.queue_id), [b"".join(entries)])
             except BrokerRefused as error:
                 raise judge(error) from None
             self.position = last.position
             state.batches += 1
-            state.copied += len(parts) // 4
-            state.copied_bytes += sum(map(len, parts))
+            state.copied += len(entries)
+            state.copied_bytes += sum(map(len, entries))
 
 
 def _batches(topic: str, records: Sequence[Polled], limit: int) -> Iterator[tuple[list[bytes], Polled]]:
-    """The records as bodies of batch requests, each with its last one; one that is over `limit` goes alone."""
-    parts: list[bytes] = []
+    """The records as entries of batch requests, each with its last one; one that is over `limit` goes alone."""
+    entries: list[bytes] = []
     stored, last = 0, None
     for polled in records:
-        pieces = _entry(polled.record)
-        size = sum(map(len, pieces)) + STORED_MORE + len(topic)
-        if last is not None and (stored + size > limit or len(parts) == 4 * _MESSAGES):
-            yield parts, last
-            parts, stored = [], 0
-        parts += pieces
+        made = _entry(polled.record)
+        size = len(made) + STORED_MORE + len(topic)
+        if last is not None and (stored + size > limit or len(entries) == _MESSAGES):
+            yield entries, last
+            entries, stored = [], 0
+        entries.append(made)
         stored += size
         last = polled
     if last is not None:
-        yield parts, last
+        yield entries, last
 
 
-def _entry(record: Record) -> tuple[bytes, bytes, bytes, bytes]:
+def _entry(record: Record) -> bytes:
     properties = encode(record.properties)
     if len(properties) > MAX_PROPERTIES:
         raise MessageRejected(

@@ -17,12 +17,12 @@ from replicator.client.send import new_fields, send_batch
 from replicator.client.topics import WRITABLE, read_topics
 from replicator.errors import BrokerRefused, ConfigError, ReplicatorError, Unreachable
 from replicator.protocol import properties
-from replicator.protocol.batch import ENTRY_OVERHEAD, entry
+from replicator.protocol.batch import entry
 from replicator.protocol.properties import BROKER_MADE, MAX_PROPERTIES
 from replicator.routing import provenance
-from replicator.routing.batcher import STORED_MORE
 from replicator.routing.dispatch import Dispatch
 from replicator.routing.faults import TargetBlocked, judge
+from replicator.routing.packing import STORED_MORE
 from replicator.routing.provenance import Provenance
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import read_on, read_tail
@@ -53,8 +53,7 @@ class Row(NamedTuple):
 
 
 class _Message(NamedTuple):
-    parts: tuple[bytes, bytes, bytes, bytes]
-    size: int
+    entry: bytes
     source: Provenance | None
 
 
@@ -136,7 +135,7 @@ class Sender:
             if await self._is_there(lane, message):
                 self.skipped += 1
                 continue
-            stored = message.size + STORED_MORE + len(topic)
+            stored = len(message.entry) + STORED_MORE + len(topic)
             if batch and (len(batch) >= _MOST or size + stored > limit):
                 await self._deliver(topic, queue, batch)
                 batch, size = [], 0
@@ -175,11 +174,11 @@ class Sender:
 
     async def _deliver(self, topic: str, queue: Queue, batch: list[_Message]) -> None:
         fields = new_fields(topic, queue.queue_id)
-        parts = [part for message in batch for part in message.parts]
+        body = [b"".join([message.entry for message in batch])]
         until, pause = time.monotonic() + _PATIENCE, 0.05
         while True:
             try:
-                await self._once(queue, fields, parts)
+                await self._once(queue, fields, body)
             except TargetBlocked as blocked:
                 if time.monotonic() > until:
                     raise ReplicatorError(f"{topic}/{queue.broker}/{queue.queue_id}: {blocked}") from None
@@ -189,7 +188,7 @@ class Sender:
             self.sent += len(batch)
             return
 
-    async def _once(self, queue: Queue, fields: dict[str, str], parts: list[bytes]) -> None:
+    async def _once(self, queue: Queue, fields: dict[str, str], body: list[bytes]) -> None:
         """Sends once; whatever leaves the outcome open ends the attempt, since the next one reads the tail."""
         try:
             writer = self._cluster.writer(queue.broker)
@@ -197,7 +196,7 @@ class Sender:
         except Unreachable as error:
             raise TargetBlocked(str(error)) from None
         try:
-            await send_batch(writer, fields, parts)
+            await send_batch(writer, fields, body)
         except BrokerRefused as error:
             raise judge(error) from None
 
@@ -215,5 +214,5 @@ def _encode(row: Row) -> _Message:
         )
     body = row.body
     crc = zlib.crc32(body) & 0x7FFFFFFF
-    parts = entry(len(body).to_bytes(4) + body, raw, body_crc=crc, flag=row.flag)
-    return _Message(parts, ENTRY_OVERHEAD + len(body) + len(raw), provenance.read(raw))
+    made = entry(len(body).to_bytes(4) + body, raw, body_crc=crc, flag=row.flag)
+    return _Message(made, provenance.read(raw))

@@ -54,14 +54,26 @@ def runner(request: pytest.FixtureRequest) -> Iterator[asyncio.Runner]:
 
 
 @settings(deadline=None, max_examples=15)
-@given(sizes=st.lists(st.sampled_from([1, 100, 70_000, 3_000_000]), min_size=1, max_size=8))
-def test_all_bytes_come_in_order(sizes: list[int]) -> None:
+@given(
+    writes=st.lists(
+        st.lists(st.sampled_from([0, 1, 100, 70_000, 3_000_000]), max_size=4) | st.just([10] * 2500),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_all_bytes_come_in_order(writes: list[list[int]]) -> None:
+    """Also of more pieces than the kernel takes at once."""
+
     async def write() -> None:
         scene = _Scene()
-        pieces = [bytes([i % 251]) * size for i, size in enumerate(sizes)]
-        for piece in pieces:
-            scene.writer.write(piece)
-        assert await scene.read(sum(sizes)) == b"".join(pieces)
+        pieces = [
+            [bytes([(7 * i + j) % 251]) * size for j, size in enumerate(each)] for i, each in enumerate(writes)
+        ]
+        for each in pieces:
+            scene.writer.write(each)
+        expected = b"".join(piece for each in pieces for piece in each)
+        async with asyncio.timeout(20):
+            assert await scene.read(len(expected)) == expected
         assert not scene.broken
         assert scene.full[-1:] in ([], [False])
         scene.close()
@@ -74,7 +86,7 @@ def test_what_did_not_fit_is_not_written_without_permission(runner: asyncio.Runn
 
     async def write() -> None:
         scene = _Scene()
-        scene.writer.write(bytes(8_000_000))
+        scene.writer.write([bytes(8_000_000)])
         scene.allowed = False
         there = 0
         async with asyncio.timeout(10):
@@ -97,7 +109,7 @@ def test_senders_are_told_to_wait_and_to_go_on(runner: asyncio.Runner) -> None:
     async def write() -> None:
         scene = _Scene()
         for _ in range(3):
-            scene.writer.write(bytes(4_000_000))
+            scene.writer.write([bytes(4_000_000)])
         assert scene.full == [True]
         await scene.read(12_000_000)
         await until(lambda: scene.full == [True, False], seconds=10)
@@ -109,7 +121,7 @@ def test_senders_are_told_to_wait_and_to_go_on(runner: asyncio.Runner) -> None:
 def test_a_peer_that_is_gone_is_told_once(runner: asyncio.Runner) -> None:
     async def write() -> None:
         scene = _Scene()
-        scene.writer.write(bytes(4_000_000))
+        scene.writer.write([bytes(4_000_000)])
         scene.peer.close()
         await until(lambda: scene.broken, seconds=10)
         assert len(scene.broken) == 1

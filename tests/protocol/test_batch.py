@@ -8,7 +8,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replicator.protocol.batch import ENTRY_OVERHEAD, KEPT_SYS_FLAGS, entry, header_fields
+from replicator.protocol.batch import KEPT_SYS_FLAGS, entry, header_fields, size_of, unpack
 
 
 class Entry(NamedTuple):
@@ -46,18 +46,19 @@ ENTRIES = st.lists(
 @given(ENTRIES)
 def test_entries_are_read_as_they_were_written(entries: list[Entry]) -> None:
     """Sizes, checksum, flag, body and properties, one behind the other."""
-    parts: list[bytes] = []
-    for each in entries:
-        body = len(each.body).to_bytes(4) + each.body
-        parts += entry(body, each.properties, body_crc=each.crc, flag=each.flag)
-    assert read_entries(b"".join(parts)) == entries
-
-
-@given(st.binary(max_size=50), st.binary(max_size=50))
-def test_the_overhead_is_what_stands_around_body_and_properties(body: bytes, properties: bytes) -> None:
-    """22 bytes, the body's own length field among them."""
-    made = b"".join(entry(len(body).to_bytes(4) + body, properties, body_crc=1, flag=2))
-    assert len(made) == ENTRY_OVERHEAD + len(body) + len(properties)
+    made = [
+        entry(len(each.body).to_bytes(4) + each.body, each.properties, body_crc=each.crc, flag=each.flag)
+        for each in entries
+    ]
+    together = b"".join(made)
+    assert read_entries(together) == entries
+    at = 0
+    for each, alone in zip(entries, made, strict=True):
+        assert size_of(together, at) == len(alone)
+        crc, flag, body, properties = unpack(together[at:])
+        assert Entry(crc, flag, body[4:], properties) == each
+        assert int.from_bytes(body[:4]) == len(each.body)
+        at += len(alone)
 
 
 def test_only_compression_and_multi_tag_bits_are_sent_on() -> None:

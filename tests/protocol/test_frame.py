@@ -59,14 +59,14 @@ def bytewise(data: bytes) -> Iterable[bytes]:
 
 def test_a_request_is_read_as_it_was_written() -> None:
     """Code, opaque, fields and the joined pieces of the body come out again."""
-    (read,) = decode([encode_request(320, 7, FIELDS, body=(b"ab", b"", b"c"))])
+    (read,) = decode(encode_request(320, 7, FIELDS, body=(b"ab", b"", b"c")))
     assert read == Frame(320, 7, 0, "", FIELDS, b"abc")
     assert not read.is_response
 
 
 def test_a_request_has_the_header_that_brokers_read() -> None:
     """JSON with the names of `RemotingCommand`, and lengths that count what they should."""
-    data = encode_request(11, 3, {"a": "1"}, body=(b"xyz",), one_way=True)
+    data = b"".join(encode_request(11, 3, {"a": "1"}, body=(b"xyz",), one_way=True))
     total, word = struct.unpack_from(">II", data)
     assert total == len(data) - 4
     assert word >> 24 == 0
@@ -107,7 +107,7 @@ WHOLE = st.lists(
         lambda code, opaque, fields, body, binary: (
             frame(binary_header(code, opaque, fields=fields), body, kind=1)
             if binary
-            else encode_request(code, opaque, fields, body=(body,))
+            else b"".join(encode_request(code, opaque, fields, body=(body,)))
         ),
         st.integers(0, 32767),
         st.integers(0, 2**31 - 1),
@@ -188,7 +188,7 @@ def test_a_header_longer_than_its_frame_is_refused() -> None:
 
 def test_the_limit_is_exact() -> None:
     """A frame of `max_frame` bytes passes, one more does not."""
-    data = encode_request(1, 1, {}, body=(b"x" * 100,))
+    data = b"".join(encode_request(1, 1, {}, body=(b"x" * 100,)))
     assert len(feed(FrameDecoder(max_frame=len(data) - 4), data)) == 1
     with pytest.raises(ProtocolError):
         feed(FrameDecoder(max_frame=len(data) - 5), data)
@@ -199,7 +199,7 @@ def test_what_is_kept_never_exceeds_the_limit(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(module, "_ROOM", 64)
     limit = 1000
     decoder = FrameDecoder(max_frame=limit)
-    data = encode_request(1, 1, {}, body=(b"x" * 800,))
+    data = b"".join(encode_request(1, 1, {}, body=(b"x" * 800,)))
     for _ in range(20):
         for at in range(0, len(data), 7):
             feed(decoder, data[at : at + 7])
@@ -217,7 +217,7 @@ def test_room_that_a_long_frame_took_is_given_back(monkeypatch: pytest.MonkeyPat
     """And what came behind it in the same read is still there."""
     monkeypatch.setattr(module, "_ROOM", 64)
     decoder = FrameDecoder()
-    long, short = encode_request(1, 1, {}, body=(bytes(5000),)), encode_request(2, 2, {})
+    long, short = (b"".join(encode_request(n, n, {}, body=(bytes(size),))) for n, size in ((1, 5000), (2, 0)))
     assert feed(decoder, long[:-1]) == []
     room = decoder.room()
     room[0] = 0
@@ -246,7 +246,8 @@ def test_the_size_of_the_buffer_does_not_matter(frames: list[bytes], room: int, 
 
 def test_two_frames_cut_anywhere_are_the_same_two() -> None:
     """At every byte: within a length, a header, a body."""
-    first, second = encode_request(11, 1, FIELDS, body=(b"one",)), encode_request(12, 2, FIELDS, body=(b"two",))
+    first = b"".join(encode_request(11, 1, FIELDS, body=(b"one",)))
+    second = b"".join(encode_request(12, 2, FIELDS, body=(b"two",)))
     stream = first + second
     expected = decode([stream])
     assert [frame.body for frame in expected] == [b"one", b"two"]

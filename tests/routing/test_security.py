@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
 
@@ -15,47 +13,26 @@ from replicator.client.send import send_batch
 from replicator.protocol.batch import entry, header_fields
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
+from tests.support.guarded import access, assert_hidden
 from tests.support.traffic import connected, create_topic
-from tests.support.worker import Worker, signing
+from tests.support.worker import Worker
 
 pytestmark = [pytest.mark.brokers, pytest.mark.side_by_side("guarded")]
 
 
 async def _fill(cluster: Cluster, topic: str, count: int) -> None:
     await create_topic(cluster, topic, queues=1)
-    parts = [
-        piece for i in range(count) for piece in entry(b"\0\0\0\1" + b"%d" % (i % 10), b"", body_crc=0, flag=i)
-    ]
+    entries = [entry(b"\0\0\0\1" + b"%d" % (i % 10), b"", body_crc=0, flag=i) for i in range(count)]
     fields = header_fields(group="g", topic=topic, queue_id=0, sys_flag=0, born_timestamp=1, reconsume_times=0)
     async with connected(cluster) as client:
         (broker,) = client.brokers()
-        await send_batch(client.writer(broker), fields, parts)
+        await send_batch(client.writer(broker), fields, entries)
 
 
 async def _count(cluster: Cluster, topic: str) -> int:
     async with connected(cluster) as client:
         (broker,) = client.brokers()
         return await max_offset(client.master(broker), topic, 0)
-
-
-def _access(side: str, cluster: Cluster, *, secret: str | None = None) -> dict[str, str]:
-    """The environment of a replicator that may use `cluster`."""
-    found: dict[str, str] = {}
-    if cluster.access_key:
-        found |= signing(side, cluster.access_key, secret or cluster.secret_key)
-    if cluster.spec.tls:
-        found[f"REPLICATOR_{side}__TLS__MODE"] = "verify"
-        found[f"REPLICATOR_{side}__TLS__CA_FILE"] = str(cluster.tls_files.ca)
-    return found
-
-
-def _assert_hidden(secret: str, worker: Worker) -> None:
-    """In no log, state file or page of HTTP, plain, in base64 or URL-encoded."""
-    forms = {secret, base64.b64encode(secret.encode()).decode(), quote(secret, safe="")}
-    written = [worker.log, *(path.read_text() for path in worker.store.iterdir() if path.is_file())]
-    if worker.port:
-        written += [str(worker.get(path)) for path in ("/metrics", "/status", "/status/queues", "/openapi.json")]
-    assert not [form for form in forms for text in written if form in text]
 
 
 CASES = [
@@ -76,11 +53,11 @@ async def test_guarded_clusters(
     source, target = await clusters.pair(source_spec, target_spec)
     topic = topic_name("t").replace("[", "-").replace("]", "-")
     await _fill(source, topic, 100)
-    environment: Mapping[str, str] = _access("SOURCE", source) | _access("TARGET", target)
+    environment: Mapping[str, str] = access("SOURCE", source) | access("TARGET", target)
     flags = ("--topics", topic, "--log-level", "debug")
     async with Worker(source, target, tmp_path, *flags, environment=environment) as worker:
         await worker.caught_up(topic, 100)
-        _assert_hidden(source.secret_key, worker)
+        assert_hidden(source.secret_key, worker)
         assert await worker.drain() == 0
     assert await _count(target, topic) == 100
 
@@ -89,13 +66,13 @@ async def test_a_wrong_secret(clusters: ClusterPool, tmp_path: Path) -> None:
     """Refused at the start, in one line without the secret."""
     source, target = await clusters.pair(*CASES[0])
     wrong = "not/the+secret of anybody"
-    environment = _access("SOURCE", source, secret=wrong) | _access("TARGET", target)
+    environment = access("SOURCE", source, secret=wrong) | access("TARGET", target)
     worker = Worker(source, target, tmp_path, "--log-level", "debug", environment=environment)
     await worker.start(ready=False)
     assert await worker.wait() == 3
     assert "source broker east-a" in worker.log
     assert "Traceback" not in worker.log
-    _assert_hidden(wrong, worker)
+    assert_hidden(wrong, worker)
 
 
 async def test_secret_files(clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]) -> None:
@@ -106,7 +83,7 @@ async def test_secret_files(clusters: ClusterPool, tmp_path: Path, topic_name: C
     secret = tmp_path / "secret"
     secret.write_text(source.secret_key + "\n")
     flags = ("--topics", topic, "--source-access-key", source.access_key, "--source-secret-key-file", str(secret))
-    environment = _access("TARGET", target)
+    environment = access("TARGET", target)
     await asyncio.to_thread(secret.chmod, 0o644)
     careless = Worker(source, target, tmp_path / "one", *flags, environment=environment)
     await careless.start(ready=False)

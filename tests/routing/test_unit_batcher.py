@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from replicator.protocol.batch import KEPT_SYS_FLAGS
+from replicator.protocol.batch import KEPT_SYS_FLAGS, unpack
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.properties import MAX_PROPERTIES, find
 from replicator.routing.batcher import Batch, Batcher
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.channel import Channel, Chunk
+from replicator.routing.packing import Packer
 from replicator.routing.provenance import Provenance, Stamp, read
 
 TOPIC = "topic"
@@ -44,23 +47,32 @@ class Setup:
     batcher: Batcher
 
 
-def setup(chunks: list[Chunk], *, limit: int = 10**6, most: int = 1000, exact: bool = False) -> Setup:
+def setup(
+    chunks: list[Chunk], *, limit: int = 10**6, most: int = 1000, exact: bool = False, early: bool = True
+) -> Setup:
+    packer = Packer(Stamp("east", "a", 0), topic=TOPIC, limit=limit, max_messages=most, exact_born=exact)
     budget = MemoryBudget(10**9)
-    channel = Channel(budget)
+    channel = Channel(budget, packer if early else None)
     for each in chunks:
         budget.charge(each.size)
         channel.put(each)
-    stamp = Stamp("east", "a", 0)
-    batcher = Batcher(channel, stamp, topic=TOPIC, limit=limit, max_messages=most, exact_born=exact)
-    return Setup(channel, budget, batcher)
+    return Setup(channel, budget, Batcher(channel, packer))
 
 
 def offsets(batch: Batch) -> list[int]:
-    return [message.queue_offset for message in batch.messages]
+    return [offset for pack in batch.packs for offset in pack.offsets]
+
+
+def alone(batch: Batch) -> list[StoredMessage]:
+    """Each message of it, as if the target had refused all others with it."""
+    if batch.count > 1:
+        first, second = batch.halves()
+        return alone(first) + alone(second)
+    return [pack.message() for pack in batch.packs]
 
 
 def stored_size(batch: Batch) -> int:
-    return sum(map(len, batch.parts)) + len(batch.messages) * STORED_MORE
+    return sum(map(len, batch.body)) + batch.count * STORED_MORE
 
 
 MESSAGES = st.lists(
@@ -82,9 +94,15 @@ MESSAGES = st.lists(
     st.sampled_from([600, 2000, 10_000]),
     st.sampled_from([1, 3, 1000]),
     st.booleans(),
+    st.booleans(),
 )
 def test_every_message_is_in_one_batch_that_may_hold_it(
-    shapes: list[tuple[int, int, int, int, int, int]], cuts: list[int], limit: int, most: int, exact: bool
+    shapes: list[tuple[int, int, int, int, int, int]],
+    cuts: list[int],
+    limit: int,
+    most: int,
+    exact: bool,
+    early: bool,
 ) -> None:
     """In order; alike in what a batch has once; within the limits unless alone; positions tell what is settled."""
     messages, offset = [], 4
@@ -100,13 +118,16 @@ def test_every_message_is_in_one_batch_that_may_hold_it(
         end = left[0].queue_offset if left else offset + 2
         chunks.append(chunk(part, end))
     chunks.append(chunk(left, offset + 2))
-    made = setup(chunks, limit=limit, most=most, exact=exact)
+    made = setup(chunks, limit=limit, most=most, exact=exact, early=early)
     held, taken, settled = 0, 0, -1
     while made.channel.chunks:
         batch = made.batcher.take()
-        assert batch.messages or batch.position > settled or batch.held
-        assert batch.messages == messages[taken : taken + len(batch.messages)]
-        taken += len(batch.messages)
+        assert batch.packs or batch.position > settled or batch.held
+        sent = messages[taken : taken + batch.count]
+        assert offsets(batch) == [m.queue_offset for m in sent]
+        assert [stored for pack in batch.packs for stored in pack.stored] == [m.store_timestamp for m in sent]
+        assert [(m.flag, m.body) for m in alone(batch)] == [(m.flag, m.body) for m in sent]
+        taken += batch.count
         rest = messages[taken:]
         assert settled <= batch.position
         assert all(m.queue_offset < batch.position for m in messages[:taken])
@@ -114,34 +135,39 @@ def test_every_message_is_in_one_batch_that_may_hold_it(
         settled = batch.position
         held += batch.held
         made.channel.release(batch.held)
-        assert len(batch.parts) == 4 * len(batch.messages)
-        assert len(batch.messages) <= most
-        assert len({(m.sys_flag & KEPT_SYS_FLAGS, m.reconsume_times) for m in batch.messages}) <= 1
-        assert not exact or len({m.born_timestamp for m in batch.messages}) <= 1
-        assert len(batch.messages) <= 1 or stored_size(batch) <= limit
-        too_long = [m for m in batch.messages if len(m.properties) > MAX_PROPERTIES]
-        assert not too_long or (len(batch.messages) == 1 and batch.properties_too_long)
+        assert batch.count <= most
+        assert len({(m.sys_flag & KEPT_SYS_FLAGS, m.reconsume_times) for m in sent}) <= 1
+        assert not exact or len({m.born_timestamp for m in sent}) <= 1
+        assert batch.count <= 1 or stored_size(batch) <= limit
+        too_long = [m for m in sent if len(m.properties) > MAX_PROPERTIES]
+        assert bool(too_long) == any(pack.too_long for pack in batch.packs)
+        assert not too_long or batch.count == 1
+        for pack in batch.packs:
+            first = sent[0]
+            assert (pack.sys_flag, pack.reconsume_times) == (first.sys_flag & KEPT_SYS_FLAGS, first.reconsume_times)
     assert taken == len(messages)
     assert settled == offset + 2
     assert held == sum(each.size for each in chunks)
     assert made.budget.used == 0
 
 
-def test_the_parts_are_entries_with_provenance() -> None:
-    """Head, body, length of the properties, properties; the flag and the checksum of the message."""
-    (head, body, length, properties) = setup([chunk([message(9)], 10)]).batcher.take().parts
-    assert head == (18 + 14 + len(properties)).to_bytes(4) + bytes(4) + (3).to_bytes(4) + (7).to_bytes(4)
-    assert body == message(9).body
-    assert length == len(properties).to_bytes(2)
+def test_what_is_sent_are_entries_with_provenance() -> None:
+    """The body, the flag and the checksum of the message."""
+    batch = setup([chunk([message(9)], 10)]).batcher.take()
+    ((crc, flag, body, properties),) = map(unpack, batch.body)
+    assert (crc, flag, body) == (3, 7, message(9).body)
     assert read(properties) == Provenance("east", "east", "a", 0, 9, 2)
+    (sent,) = alone(batch)
+    assert sent == replace(message(9), properties=properties)
 
 
-def test_the_size_is_that_of_the_parts() -> None:
-    """It is what the rate limit and the counter of bytes see; for parts of a batch too."""
+def test_the_size_is_that_of_the_body() -> None:
+    """It is what the rate limit and the counter of bytes see; for the halves of a batch too."""
     batch = setup([chunk([message(i) for i in range(5)], 5), chunk([message(5)], 6)]).batcher.take()
-    assert len(batch.messages) == 6
-    assert batch.part(0, 3).size == sum(map(len, batch.parts[:12]))
-    assert batch.size == sum(map(len, batch.parts))
+    assert batch.count == 6
+    halves = batch.halves()
+    assert [half.size for half in halves] == [sum(map(len, half.body)) for half in halves]
+    assert batch.size == sum(map(len, batch.body)) == sum(half.size for half in halves)
 
 
 def test_the_byte_limit_counts_messages_of_all_chunks_alike() -> None:
@@ -154,12 +180,12 @@ def test_the_byte_limit_counts_messages_of_all_chunks_alike() -> None:
 
 
 def test_messages_share_a_batch_across_chunks() -> None:
-    """Up to the number that is allowed."""
-    made = setup([chunk([message(0), message(1)], 2), chunk([message(2), message(3)], 4)], most=3)
+    """Up to the number that is allowed; what was packed together is not taken apart for it."""
+    made = setup([chunk([message(2 * i), message(2 * i + 1)], 2 * i + 2) for i in range(3)], most=5)
     batch = made.batcher.take()
-    assert (offsets(batch), batch.position, len(made.channel.chunks)) == ([0, 1, 2], 3, 1)
+    assert (offsets(batch), batch.position, len(made.channel.chunks)) == ([0, 1, 2, 3], 4, 1)
     batch = made.batcher.take()
-    assert (offsets(batch), batch.position, len(made.channel.chunks)) == ([3], 4, 0)
+    assert (offsets(batch), batch.position, len(made.channel.chunks)) == ([4, 5], 6, 0)
 
 
 def test_messages_that_differ_are_split() -> None:
@@ -189,7 +215,7 @@ def test_properties_over_their_limit_go_alone_and_say_so() -> None:
     made = setup([chunk([message(0), long], 2), chunk([message(2)], 3)])
     batches = [made.batcher.take() for _ in range(3)]
     assert [offsets(batch) for batch in batches] == [[0], [1], [2]]
-    assert [batch.properties_too_long for batch in batches] == [False, True, False]
+    assert [batch.packs[0].too_long > MAX_PROPERTIES for batch in batches] == [False, True, False]
     assert [batch.position for batch in batches] == [1, 2, 3]
 
 
@@ -197,19 +223,29 @@ def test_filtered_chunks_settle_what_they_cover() -> None:
     """Without a message to send, and together with one."""
     made = setup([chunk([], 40), chunk([], 50)])
     batch = made.batcher.take()
-    assert (batch.messages, batch.position, batch.held) == ([], 50, 2)
+    assert (batch.packs, batch.position, batch.held) == ([], 50, 2)
     made = setup([chunk([], 40), chunk([message(45)], 50), chunk([], 60)])
     batch = made.batcher.take()
     assert (offsets(batch), batch.position) == ([45], 60)
 
 
-def test_the_parts_of_a_batch_settle_one_after_the_other() -> None:
-    """The first up to the second's first message, the last up to the end."""
-    batch = setup([chunk([message(2), message(5), message(9)], 20)]).batcher.take()
-    first, second = batch.part(0, 1), batch.part(1, 3)
-    assert (offsets(first), first.position, first.held) == ([2], 5, 0)
-    assert (offsets(second), second.position, second.held) == ([5, 9], 20, 0)
-    assert first.parts + second.parts == batch.parts
+@pytest.mark.parametrize("pulls", [[4], [1, 1, 1, 1], [1, 3], [3, 1]])
+def test_the_halves_of_a_batch_settle_one_after_the_other(pulls: list[int]) -> None:
+    """The first up to the second's first message, the last up to the end; whatever was pulled together."""
+    messages, ends, chunks = [message(at, size=at, born=4) for at in (2, 5, 9, 11)], [5, 9, 11, 20], []
+    for count in pulls:
+        chunks.append(chunk(messages[:count], ends[count - 1]))
+        messages, ends = messages[count:], ends[count:]
+    batch = setup(chunks).batcher.take()
+    first, second = batch.halves()
+    assert offsets(first) + offsets(second) == [2, 5, 9, 11]
+    assert (first.position, second.position) == (offsets(second)[0], 20)
+    assert (first.held, second.held) == (0, 0)
+    assert b"".join(first.body + second.body) == b"".join(batch.body)
+    singly = alone(batch)
+    assert [(each.queue_offset, each.body_length, each.born_timestamp) for each in singly] == [
+        (at, at, 4) for at in (2, 5, 9, 11)
+    ]
 
 
 def test_a_chunk_with_copies_keeps_their_origin() -> None:
@@ -218,6 +254,7 @@ def test_a_chunk_with_copies_keeps_their_origin() -> None:
     copy = message(0, properties=stamped)
     mixed = Chunk([copy, message(1)], 2, 100, copies=True)
     batch = setup([mixed]).batcher.take()
-    assert read(batch.parts[3]) == Provenance("north", "east", "a", 0, 0, 2)
-    assert read(batch.parts[7]) == Provenance("east", "east", "a", 0, 1, 2)
-    assert find(batch.parts[3], b"KEYS") == b"k"
+    first, second = (sent.properties for sent in alone(batch))
+    assert read(first) == Provenance("north", "east", "a", 0, 0, 2)
+    assert read(second) == Provenance("east", "east", "a", 0, 1, 2)
+    assert find(first, b"KEYS") == b"k"

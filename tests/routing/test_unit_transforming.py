@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replicator.protocol.message import StoredMessage
-from replicator.routing.batcher import Batcher
+from replicator.routing.batcher import Batch, Batcher
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.channel import Channel, Chunk
 from replicator.routing.faults import TransformRefused
 from replicator.routing.options import Transform
+from replicator.routing.packing import Packer
 from replicator.routing.provenance import Stamp, read
 from replicator.routing.queue_map import Queue
 from replicator.routing.transforming import Transforming
@@ -34,16 +35,13 @@ def seen(chunks: list[Chunk], transform: Transform, *, most: int = 1000) -> tupl
     channel = Channel(MemoryBudget(10**6))
     for each in chunks:
         channel.put(each)
-    batcher = Batcher(
-        channel,
-        Stamp("east", *SOURCE),
-        topic="T",
-        limit=10**6,
-        max_messages=most,
-        exact_born=False,
-        transformed=True,
-    )
+    packer = Packer(Stamp("east", *SOURCE), topic="T", limit=10**6, max_messages=most, exact_born=False)
+    batcher = Batcher(channel, packer, transformed=True)
     return channel, batcher, Transforming(transform, "T", SOURCE, ahead=most)
+
+
+def sent_offsets(batch: Batch) -> list[int]:
+    return [offset for pack in batch.packs for offset in pack.offsets]
 
 
 @given(
@@ -80,16 +78,17 @@ async def test_everything_is_settled_once_and_in_order(
     while channel.chunks:
         await transforming.see(channel.chunks)
         batch = batcher.take()
-        offsets = [m.queue_offset for m in batch.messages]
-        if batch.refused:
+        offsets = sent_offsets(batch)
+        if batch.packs and batch.packs[0].refused:
             assert len(offsets) == 1
             refused += offsets
         else:
             sent += offsets
-        for raw, at in zip(batch.parts[3::4], offsets, strict=True):
-            found = read(raw)
+        for pack in batch.packs:
+            found = read(pack.message().properties)
             assert found is not None
-            assert found.offset == at
+            assert found.offset == pack.offsets[0]
+            assert not pack.refused or batch.count == 1
         assert batch.position > settled or not offsets
         settled = batch.position
         left_out += batch.left_out
@@ -112,8 +111,9 @@ async def test_a_refused_message_is_as_it_was() -> None:
     channel, batcher, transforming = seen([chunk([0, 1, 2], 3)], transform)
     await transforming.see(channel.chunks)
     batches = [batcher.take() for _ in range(3)]
-    assert [batch.refused for batch in batches] == ["", "no: mend it", ""]
-    assert [batch.parts[1][4:] for batch in batches] == [b"changed", b"x", b"changed"]
+    packs = [pack for batch in batches for pack in batch.packs]
+    assert [pack.refused for pack in packs] == ["", "no: mend it", ""]
+    assert [pack.message().body[4:] for pack in packs] == [b"changed", b"x", b"changed"]
     assert [batch.position for batch in batches] == [1, 2, 3]
 
 
@@ -130,11 +130,11 @@ async def test_what_comes_meanwhile_waits_for_its_turn() -> None:
     channel.put(chunk([2], 3))
     channel.put(chunk([3], 4))
     channel.put(chunk([4], 5))
-    assert len(batcher.take().messages) == 2
+    assert batcher.take().count == 2
     await transforming.see(channel.chunks)
     assert calls == [0, 1, 2, 3]  # as many as a batch may hold
     await transforming.see(channel.chunks)
-    assert [m.queue_offset for m in batcher.take().messages] == [2, 3]
+    assert sent_offsets(batcher.take()) == [2, 3]
     await transforming.see(channel.chunks)
     assert calls == [0, 1, 2, 3, 4]
 

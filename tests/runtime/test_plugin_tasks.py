@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from replicator.errors import Unreachable
 from replicator.plugins import Polled, Position, Record, TaskFailed
+from replicator.protocol.batch import unpack
 from replicator.protocol.message import StoredMessage
 from replicator.routing.faults import LeaseLost, MessageRejected
 from replicator.routing.queue_map import Queue
@@ -91,7 +92,7 @@ def test_batches_keep_to_the_limit_and_the_order(sizes: list[int], positions: li
     limit = 10_000 if len(sizes) < 100 else 10_000_000
     found = list(_batches("t", _polled(*sizes), limit))
     assert [last.position["n"] for _, last in found] == positions
-    bodies = [parts[i] for parts, _ in found for i in range(1, len(parts), 4)]
+    bodies = [unpack(entry)[2] for entries, _ in found for entry in entries]
     assert [len(body) - 4 for body in bodies] == sizes
 
 

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from replicator.sandbox import ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.group import EAST, WEST, caught_up, share
+from tests.support.guarded import access, assert_hidden
 from tests.support.scene import SceneOf
 from tests.support.traffic import create_topic, judge, produce
 from tests.support.worker import Worker, until
@@ -83,6 +85,23 @@ async def test_drained_while_spark_copies_and_then_spark_dies(scene: SceneOf) ->
         await here.assert_clean(8100)
 
 
+async def test_between_guarded_clusters(scene: SceneOf) -> None:
+    """Spark's tasks sign and encrypt as the worker does, and no secret gets out by them."""
+    old = ClusterSpec(name="east", version="4.9.7", acl="1.0")
+    new = ClusterSpec(name="west", version="5.3.3", tls=True)
+    async with scene(source=old, target=new, queues=2) as here:
+        await here.produce(3000)
+        environment = access("SOURCE", here.source) | access("TARGET", here.target)
+        async with here.worker("--backfill", *BY_SPARK, environment=environment) as worker:
+            await until(lambda: _moves(worker), what="Spark copies")
+            started = _command_of(_java_of(worker))
+            await until(lambda: _told(worker, "backfill ended"), what="the backfill ended")
+            await worker.caught_up(here.topic, 3000)
+            assert not _told(worker, "backfill ended early: the live tasks copy the rest")
+            assert_hidden(here.source.secret_key, worker, started)
+        await here.assert_clean(3000)
+
+
 async def test_nothing_comes_twice_when_the_owner_changes(
     clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
 ) -> None:
@@ -123,6 +142,10 @@ def _moves(worker: Worker) -> bool:
 def _java_of(worker: Worker) -> int:
     command = ["pgrep", "-P", str(worker.pid), "java"]
     return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def _command_of(process: int) -> str:
+    return Path(f"/proc/{process}/cmdline").read_text()
 
 
 def _states(worker: Worker) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Protocol
@@ -29,9 +29,10 @@ class Scene:
         self.topic = topic
         self._directory = directory
 
-    def worker(self, *flags: str, at: str = "worker") -> Worker:
+    def worker(self, *flags: str, at: str = "worker", environment: Mapping[str, str] | None = None) -> Worker:
         """A replicator of the topic; those with the same `at` have the same state files."""
-        return Worker(self.source, self.target, self._directory / at, "--topics", self.topic, *flags)
+        directory = self._directory / at
+        return Worker(self.source, self.target, directory, "--topics", self.topic, *flags, environment=environment)
 
     def producer(self, *, per_second: int = 2000) -> Producer:
         """Load on the source, within its context."""

@@ -115,10 +115,10 @@ async def send(
     born: int | None = None,
 ) -> Stored:
     """One batch of (body, properties)."""
-    parts: list[bytes] = []
+    entries: list[bytes] = []
     for body, told in messages:
         crc = zlib.crc32(body) & 0x7FFFFFFF
-        parts += entry(len(body).to_bytes(4) + body, properties.encode(told), body_crc=crc, flag=flag)
+        entries.append(entry(len(body).to_bytes(4) + body, properties.encode(told), body_crc=crc, flag=flag))
     fields = header_fields(
         group="tests",
         topic=topic,
@@ -129,7 +129,7 @@ async def send(
     )
     while True:
         try:
-            return await send_batch(client.writer(broker), fields, parts)
+            return await send_batch(client.writer(broker), fields, entries)
         except ClientError as error:
             if "code 2:" not in str(error):
                 raise

@@ -31,9 +31,9 @@ async def send(client: Cluster, group: str, *, lane: tuple[str, int], order: dic
     body, unique = order["body"].encode(), uuid.uuid4().hex.upper()
     told = {"KEYS": order.get("keys"), "TAGS": order.get("tags"), "UNIQ_KEY": unique, **order.get("properties", {})}
     raw = properties.encode({name: value for name, value in told.items() if value})
-    parts = entry(len(body).to_bytes(4) + body, raw, body_crc=zlib.crc32(body) & 0x7FFFFFFF, flag=0)
+    order_entry = entry(len(body).to_bytes(4) + body, raw, body_crc=zlib.crc32(body) & 0x7FFFFFFF, flag=0)
     fields = new_fields(order["topic"], queue_id, group=group)
-    stored = await send_batch(client.writer(broker), fields, parts)
+    stored = await send_batch(client.writer(broker), fields, [order_entry])
     return {"msg_id": unique, "offset": stored.offset}
 
 
