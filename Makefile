@@ -16,7 +16,7 @@ demo: $(STAMP) ## Two clusters, orders flowing, a live view (ARGS="--seconds 20"
 	@$(BIN)/replicator demo $(ARGS)
 
 test: lint ## All checks and tests (ARGS goes to pytest)
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 lint: $(STAMP) ## Style, format, types and layers
 	@$(BIN)/ruff check --quiet
