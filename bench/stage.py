@@ -61,7 +61,7 @@ class Side:
         if not self.round_trip_ms:
             yield
             return
-        command = [sys.executable, "-m", "tests.support.proxy"]
+        command = [sys.executable, "-m", "bench.wire"]
         command += ["--delay-ms", str(self.round_trip_ms / 2 if delayed else 0)]
         for port in (self._port, self._port - 2):
             command += ["--listen", f"{FAR}:{port}", "--upstream", f"{NEAR}:{port}"]

@@ -7,8 +7,6 @@ import contextlib
 import json
 import random
 import struct
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -415,26 +413,3 @@ async def test_broker_proxies_stand_before_both_ports() -> None:
                 async with dialled(proxy) as (reader, writer):
                     writer.write(b".")
                     assert await asyncio.wait_for(reader.readexactly(6), 5) == f"{expected:<5}.".encode()
-
-
-async def test_as_a_process_it_relays_with_a_delay_and_ends_on_sigterm() -> None:
-    async with served(echo) as (host, port):
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.support.proxy", "--delay-ms", "20"),
-            *("--listen", f"127.0.0.2:{port}", "--upstream", f"{host}:{port}"),
-            stdout=subprocess.PIPE,
-        )
-        try:
-            assert process.stdout is not None
-            assert await process.stdout.readline() == b"ready\n"
-            reader, writer = await asyncio.open_connection("127.0.0.2", port)
-            await round_trip(reader, writer, b"warm")
-            assert await round_trip(reader, writer, b"x") >= 0.039
-            writer.close()
-            await writer.wait_closed()
-            process.terminate()
-            assert await asyncio.wait_for(process.wait(), 10) == 0
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()

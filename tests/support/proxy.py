@@ -6,11 +6,9 @@ drops packets under TCP. Only answers that a test asked to lose are lost.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
-import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self, TypeAlias, cast
 
@@ -335,39 +333,3 @@ class BrokerProxies:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._stack.aclose()
-
-
-def _address(text: str) -> Address:
-    host, _, port = text.rpartition(":")
-    return host, int(port)
-
-
-async def serve(pairs: Sequence[tuple[Address, Address]], *, delay: float) -> None:
-    """Relays for each (listen, upstream) pair until SIGTERM or SIGINT."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    async with contextlib.AsyncExitStack() as stack:
-        for listen, upstream in pairs:
-            await stack.enter_async_context(FaultProxy(listen, upstream, delay=delay))
-        print("ready", flush=True)
-        await stop.wait()
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Relay TCP with a delay.")
-    parser.add_argument("--listen", type=_address, action="append", required=True, metavar="HOST:PORT")
-    parser.add_argument("--upstream", type=_address, action="append", required=True, metavar="HOST:PORT")
-    parser.add_argument("--delay-ms", type=float, default=0.0, help="one way, so half of the round trip")
-    options = parser.parse_args()
-    if len(options.listen) != len(options.upstream):
-        parser.error("as many --upstream as --listen are needed")
-
-    import uvloop
-
-    uvloop.run(serve(list(zip(options.listen, options.upstream, strict=True)), delay=options.delay_ms / 1000))
-
-
-if __name__ == "__main__":
-    main()
