@@ -73,8 +73,7 @@ class Discovery:
         broker: Endpoint = self.cluster.master(name) if self._masters_only else self.cluster.reader(name)
         known = self._tables.get(name)
         try:
-            table = await read_topics(broker, known=known)
-            self._configs[name] = await read_config(broker)
+            table, self._configs[name] = await asyncio.gather(read_topics(broker, known=known), read_config(broker))
         except (ClientError, ProtocolError) as error:
             self.failures[name] = error
             return False
