@@ -1,0 +1,93 @@
+"""Which messages of a target queue are copies of a source queue's, and what a copy must keep of its message."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from replicator.protocol.batch import KEPT_SYS_FLAGS
+from replicator.protocol.message import StoredMessage
+from replicator.protocol.properties import BROKER_MADE
+from replicator.routing import provenance
+from replicator.routing.provenance import PREFIX, Provenance, birthplace
+from replicator.routing.queue_map import Queue
+
+__all__ = ["Copies", "Kept", "copies_of", "own"]
+
+_NOT_OWN: Final = (PREFIX, *(name + b"\x01" for name in BROKER_MADE))
+
+
+def own(raw: bytes) -> list[bytes]:
+    """Properties without ours and the brokers', sorted: a broker may change the order of a message sent singly."""
+    return sorted(part for part in raw.split(b"\x02") if part and not part.startswith(_NOT_OWN))
+
+
+class Copies(NamedTuple):
+    """The copies among some messages, with their source offsets, and what else there is."""
+
+    messages: list[StoredMessage]
+    offsets: list[int]
+    others: list[tuple[StoredMessage, Provenance | None]]
+
+
+def copies_of(cluster: str, queue: Queue, messages: Sequence[StoredMessage], *, start: int) -> Copies:
+    """Those of `messages` that are copies from `queue` of `cluster`; what is from before `start` is left out."""
+    found = Copies([], [], [])
+    wanted = (cluster, *queue)
+    for message in messages:
+        copy = provenance.read(message.properties)
+        if copy is None or copy[1:4] != wanted:
+            found.others.append((message, copy))
+        elif copy.offset >= start:
+            found.messages.append(message)
+            found.offsets.append(copy.offset)
+    return found
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """What of a message a copy must keep."""
+
+    body: bytes
+    flag: int
+    own: list[bytes]
+    header: tuple[int, int]
+    origin: bytes
+    stored: int
+
+    @classmethod
+    def of_source(cls, message: StoredMessage, born_here: str) -> Kept:
+        """Args: the cluster that it was born in, unless it says another."""
+        origin = birthplace(message.properties, born_here.encode())
+        return cls._of(message, message.store_timestamp, origin)
+
+    @classmethod
+    def of_copy(cls, message: StoredMessage) -> Kept:
+        """Of one with provenance."""
+        copy = provenance.read(message.properties)
+        assert copy is not None  # noqa: S101 - it would not be a copy
+        return cls._of(message, copy.stored, copy.origin.encode())
+
+    @classmethod
+    def _of(cls, message: StoredMessage, stored: int, origin: bytes) -> Kept:
+        digest = hashlib.sha256(message.body).digest()
+        kept = (message.sys_flag & KEPT_SYS_FLAGS, message.reconsume_times)
+        return cls(digest, message.flag, own(message.properties), kept, origin, stored)
+
+    def changes(self, copy: Kept) -> Iterable[tuple[str, str]]:
+        """The kinds of what `copy` has otherwise, each with what is otherwise."""
+        if self.stored != copy.stored:
+            yield "stale", f"stored at {self.stored} there, the copy was made of one stored at {copy.stored}"
+        if self.body != copy.body:
+            yield "body", f"{self.body.hex()[:12]} became {copy.body.hex()[:12]} (SHA-256)"
+        if self.flag != copy.flag:
+            yield "flag", f"{self.flag} became {copy.flag}"
+        if self.own != copy.own:
+            names = sorted({part.partition(b"\x01")[0] for part in set(self.own) ^ set(copy.own)})
+            yield "properties", b", ".join(names).decode(errors="replace")
+        if self.header != copy.header:
+            yield "header", f"compression and reconsume times {self.header} became {copy.header}"
+        if self.origin != copy.origin:
+            yield "origin", f"{self.origin.decode()} became {copy.origin.decode()}"

@@ -1,0 +1,201 @@
+"""A target queue against its source queue, in step: is what the target has next what the source would send next?
+
+Where it is, nothing is looked into. Where it is not, the run of source offsets is remembered, for somebody to look
+at its single messages.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final
+
+from replicator.protocol.batch import KEPT_SYS_FLAGS
+from replicator.protocol.message import StoredMessage
+from replicator.routing.provenance import PREFIX, Stamp
+from replicator.routing.queue_map import Queue
+from replicator.spark.copies import Copies, Kept, copies_of, own
+
+__all__ = ["RUN", "Pairing"]
+
+#: Source offsets that are looked into together.
+RUN: Final = 4096
+
+_pack = struct.Struct(">IiIi").pack
+
+
+class Pairing:
+    """Takes what the target has, in its order.
+
+    `differing` are the runs in which something is not as it should be. Of each run `places` says between which
+    target offsets its copies lie, and `behind` which of them stand behind a later one. `selected` counts messages
+    of the source, `copies` those of the target; `first` and `highest` are source offsets that have been copied.
+
+    Args:
+        queue: that of `cluster` from which the messages come.
+        source: those that a route copies, in order; asked for no more than is needed.
+        start: source offset; copies of what lies before it are not compared.
+    """
+
+    def __init__(
+        self, cluster: str, queue: Queue, source: AsyncIterator[Sequence[StoredMessage]], *, start: int
+    ) -> None:
+        self.differing: set[int] = set()
+        self.places: dict[int, tuple[int, int]] = {}
+        self.behind: defaultdict[int, set[int]] = defaultdict(set)
+        self.selected = 0
+        self.copies = 0
+        self.first: int | None = None
+        self.highest = -1
+        self._cluster = cluster
+        self._queue = queue
+        self._start = start
+        self._source = source
+        self._stamp = Stamp(cluster, *queue)
+        self._ahead: list[StoredMessage] = []
+        self._at = 0
+        self._tails: set[bytes] = set()
+        self._digest: Any = hashlib.sha256()
+        self._target_digest: Any = None
+
+    @property
+    def digests(self) -> tuple[str, str]:
+        """Of the source's messages and of the copies, each in 16 hexadecimal digits.
+
+        Of offsets, store times, origins, flags, own properties and checksums of bodies.
+        """
+        source, target = self._digest, self._target_digest or self._digest
+        return source.hexdigest()[:16], target.hexdigest()[:16]
+
+    async def take(self, messages: Sequence[StoredMessage]) -> Copies:
+        """Compares the target's next ones; gives those that are looked at one by one."""
+        await self._look_ahead(len(messages))
+        wanted = self._ahead[self._at : self._at + len(messages)]
+        if len(wanted) == len(messages):
+            stamped = self._stamped(wanted)
+            if self._are(messages, wanted, stamped):
+                self._take_all(messages, wanted, stamped)
+                return Copies([], [], [])
+        found = copies_of(self._cluster, self._queue, messages, start=self._start)
+        for copy, offset in zip(found.messages, found.offsets, strict=True):
+            await self._take_one(copy, offset)
+        return found
+
+    async def finish(self, end: int) -> None:
+        """Nothing more has been copied of what the source has before `end`."""
+        while (message := await self._next()) is not None and message.queue_offset < end:
+            self.miss(message)
+            self._at += 1
+
+    def miss(self, message: StoredMessage) -> None:
+        """Counts one that the target has not, or not in its place."""
+        self.selected += 1
+        self.differing.add(message.queue_offset // RUN)
+        self._part()
+        self._digest.update(_record(message, *self._stamped([message])))
+
+    async def _look_ahead(self, count: int) -> None:
+        """Has `count` of the source's messages ready, if it has so many."""
+        while len(self._ahead) - self._at < count:
+            more = await anext(self._source, None)
+            if more is None:
+                return
+            self._ahead = [*self._ahead[self._at :], *more]
+            self._at = 0
+
+    async def _next(self) -> StoredMessage | None:
+        await self._look_ahead(1)
+        return self._ahead[self._at] if self._at < len(self._ahead) else None
+
+    def _stamped(self, messages: Sequence[StoredMessage]) -> list[bytes]:
+        """The properties that are sent with `messages`."""
+        copies = PREFIX in b"".join([message.properties for message in messages])
+        return (self._stamp.renew if copies else self._stamp.put)(messages)
+
+    def _are(
+        self, copies: Sequence[StoredMessage], wanted: Sequence[StoredMessage], stamped: Sequence[bytes]
+    ) -> bool:
+        """Whether `copies` are what is sent of `wanted`, each of each; brokers may have added to the properties."""
+        tails = self._tails
+        for copy, message, raw in zip(copies, wanted, stamped, strict=True):
+            properties = copy.properties
+            if (
+                not properties.startswith(raw)
+                or copy.body != message.body
+                or copy.flag != message.flag
+                or copy.reconsume_times != message.reconsume_times
+                or (copy.sys_flag ^ message.sys_flag) & KEPT_SYS_FLAGS
+            ):
+                return False
+            tail = properties[len(raw) :]
+            if tail not in tails:
+                if own(tail):
+                    return False
+                tails.add(tail)
+        return True
+
+    def _take_all(
+        self, copies: Sequence[StoredMessage], wanted: Sequence[StoredMessage], stamped: Sequence[bytes]
+    ) -> None:
+        self._at += len(wanted)
+        self.selected += len(wanted)
+        first, last = wanted[0].queue_offset, wanted[-1].queue_offset
+        self._reached(first)
+        self._reached(last)
+        self.copies += len(copies)
+        if first // RUN == last // RUN:
+            self._lies(first // RUN, copies[0].queue_offset, copies[-1].queue_offset)
+        else:
+            for copy, message in zip(copies, wanted, strict=True):
+                self._lies(message.queue_offset // RUN, copy.queue_offset, copy.queue_offset)
+        self._both(b"".join(map(_record, wanted, stamped)))
+
+    async def _take_one(self, copy: StoredMessage, offset: int) -> None:
+        self.copies += 1
+        if offset <= self.highest:
+            self.behind[offset // RUN].add(copy.queue_offset)
+        self._reached(offset)
+        self._lies(offset // RUN, copy.queue_offset, copy.queue_offset)
+        while (message := await self._next()) is not None and message.queue_offset < offset:
+            self.miss(message)
+            self._at += 1
+        if message is None or message.queue_offset > offset:
+            self._differs(copy, offset)
+            return
+        self._at += 1
+        if any(Kept.of_source(message, self._cluster).changes(Kept.of_copy(copy))):
+            self._differs(copy, offset)
+            self._digest.update(_record(message, *self._stamped([message])))
+        else:
+            self._both(_record(message, *self._stamped([message])))
+        self.selected += 1
+
+    def _reached(self, offset: int) -> None:
+        self.highest = max(self.highest, offset)
+        self.first = offset if self.first is None else min(self.first, offset)
+
+    def _lies(self, run: int, first: int, last: int) -> None:
+        low, _ = self.places.get(run, (first, 0))
+        self.places[run] = (low, last + 1)
+
+    def _differs(self, copy: StoredMessage, offset: int) -> None:
+        self.differing.add(offset // RUN)
+        self._part()
+        self._target_digest.update(_record(copy, copy.properties))
+
+    def _both(self, record: bytes) -> None:
+        self._digest.update(record)
+        if self._target_digest is not None:
+            self._target_digest.update(record)
+
+    def _part(self) -> None:
+        """From here on the two digests are not the same."""
+        if self._target_digest is None:
+            self._target_digest = self._digest.copy()
+
+
+def _record(message: StoredMessage, stamped: bytes) -> bytes:
+    head = _pack(message.body_crc, message.flag, message.sys_flag & KEPT_SYS_FLAGS, message.reconsume_times)
+    return stamped + head
