@@ -224,7 +224,8 @@ def select(
 ) -> tuple[list[StoredMessage], bool]:
     """Those of `messages` that are to be copied, and whether there are copies among all; counts the others."""
     copies = provenance.PREFIX in b"".join([m.properties for m in messages])
-    kept = _may_pass(messages, options) if copies else messages
+    # What goes to no cluster cannot return to it.
+    kept = _may_pass(messages, options) if copies and options.identity.target else messages
     state.skip("loop", len(messages) - len(kept))
     if options.tags is not None:
         # Brokers filter by the hash of a tag; equal hashes are not equal tags.
