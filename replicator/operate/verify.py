@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -19,9 +19,11 @@ from replicator.operate.options import SELECTION, ConfigFile, Master, MetricsPor
 from replicator.operate.progress import watched
 from replicator.operate.show import Output, Shown, show, table
 from replicator.operate.survey import surveying
+from replicator.operate.verify_report import counts_of, findings, render, said
+from replicator.operate.window import Edge, edge, narrowed
 from replicator.settings import Settings, load
 from replicator.spark.access import Access
-from replicator.spark.comparing import KINDS, Compared, CompareJob
+from replicator.spark.comparing import Compared, CompareJob
 from replicator.spark.session import session
 from replicator.spark.verify import Lane, compare_all
 
@@ -34,8 +36,6 @@ SETTINGS: Final = (
     "connector",
     "log_level",
 )
-
-_COLUMNS: Final = ("queue", "target", "start", "end", "behind", "selected", "copies", "digests", "found")
 
 app = typer.Typer(help="Compare source and target, by Spark.")
 
@@ -51,6 +51,12 @@ def verify(
     ignore_extra: Annotated[
         bool, typer.Option("--ignore-extra", help="Others may write to the target's queues.")
     ] = False,
+    begin: Annotated[
+        str | None, typer.Option("--from", help="Source offset or ISO time where to begin.", show_default=False)
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--to", help="Source offset or ISO time before which to end.", show_default=False)
+    ] = None,
     first: Annotated[int, typer.Option("--first", min=1, help="Findings shown per queue and kind.")] = 20,
     report: Annotated[
         Path | None, typer.Option("--report", help="File for a report in Markdown.", show_default=False)
@@ -65,7 +71,8 @@ def verify(
     """
     settings = load(flags, file=config)
     configure(level=settings.log_level)
-    job, lanes = asyncio.run(_plan(settings, complete=complete, extra=not ignore_extra, most=first))
+    window = edge("--from", begin), edge("--to", end)
+    job, lanes = asyncio.run(_plan(settings, window, complete=complete, extra=not ignore_extra, most=first))
     found: list[Compared] = []
     drawn = watched("verify", port=metrics_port, queues=len(lanes))
     with session(master=master) as spark, drawn as watching:
@@ -78,23 +85,27 @@ def verify(
     found.sort(key=lambda each: each.key)
     clean = all(each.clean for each in found)
     if report is not None:
-        _write(report, found)
+        _write(report, render(found))
     words = "source and target agree" if clean else "source and target differ"
-    told = {"clean": clean, "counts": _counts(found), "queues": msgspec.to_builtins(found)}
+    told = {"clean": clean, "counts": counts_of(found), "queues": msgspec.to_builtins(found)}
     rows = [
-        [each.key, f"{each.start}-{each.end}", each.behind, each.selected, each.copies, each.error or _said(each)]
+        [each.key, f"{each.start}-{each.end}", each.behind, each.selected, each.copies, each.error or said(each)]
         for each in found
     ]
     columns = ("queue", "offsets", "behind", "selected", "copies", "found")
-    show(told, output, Group(table(columns, rows, empty="no queue"), *_findings(found), Text(words)))
+    lines = [Text(line) for line in (*findings(found), words)]
+    show(told, output, Group(table(columns, rows, empty="no queue"), *lines))
     if not clean:
         raise typer.Exit(1)
 
 
-async def _plan(settings: Settings, *, complete: bool, extra: bool, most: int) -> tuple[CompareJob, list[Lane]]:
+async def _plan(
+    settings: Settings, window: tuple[Edge | None, Edge | None], *, complete: bool, extra: bool, most: int
+) -> tuple[CompareJob, list[Lane]]:
     async with surveying(settings, writes=False) as survey:
         await survey.find_maps()
-        lanes = [Lane(part, survey.has(part)) for part in await survey.ranges()]
+        parts = await narrowed(survey.world.source.cluster, await survey.ranges(), *window)
+        lanes = [Lane(part, survey.has(part)) for part in parts]
         return CompareJob(
             source=Access.of(settings.source),
             target=Access.of(settings.target),
@@ -102,63 +113,15 @@ async def _plan(settings: Settings, *, complete: bool, extra: bool, most: int) -
             complete=complete,
             from_first_copy=settings.start_from == "latest",
             extra=extra,
+            window=window != (None, None),
             most=most,
         ), lanes
 
 
-def _counts(found: Sequence[Compared]) -> dict[str, int]:
-    counts = {kind: sum(each.counts.get(kind, 0) for each in found) for kind in KINDS}
-    return {kind: count for kind, count in counts.items() if count}
-
-
-def _rows(found: Sequence[Compared]) -> list[list[Any]]:
-    return [
-        [
-            each.key,
-            each.target,
-            each.start,
-            each.end,
-            each.behind,
-            each.selected,
-            each.copies,
-            "equal" if each.source_digest == each.target_digest else "differ",
-            each.error or _said(each),
-        ]
-        for each in found
-    ]
-
-
-def _said(each: Compared) -> str:
-    said = [f"{kind} {each.counts[kind]}" for kind in KINDS if kind in each.counts]
-    if each.more_runs:
-        said.append(f"and {each.more_runs} more runs of 4096 offsets differ")
-    return ", ".join(said)
-
-
-def _findings(found: Sequence[Compared]) -> Iterator[Text]:
-    for each in found:
-        for one in each.findings:
-            source = "" if one.source is None else f" source {each.key}/{one.source}"
-            target = "" if one.target is None else f" target {each.target}/{one.target}"
-            detail = f" ({one.detail})" if one.detail else ""
-            yield Text(f"{one.kind}:{source}{target}{detail}")
-
-
-def _write(file: Path, found: Sequence[Compared]) -> None:
-    """The report: a table of queues, and what was found first in each."""
-    clean = all(each.clean for each in found)
-    lines = ["# Source against target", "", "They agree." if clean else "They differ.", ""]
-    lines += [_line(_COLUMNS), _line(["---"] * len(_COLUMNS)), *(_line(row) for row in _rows(found)), ""]
-    if counts := _counts(found):
-        lines += ["## Counts", "", *(f"- {kind}: {count}" for kind, count in counts.items()), ""]
-        lines += ["## First findings", "", *(f"- {text.plain}" for text in _findings(found)), ""]
+def _write(file: Path, report: str) -> None:
     try:
-        file.write_text("\n".join(lines), encoding="utf-8")
+        file.write_text(report, encoding="utf-8")
     except OSError as error:
         raise StartupError(
             f"report = {str(file)!r} cannot be written ({error.strerror})", hint="name a file that can"
         ) from None
-
-
-def _line(cells: Sequence[Any]) -> str:
-    return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"

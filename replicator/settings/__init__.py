@@ -6,7 +6,7 @@ from the environment or from files, never from flags.
 
 from replicator.settings.clusters import ClusterSettings, RestTlsSettings, TlsSettings, valid_id
 from replicator.settings.loading import explain, leaves, load, origins
-from replicator.settings.model import ENV_PREFIX, RouteSettings, Settings, setting_fields, topic_name
+from replicator.settings.model import ENV_PREFIX, RouteSettings, Settings, milliseconds, setting_fields, topic_name
 
 __all__ = [
     "ENV_PREFIX",
@@ -18,6 +18,7 @@ __all__ = [
     "explain",
     "leaves",
     "load",
+    "milliseconds",
     "origins",
     "setting_fields",
     "topic_name",

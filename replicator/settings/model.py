@@ -74,6 +74,16 @@ def topic_name(value: str) -> str:
     return value
 
 
+def milliseconds(text: str) -> int:
+    """An ISO 8601 time as milliseconds since the epoch; UTC where it names no zone.
+
+    Raises:
+        ValueError: it is none.
+    """
+    moment = datetime.fromisoformat(text)
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
 class RouteSettings(BaseModel):
     """What a route copies and how; REST calls it a connector's configuration."""
 
@@ -189,7 +199,7 @@ class RouteSettings(BaseModel):
     def _start(cls, value: str) -> str:
         if value not in ("earliest", "latest"):
             try:
-                datetime.fromisoformat(value)
+                milliseconds(value)
             except ValueError:
                 raise ValueError("give earliest, latest or an ISO 8601 time like 2026-01-31T06:00:00Z") from None
         return value
@@ -217,8 +227,7 @@ class RouteSettings(BaseModel):
         """`start_from`; a time as milliseconds since the epoch (UTC where it names no zone)."""
         if self.start_from == "earliest" or self.start_from == "latest":
             return self.start_from  # type: ignore[return-value]
-        moment = datetime.fromisoformat(self.start_from)
-        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+        return milliseconds(self.start_from)
 
 
 class Settings(RouteSettings, BaseSettings):

@@ -60,9 +60,9 @@ class Compared(msgspec.Struct, frozen=True):
     """What was found of the source queue `key` and the target queue `target`.
 
     `selected` source messages of offsets [start, end) should have a copy, `copies` are there; `behind` are offsets
-    of the source that were not compared, since nothing behind them is copied yet. `counts` are by kind; where
-    `more_runs` is not 0, so many runs of 4096 offsets differ beyond those that were looked into. `findings` are the
-    first ones.
+    of the source that were not compared, since nothing behind them is copied yet. `counts` are by kind.
+    `differing` are the runs of 4096 source offsets that differ, by their number; where `more_runs` is not 0, so
+    many of them were not looked into. `findings` are the first ones.
     """
 
     key: str
@@ -76,6 +76,7 @@ class Compared(msgspec.Struct, frozen=True):
     target_digest: str = ""
     counts: dict[str, int] = {}
     findings: list[Finding] = []
+    differing: list[int] = []
     more_runs: int = 0
     seconds: float = 0.0
     error: str = ""
@@ -97,7 +98,8 @@ class CompareJob:
 
     With `complete` what the source had when it was asked must be there; else only what lies before the last copy.
     With `from_first_copy` nothing before the first copy is asked for; `extra` says whether others' messages count.
-    `most` findings are kept for each queue.
+    With `window` a queue's range is all that is compared; what is no copy is not looked for then. `most` findings
+    are kept for each queue.
     """
 
     source: Access
@@ -106,6 +108,7 @@ class CompareJob:
     complete: bool = False
     from_first_copy: bool = False
     extra: bool = True
+    window: bool = False
     most: int = 20
 
 
@@ -140,7 +143,8 @@ async def compare(job: CompareJob, part: Range, *, there: bool = True) -> Compar
         from_first = not whole or (there and job.from_first_copy)
         begin = await reading.first_copied() if from_first else reading.start
         async with aclosing(reading.source(begin, reading.end)) as ahead:
-            pairing = Pairing(job.options.identity.source, part.source, ahead, start=reading.start)
+            cluster = job.options.identity.source
+            pairing = Pairing(cluster, part.source, ahead, start=reading.start, end=reading.before)
             async for messages in reading.target():
                 reading.tell(found, await pairing.take(messages))
             start, end = _bounds(job, reading, pairing, from_first=from_first)
@@ -163,6 +167,7 @@ async def compare(job: CompareJob, part: Range, *, there: bool = True) -> Compar
         target_digest=target_digest,
         counts=found.counts,
         findings=sorted(found.first, key=lambda each: (each.source is None, each.source or each.target or 0)),
+        differing=differing,
         more_runs=len(differing[_DETAILED:]),
         seconds=round(time.monotonic() - started, 3),
     )
@@ -173,7 +178,7 @@ def _bounds(job: CompareJob, reading: _Reading, pairing: Pairing, *, from_first:
     start = reading.start
     end = max(start, min(reading.end, pairing.highest + 1))
     if job.complete:
-        end = max(end, reading.part.end)
+        end = max(end, min(reading.part.end, reading.end))
     if pairing.first is None or not from_first:
         return start, end
     return min(end, pairing.first), end
@@ -188,15 +193,19 @@ class _Reading:
         #: Ends of the source queue; copies of what lies before `start` cannot be compared with anything.
         self.start = part.start
         self.end = part.end
+        #: Copies of what lies from here on do not count.
+        self.before = part.end if job.window else None
         self._source = source
         self._target = target
         self._oldest = 0
         self._end = 0
 
     async def look_at_source(self) -> None:
-        """Takes the source queue's end once more: what has been copied by now was there before."""
+        """Takes the source queue's end now, unless only a part of it counts: what is copied was there before."""
         broker = self._source.reader(self.part.source.broker)
-        self.end = max(self.end, await max_offset(broker, self.part.topic, self.part.source.queue_id))
+        self.end = await max_offset(broker, self.part.topic, self.part.source.queue_id)
+        if self.job.window:
+            self.end = min(self.end, self.part.end)
 
     async def look(self) -> bool:
         """Freezes the target queue's ends and where the source begins; whether the target has its first message."""
@@ -217,7 +226,8 @@ class _Reading:
 
     def copies(self, messages: Sequence[StoredMessage]) -> Copies:
         """Those of our source queue among `messages`."""
-        return copies_of(self.job.options.identity.source, self.part.source, messages, start=self.start)
+        cluster = self.job.options.identity.source
+        return copies_of(cluster, self.part.source, messages, start=self.start, end=self.before)
 
     async def first_copied(self) -> int:
         """The source offset of the target's first copy; where the source begins if there is none."""
@@ -229,6 +239,8 @@ class _Reading:
 
     def tell(self, found: _Findings, copies: Copies) -> None:
         """Puts what is no copy of our source queue into `found`."""
+        if self.job.window:
+            return
         for message, copy in copies.others:
             if copy is not None and copy.cluster == self.job.options.identity.source:
                 place = f"{copy.broker}/{copy.queue_id}/{copy.offset}"

@@ -33,15 +33,20 @@ class Copies(NamedTuple):
     others: list[tuple[StoredMessage, Provenance | None]]
 
 
-def copies_of(cluster: str, queue: Queue, messages: Sequence[StoredMessage], *, start: int) -> Copies:
-    """Those of `messages` that are copies from `queue` of `cluster`; what is from before `start` is left out."""
+def copies_of(
+    cluster: str, queue: Queue, messages: Sequence[StoredMessage], *, start: int, end: int | None = None
+) -> Copies:
+    """Those of `messages` that are copies from `queue` of `cluster`.
+
+    What is from before source offset `start`, or from `end` on, is left out.
+    """
     found = Copies([], [], [])
     wanted = (cluster, *queue)
     for message in messages:
         copy = provenance.read(message.properties)
         if copy is None or copy[1:4] != wanted:
             found.others.append((message, copy))
-        elif copy.offset >= start:
+        elif copy.offset >= start and (end is None or copy.offset < end):
             found.messages.append(message)
             found.offsets.append(copy.offset)
     return found

@@ -36,11 +36,17 @@ class Pairing:
     Args:
         queue: that of `cluster` from which the messages come.
         source: those that a route copies, in order; asked for no more than is needed.
-        start: source offset; copies of what lies before it are not compared.
+        start, end: source offsets; copies of what lies before, or from `end` on, are not compared.
     """
 
     def __init__(
-        self, cluster: str, queue: Queue, source: AsyncIterator[Sequence[StoredMessage]], *, start: int
+        self,
+        cluster: str,
+        queue: Queue,
+        source: AsyncIterator[Sequence[StoredMessage]],
+        *,
+        start: int,
+        end: int | None = None,
     ) -> None:
         self.differing: set[int] = set()
         self.places: dict[int, tuple[int, int]] = {}
@@ -52,6 +58,7 @@ class Pairing:
         self._cluster = cluster
         self._queue = queue
         self._start = start
+        self._end = end
         self._source = source
         self._stamp = Stamp(cluster, *queue)
         self._ahead: list[StoredMessage] = []
@@ -78,7 +85,7 @@ class Pairing:
             if self._are(messages, wanted, stamped):
                 self._take_all(messages, wanted, stamped)
                 return Copies([], [], [])
-        found = copies_of(self._cluster, self._queue, messages, start=self._start)
+        found = copies_of(self._cluster, self._queue, messages, start=self._start, end=self._end)
         for copy, offset in zip(found.messages, found.offsets, strict=True):
             await self._take_one(copy, offset)
         return found

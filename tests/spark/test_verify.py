@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -241,3 +242,35 @@ async def test_the_command_beside_a_running_route(run: Any, scene: SceneOf, tmp_
         assert f"- extra: target {here.topic}/{broker}/2/{stored.offset}" in report.read_text()
         assert re.search(r"source and target differ\s*$", ended.stdout)
         assert (await run(here, "--ignore-extra")).exit_code == 0
+
+
+async def test_a_window_of_offsets_or_times(run: Any, scene: SceneOf) -> None:
+    """What differs outside is not told, what lies inside is compared to the last message; an odd one is refused."""
+    async with scene(queues=1) as here:
+        forged = await forger(here)
+        moment = datetime.now(UTC)
+        await here.produce(10, start=COUNT)
+        await settled(here.source, here.topic, COUNT + 10)
+        await forged.write([forged.copy(offset) for offset in (*range(5, 20), *range(21, COUNT))])
+        await settled(here.target, here.topic, 34)
+
+        async def told(*window: str) -> tuple[Any, Any]:
+            ended = await run(here, "--output", "json", *window)
+            outcome = json.loads(ended.stdout)
+            (queue,) = outcome["queues"]
+            return outcome["counts"], (queue["start"], queue["end"], queue["behind"], queue["selected"])
+
+        assert await told() == ({"missing": 6}, (0, COUNT, 10, COUNT))
+        assert await told("--from", "5", "--to", "20") == ({}, (5, 20, 0, 15))
+        assert await told("--from", "5", "--to", "21") == ({}, (5, 20, 1, 15))
+        assert await told("--from", "5", "--to", "21", "--complete") == ({"missing": 1}, (5, 21, 0, 16))
+        assert await told("--from", "21") == ({}, (21, COUNT, 10, COUNT - 21))
+        assert await told("--from", "3", "--to", "3") == ({}, (3, 3, 0, 0))
+        assert await told("--to", moment.isoformat()) == ({"missing": 6}, (0, COUNT, 0, COUNT))
+        assert await told("--from", moment.isoformat(), "--complete") == (
+            {"missing": 10},
+            (COUNT, COUNT + 10, 0, 10),
+        )
+        refused = await run(here, "--from", "yesterday")
+        assert refused.exit_code != 0
+        assert "--from = 'yesterday' is neither a queue offset nor a time" in str(refused.exception)

@@ -1,0 +1,98 @@
+"""The report of `verify` in Markdown: a plot of the queues, a table, and what was found first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from replicator.spark.comparing import KINDS, Compared
+from replicator.spark.pairing import RUN
+
+__all__ = ["counts_of", "findings", "render", "said"]
+
+_COLUMNS: Final = ("queue", "target", "start", "end", "behind", "selected", "copies", "digests", "found")
+#: Characters that a queue is drawn with.
+_WIDTH: Final = 60
+_EQUAL, _DIFFERS, _BEHIND, _LEFT_OUT = "█", "!", "░", "·"
+
+
+def render(found: Sequence[Compared]) -> str:
+    """The whole report."""
+    clean = all(each.clean for each in found)
+    lines = ["# Source against target", "", "They agree." if clean else "They differ.", "", *_plot(found), ""]
+    lines += [_line(_COLUMNS), _line(["---"] * len(_COLUMNS)), *(_line(row) for row in map(_row, found)), ""]
+    if counts := counts_of(found):
+        lines += ["## Counts", "", *(f"- {kind}: {count}" for kind, count in counts.items()), ""]
+        lines += ["## First findings", "", *(f"- {text}" for text in findings(found)), ""]
+    return "\n".join(lines)
+
+
+def counts_of(found: Sequence[Compared]) -> Mapping[str, int]:
+    """How many of each kind were found."""
+    counts = {kind: sum(each.counts.get(kind, 0) for each in found) for kind in KINDS}
+    return {kind: count for kind, count in counts.items() if count}
+
+
+def said(each: Compared) -> str:
+    """What was found in a queue, in short."""
+    parts = [f"{kind} {each.counts[kind]}" for kind in KINDS if kind in each.counts]
+    if each.more_runs:
+        parts.append(f"and {each.more_runs} more runs of {RUN} offsets differ")
+    return ", ".join(parts)
+
+
+def findings(found: Sequence[Compared]) -> Iterator[str]:
+    """The first ones of each queue."""
+    for each in found:
+        for one in each.findings:
+            source = "" if one.source is None else f" source {each.key}/{one.source}"
+            target = "" if one.target is None else f" target {each.target}/{one.target}"
+            detail = f" ({one.detail})" if one.detail else ""
+            yield f"{one.kind}:{source}{target}{detail}"
+
+
+def _plot(found: Sequence[Compared]) -> Iterator[str]:
+    """A bar for each queue, all of one scale: from the least source offset to the greatest."""
+    low = min((each.start for each in found), default=0)
+    high = max((each.end + each.behind for each in found), default=0)
+    name = max((len(each.key) for each in found), default=0)
+    yield "```"
+    for each in found:
+        yield f"{each.key:<{name}} {_bar(each, low, high)} {each.start}-{each.end}"
+    yield f"{_EQUAL} equal  {_DIFFERS} differs  {_BEHIND} behind  {_LEFT_OUT} not compared; offsets {low} to {high}"
+    yield "```"
+
+
+def _bar(each: Compared, low: int, high: int) -> str:
+    bar = [_LEFT_OUT] * _WIDTH
+    reach = high - low
+
+    def draw(mark: str, start: int, end: int) -> None:
+        """All places that have some of [start, end)."""
+        if start < end:
+            for at in range((start - low) * _WIDTH // reach, -(-(end - low) * _WIDTH // reach)):
+                bar[at] = mark
+
+    draw(_BEHIND, each.end, each.end + each.behind)
+    draw(_EQUAL, each.start, each.end)
+    for run in each.differing:
+        draw(_DIFFERS, max(each.start, run * RUN), min(each.end, (run + 1) * RUN))
+    return "".join(bar) if not each.error else _DIFFERS * _WIDTH
+
+
+def _row(each: Compared) -> list[Any]:
+    return [
+        each.key,
+        each.target,
+        each.start,
+        each.end,
+        each.behind,
+        each.selected,
+        each.copies,
+        "equal" if each.source_digest == each.target_digest else "differ",
+        each.error or said(each),
+    ]
+
+
+def _line(cells: Sequence[Any]) -> str:
+    return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
