@@ -97,6 +97,60 @@ async def test_a_part_of_a_topic_is_read(source: Any, scene: SceneOf) -> None:
 
 
 @brokers
+async def test_filters_go_down_to_the_brokers(source: Any, scene: SceneOf) -> None:
+    """Where the session lets them: the same rows, of fewer parts of queues; elsewhere nothing fails."""
+    from pyspark.sql.functions import col, lit, timestamp_millis
+
+    async with scene() as here:
+        await here.produce(400)
+        await settled(here.source, here.topic, 400)
+        stamps = sorted(m.store_timestamp for ms in (await raw_topic(here.source, here.topic)).values() for m in ms)
+        broker, offset, time = here.source.brokers[0].name, col("queueOffset"), col("storeTimestamp")
+
+        def at(number: int) -> Any:
+            return timestamp_millis(lit(stamps[number]))
+
+        chosen = {
+            "a queue": (col("queueId") == 2) & (col("tags") != "tag0"),
+            "some queues": col("queueId").isin(0, 3) & col("brokerName").isin(broker, "other"),
+            "no queue": (col("topic") == here.topic) & (col("brokerName") == "other"),
+            "offsets": (offset >= 10) & (offset < 25) & (offset != 12),
+            "one offset": (offset == 99) & col("queueId").isin(1, 2),
+            "times": (time > at(100)) & (time <= at(300)),
+            "no times": time < at(0),
+            "what no broker knows": (col("flag") == 0) | (offset == 5),
+        }
+
+        def rows(condition: Any) -> tuple[list[tuple[int, int]], int]:
+            frame = reading(source, here).where(condition)
+            return sorted((row.queueId, row.queueOffset) for row in frame.collect()), frame.rdd.getNumPartitions()
+
+        there = {name: rows(condition) for name, condition in chosen.items()}
+        source.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+        try:
+            found = {name: rows(condition) for name, condition in chosen.items()}
+            whole = reading(source, here).count()
+        finally:
+            source.conf.unset("spark.sql.python.filterPushdown.enabled")
+        assert whole == 400
+        assert {name: kept for name, (kept, _) in found.items()} == {
+            name: kept for name, (kept, _) in there.items()
+        }
+        assert {parts for _, parts in there.values()} == {4}
+        assert {name: parts for name, (_, parts) in found.items() if name != "times"} == {
+            "a queue": 1,
+            "some queues": 2,
+            "no queue": 1,  # as Spark makes one of none
+            "offsets": 4,
+            "one offset": 2,
+            "no times": 1,
+            "what no broker knows": 4,
+        }
+        assert len(there["offsets"][0]) == 56
+        assert 0 < len(there["times"][0]) < 400
+
+
+@brokers
 async def test_rows_become_messages(source: Any, scene: SceneOf) -> None:
     """To the queue that is named, to that of the sharding key, or to all in turn."""
     async with scene() as here:
