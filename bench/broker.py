@@ -28,7 +28,7 @@ class Span:
 
 
 class Broker:
-    """Reached at `address`, past any proxy."""
+    """Reached at `address`, past any wire."""
 
     def __init__(self, address: str) -> None:
         self._endpoint = Endpoint(address, Security())

@@ -71,7 +71,7 @@ class Side:
         try:
             assert process.stdout is not None
             if await process.stdout.readline() != b"ready\n":
-                raise RuntimeError(f"the proxy before port {self._port} did not start")
+                raise RuntimeError(f"the wire before port {self._port} did not start")
             yield
         finally:
             if process.returncode is None:

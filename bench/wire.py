@@ -15,6 +15,7 @@ import signal
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Final, TypeAlias
 
 import uvloop
@@ -180,28 +181,30 @@ async def serve(pairs: Sequence[tuple[Address, Address]], *, delay: float) -> No
         loop.add_signal_handler(number, stop.set)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    accepting = [asyncio.create_task(_accept(*pair, delay)) for pair in pairs]
-    print("ready", flush=True)
-    await stop.wait()
-    for task in accepting:
-        task.cancel()
+    with ExitStack() as stack:
+        servers = [stack.enter_context(socket.create_server(listen)) for listen, _ in pairs]
+        print("ready", flush=True)
+        ends = [upstream for _, upstream in pairs]
+        accepting = [asyncio.create_task(_accept(*each, delay)) for each in zip(servers, ends, strict=True)]
+        await stop.wait()
+        for task in accepting:
+            task.cancel()
 
 
-async def _accept(listen: Address, upstream: Address, delay: float) -> None:
+async def _accept(server: socket.socket, upstream: Address, delay: float) -> None:
     loop = asyncio.get_running_loop()
-    with socket.create_server(listen) as server:
-        server.setblocking(False)
-        while True:
-            near, _ = await loop.sock_accept(server)
-            far = socket.socket()
-            far.setblocking(False)
-            try:
-                await loop.sock_connect(far, upstream)
-            except OSError:
-                near.close()
-                far.close()
-            else:
-                _Wire(near, far, delay)
+    server.setblocking(False)
+    while True:
+        near, _ = await loop.sock_accept(server)
+        far = socket.socket()
+        far.setblocking(False)
+        try:
+            await loop.sock_connect(far, upstream)
+        except OSError:
+            near.close()
+            far.close()
+        else:
+            _Wire(near, far, delay)
 
 
 def _address(text: str) -> Address:
