@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from string import Formatter
 from typing import Annotated, Any, Final, Literal
@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 ENV_PREFIX: Final = "REPLICATOR_"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?", re.IGNORECASE)
 _UNITS: Final = {"b": 1, "kib": 1024, "mib": 1024**2, "gib": 1024**3}
 _TOPIC = re.compile(r"[%|a-zA-Z0-9_-]+")
@@ -81,7 +82,8 @@ def milliseconds(text: str) -> int:
         ValueError: it is none.
     """
     moment = datetime.fromisoformat(text)
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    # Exactly: a float of so many milliseconds may be one too few.
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
 
 
 class RouteSettings(BaseModel):

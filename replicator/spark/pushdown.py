@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from pyspark.sql.datasource import (
@@ -26,6 +26,7 @@ __all__ = ["Narrowing", "is_wanted"]
 
 #: Requests made at the same time.
 _AT_ONCE: Final = 32
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 #: Spark asks for readers in a process that runs this module where the session lets filters be pushed down; a reader
 #: that could take filters is refused anywhere else (DATA_SOURCE_PUSHDOWN_DISABLED). Source: PySpark 4.3.
@@ -129,7 +130,7 @@ def _floor(value: Any) -> int:
     """A number, or a time in milliseconds since the epoch, rounded down."""
     if isinstance(value, datetime):
         moment = value if value.tzinfo else value.replace(tzinfo=UTC)
-        return int(moment.timestamp() * 1_000_000) // 1000
+        return (moment - _EPOCH) // timedelta(milliseconds=1)  # exactly, as no float would
     return int(value)
 
 

@@ -64,6 +64,7 @@ def test_findings_stand_below() -> None:
         ("12345", Edge(12345, is_time=False)),
         ("2026-01-31T06:00:00Z", Edge(1769839200000, is_time=True)),
         ("2026-01-31T06:00:00", Edge(1769839200000, is_time=True)),
+        ("1970-01-01T00:00:01.001", Edge(1001, is_time=True)),  # as a float it would be 1000.9999
     ],
 )
 def test_edges(text: str | None, expected: Edge | None) -> None:

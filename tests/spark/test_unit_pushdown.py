@@ -39,7 +39,9 @@ KINDS: list[Kind] = [
     (LessThan, operator.lt),
     (LessThanOrEqual, operator.le),
 ]
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: When a message at offset 0 would have been stored, in milliseconds since the epoch.
+BASE = 1_763_820_000_100
+START = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=BASE)
 
 
 @given(st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 80)), max_size=4))
@@ -56,13 +58,13 @@ async def test_offsets_are_exact(chosen: list[tuple[Kind, int]]) -> None:
 @given(st.lists(st.tuples(st.sampled_from(KINDS), st.integers(19_000, 61_000)), min_size=1, max_size=3))
 async def test_times_leave_what_passes(chosen: list[tuple[Kind, int]]) -> None:
     """A message a millisecond, filters in microseconds; Spark looks again at each."""
-    filters = [make(("storeTimestamp",), EPOCH + timedelta(microseconds=at)) for (make, _), at in chosen]
+    filters = [make(("storeTimestamp",), START + timedelta(microseconds=at)) for (make, _), at in chosen]
     narrowing = Narrowing()
     assert list(narrowing.take(filters)) == filters
     with pytest.MonkeyPatch.context() as patch:
 
         async def offset_at(_broker: str, _topic: str, _queue: int, time: int) -> int:
-            return min(max(time, 20), 60)
+            return min(max(time - BASE, 20), 60)
 
         patch.setattr(pushdown, "offset_at", offset_at)
         (part,) = await narrowing.of(CLUSTER, [PART])
