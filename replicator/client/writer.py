@@ -55,10 +55,10 @@ class SocketWriter:
             if not rest:
                 return
             self._loop.add_writer(self._socket.fileno(), self._go_on)
-            self._waiting.extend(rest)
         else:
-            self._waiting.extend(pieces)
-        self._size = sum(map(len, self._waiting))
+            rest = pieces
+        self._waiting.extend(rest)
+        self._size += sum(map(len, rest))
         if self._size > _HIGH_WATER and not self._full:
             self._full = True
             self._on_full(True)
@@ -83,6 +83,7 @@ class SocketWriter:
             self._on_broken("given up in the middle of a request: this worker may not send now")
             return
         self._waiting = list(self._send(self._waiting))
+        self._size = sum(map(len, self._waiting))
         if self._waiting or self._socket.fileno() < 0:
             return  # broken, and closed
         self._loop.remove_writer(self._socket.fileno())
