@@ -11,12 +11,12 @@ __all__ = ["Batch", "Batcher"]
 class Batch:
     """Messages of one queue that go out in one request.
 
-    `count` messages are in it; `position` is the source offset that is settled once the batch is; `held` bytes of
-    the memory budget are free then. `size` is that of the body in bytes, `stored` what a broker may count for it at
-    most. `left_out` counts messages that transforms have left out and that are settled with it.
+    `count` messages are in it, and `size` bytes in its body; `position` is the source offset that is settled once
+    the batch is; `held` bytes of the memory budget are free then. `left_out` counts messages that transforms have
+    left out and that are settled with it.
     """
 
-    __slots__ = ("count", "held", "left_out", "packs", "position", "size", "stored")
+    __slots__ = ("count", "held", "left_out", "packs", "position", "size")
 
     def __init__(self) -> None:
         self.packs: list[Pack] = []
@@ -24,15 +24,13 @@ class Batch:
         self.held = 0
         self.count = 0
         self.size = 0
-        self.stored = 0
         self.left_out = 0
 
-    def add(self, pack: Pack, *, stored: int = 0) -> None:
+    def add(self, pack: Pack) -> None:
         """Puts `pack` behind the others."""
         self.packs.append(pack)
         self.count += len(pack)
         self.size += len(pack.data)
-        self.stored += stored
 
     @property
     def body(self) -> list[bytes]:
@@ -88,13 +86,11 @@ class Batcher:
 
     def _put(self, batch: Batch, pack: Pack) -> bool:
         """Adds `pack` if the batch may have it, and says so."""
-        packer = self._packer
-        stored = len(pack.data) + len(pack) * packer.more
         if batch.packs:
-            first = batch.packs[0]
+            packer, first, count = self._packer, batch.packs[0], batch.count + len(pack)
             if (
-                batch.stored + stored > packer.limit
-                or batch.count + len(pack) > packer.max_messages
+                batch.size + len(pack.data) + count * packer.more > packer.limit
+                or count > packer.max_messages
                 or pack.sys_flag != first.sys_flag
                 or pack.reconsume_times != first.reconsume_times
                 or (packer.exact_born and pack.born_timestamp != first.born_timestamp)
@@ -102,7 +98,7 @@ class Batcher:
                 or first.alone
             ):
                 return False
-        batch.add(pack, stored=stored)
+        batch.add(pack)
         return True
 
 

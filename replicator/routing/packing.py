@@ -157,7 +157,7 @@ class Packer:
         first, kept, exact_born = messages[start], KEPT_SYS_FLAGS, self.exact_born
         kind, times, born = first.sys_flag & kept, first.reconsume_times, first.born_timestamp
         parts: list[bytes] = []
-        add, more, limit, weight, at, length = parts.extend, self.more, self.limit, 0, start, 0
+        add, more, limit, weight, at = parts.extend, self.more, self.limit, 0, start
         for message, raw in zip(messages[start:stop], stamped[start:stop], strict=True):
             if message.sys_flag & kept != kind or message.reconsume_times != times:
                 break
@@ -168,12 +168,17 @@ class Packer:
             if (weight + entry + more > limit or size > MAX_PROPERTIES) and at > start:
                 break
             weight += entry + more
-            length = size
             at += 1
+            add(
+                (
+                    pack_head(entry, 0, message.body_crc, message.flag),
+                    body,
+                    pack_length(min(size, MAX_PROPERTIES)),
+                    raw,
+                )
+            )
             if size > MAX_PROPERTIES:
-                add((pack_head(entry, 0, message.body_crc, message.flag), body, pack_length(MAX_PROPERTIES), raw))
                 break
-            add((pack_head(entry, 0, message.body_crc, message.flag), body, pack_length(size), raw))
         run = messages[start:at]
         pack = Pack(
             b"".join(parts),
@@ -183,7 +188,8 @@ class Packer:
             reconsume_times=times,
             born_timestamp=born,
         )
-        pack.too_long = length if length > MAX_PROPERTIES else 0
+        if len(stamped[start]) > MAX_PROPERTIES:
+            pack.too_long = len(stamped[start])
         return pack
 
 
