@@ -92,16 +92,14 @@ class Pairing:
 
     async def finish(self, end: int) -> None:
         """Nothing more has been copied of what the source has before `end`."""
-        while (message := await self._next()) is not None and message.queue_offset < end:
-            self.miss(message)
-            self._at += 1
+        await self._miss_before(end)
 
     def miss(self, message: StoredMessage) -> None:
         """Counts one that the target has not, or not in its place."""
         self.selected += 1
         self.differing.add(message.queue_offset // RUN)
         self._part()
-        self._digest.update(_record(message, *self._stamped([message])))
+        self._digest.update(self._record(message))
 
     async def _look_ahead(self, count: int) -> None:
         """Has `count` of the source's messages ready, if it has so many."""
@@ -112,9 +110,18 @@ class Pairing:
             self._ahead = [*self._ahead[self._at :], *more]
             self._at = 0
 
-    async def _next(self) -> StoredMessage | None:
-        await self._look_ahead(1)
-        return self._ahead[self._at] if self._at < len(self._ahead) else None
+    async def _miss_before(self, offset: int) -> StoredMessage | None:
+        """Misses what the source has next before `offset`; gives what it has then."""
+        while True:
+            await self._look_ahead(1)
+            message = self._ahead[self._at] if self._at < len(self._ahead) else None
+            if message is None or message.queue_offset >= offset:
+                return message
+            self.miss(message)
+            self._at += 1
+
+    def _record(self, message: StoredMessage) -> bytes:
+        return _record(message, *self._stamped([message]))
 
     def _stamped(self, messages: Sequence[StoredMessage]) -> list[bytes]:
         """The properties that are sent with `messages`."""
@@ -165,18 +172,16 @@ class Pairing:
             self.behind[offset // RUN].add(copy.queue_offset)
         self._reached(offset)
         self._lies(offset // RUN, copy.queue_offset, copy.queue_offset)
-        while (message := await self._next()) is not None and message.queue_offset < offset:
-            self.miss(message)
-            self._at += 1
+        message = await self._miss_before(offset)
         if message is None or message.queue_offset > offset:
             self._differs(copy, offset)
             return
         self._at += 1
         if any(Kept.of_source(message, self._cluster).changes(Kept.of_copy(copy))):
             self._differs(copy, offset)
-            self._digest.update(_record(message, *self._stamped([message])))
+            self._digest.update(self._record(message))
         else:
-            self._both(_record(message, *self._stamped([message])))
+            self._both(self._record(message))
         self.selected += 1
 
     def _reached(self, offset: int) -> None:
