@@ -31,13 +31,12 @@ _TOGETHER: Final = 0.0005
 
 
 class _Pipe:
-    """What leaves together: `size` bytes at loop time `due`; what comes after `closes` leaves later."""
+    """What leaves together: `size` bytes at loop time `due`."""
 
     def __init__(self) -> None:
         self.out, self.into = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         fcntl.fcntl(self.into, fcntl.F_SETPIPE_SZ, _PIPE)
         self.size = 0
-        self.closes = 0.0
         self.due = 0.0
 
     def close(self) -> None:
@@ -78,10 +77,9 @@ class _Direction:
         now = self._loop.time()
         last = self._full[-1] if self._full else None
         try:
-            if last is None or now > last.closes or not self._fill(last):
+            if last is None or now + self._delay > last.due or not self._fill(last):
                 fresh = self._free.pop() if self._free else _Pipe()
-                fresh.closes = now + _TOGETHER
-                fresh.due = fresh.closes + self._delay
+                fresh.due = now + self._delay + _TOGETHER
                 self._full.append(fresh)
                 self._fill(fresh)
         except ConnectionError:
@@ -113,7 +111,6 @@ class _Direction:
                     return
                 self._free.append(self._full.popleft())
         except ConnectionError:
-            self.close()
             self._on_end()
             return
         self._read_on()
@@ -182,10 +179,11 @@ async def serve(pairs: Sequence[tuple[Address, Address]], *, delay: float) -> No
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with ExitStack() as stack:
-        servers = [stack.enter_context(socket.create_server(listen)) for listen, _ in pairs]
+        accepting = [
+            asyncio.create_task(_accept(stack.enter_context(socket.create_server(listen)), upstream, delay))
+            for listen, upstream in pairs
+        ]
         print("ready", flush=True)
-        ends = [upstream for _, upstream in pairs]
-        accepting = [asyncio.create_task(_accept(*each, delay)) for each in zip(servers, ends, strict=True)]
         await stop.wait()
         for task in accepting:
             task.cancel()
