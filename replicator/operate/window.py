@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 import msgspec
 
 from replicator.client.bounded import bounded
-from replicator.client.brokers import offset_at
 from replicator.client.cluster import Cluster
 from replicator.errors import ConfigError
 from replicator.settings import milliseconds
 from replicator.spark.copying import Range
+from replicator.spark.offsets import Limits, Part, within
 
 __all__ = ["Edge", "edge", "narrowed"]
 
@@ -48,17 +48,14 @@ def edge(option: str, text: str | None) -> Edge | None:
 async def narrowed(source: Cluster, parts: list[Range], low: Edge | None, high: Edge | None) -> list[Range]:
     """What of `parts` lies from `low` on and before `high`; of times, by when the source stored the messages."""
 
-    async def at(part: Range, wanted: Edge | None, default: int) -> int:
-        if wanted is None:
-            return default
-        offset = wanted.value
-        if wanted.is_time:
-            reader = source.reader(part.source.broker)
-            offset = await offset_at(reader, part.topic, part.source.queue_id, wanted.value)
-        return min(max(offset, part.start), part.end)
+    def limits(*, is_time: bool) -> Limits:
+        return Limits(*(None if at is None or at.is_time != is_time else at.value for at in (low, high)))
+
+    offsets, times = limits(is_time=False), limits(is_time=True)
 
     async def one(part: Range) -> Range:
-        start, end = await at(part, low, part.start), await at(part, high, part.end)
-        return msgspec.structs.replace(part, start=start, end=max(start, end))
+        whole = Part(part.topic, part.source, part.start, part.end)
+        left = await within(source.reader(part.source.broker), whole, offsets, times)
+        return msgspec.structs.replace(part, start=left.start, end=left.end)
 
     return await bounded(one, parts, at_once=_AT_ONCE)

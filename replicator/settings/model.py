@@ -75,15 +75,15 @@ def topic_name(value: str) -> str:
     return value
 
 
-def milliseconds(text: str) -> int:
-    """An ISO 8601 time as milliseconds since the epoch; UTC where it names no zone.
+def milliseconds(moment: str | datetime) -> int:
+    """An ISO 8601 time as milliseconds since the epoch, rounded down; UTC where it names no zone.
 
     Raises:
         ValueError: it is none.
     """
-    moment = datetime.fromisoformat(text)
+    found = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
     # Exactly: a float of so many milliseconds may be one too few.
-    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
+    return ((found if found.tzinfo else found.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
 
 
 class RouteSettings(BaseModel):

@@ -24,11 +24,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from replicator.client.cluster import Cluster
 from replicator.errors import ConfigError
 from replicator.spark import pushdown
 from replicator.spark.access import run
-from replicator.spark.offsets import Part, freeze
+from replicator.spark.offsets import freeze
 from replicator.spark.options import ReadOptions, WriteOptions
 from replicator.spark.reading import PATIENCE
 from replicator.spark.rows import SCHEMA
@@ -121,17 +120,15 @@ def _checked(schema: StructType, options: WriteOptions) -> WriteOptions:
 class _Reader(DataSourceReader):
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
+        self._narrowing = pushdown.Narrowing()
 
     def partitions(self) -> list[InputPartition]:
         return run(self._plan())
 
     async def _plan(self) -> list[InputPartition]:
         async with self._options.access.connected() as cluster:
-            parts = await self._narrowed(cluster, await freeze(cluster, self._options))
+            parts = await self._narrowing.of(cluster, await freeze(cluster, self._options))
             return await plan(cluster, self._options, parts)
-
-    async def _narrowed(self, cluster: Cluster, parts: list[Part]) -> list[Part]:
-        return parts
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         return scan(self._options, partition)
@@ -140,15 +137,8 @@ class _Reader(DataSourceReader):
 class _NarrowedReader(_Reader):
     """One that Spark may hand filters to."""
 
-    def __init__(self, options: ReadOptions) -> None:
-        super().__init__(options)
-        self._narrowing = pushdown.Narrowing()
-
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802 - Spark's name
         return self._narrowing.take(filters)
-
-    async def _narrowed(self, cluster: Cluster, parts: list[Part]) -> list[Part]:
-        return await self._narrowing.of(cluster, parts)
 
 
 @dataclass

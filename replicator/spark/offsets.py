@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from replicator.client.bounded import bounded
 from replicator.client.brokers import max_offset, min_offset, offset_at
 from replicator.client.cluster import Cluster
+from replicator.client.endpoint import Endpoint
 from replicator.client.topics import read_topics
 from replicator.errors import ConfigError
 from replicator.routing.queue_map import Queue
 from replicator.spark.options import EARLIEST, Bound, ReadOptions
 
-__all__ = ["Part", "freeze", "split"]
+__all__ = ["Limits", "Part", "freeze", "split", "within"]
 
 #: Requests made at the same time.
 _AT_ONCE: Final = 32
@@ -26,6 +28,14 @@ class Part(NamedTuple):
     queue: Queue
     start: int
     end: int
+
+
+@dataclass
+class Limits:
+    """Whole numbers from `low` on and before `high`; None where there is no limit."""
+
+    low: int | None = None
+    high: int | None = None
 
 
 async def freeze(cluster: Cluster, options: ReadOptions) -> list[Part]:
@@ -75,6 +85,22 @@ async def _queues(cluster: Cluster, options: ReadOptions) -> list[tuple[str, Que
     if missing:
         raise ConfigError(f"topic = {', '.join(sorted(missing))!r}: no broker has it", hint="check its name")
     return sorted(found)
+
+
+async def within(broker: Endpoint, part: Part, offsets: Limits, times: Limits) -> Part:
+    """What of `part`, which `broker` has, lies within both: by offset, and by when the messages were stored.
+
+    Times are milliseconds since the epoch, as brokers find them; errors as those of `offset_at`.
+    """
+    place = (broker, part.topic, part.queue.queue_id)
+
+    async def at(time: int | None) -> int | None:
+        return None if time is None or part.start == part.end else await offset_at(*place, time)
+
+    lows, highs = (offsets.low, await at(times.low)), (offsets.high, await at(times.high))
+    start = min(part.end, max([part.start, *(low for low in lows if low is not None)]))
+    end = max(start, min([part.end, *(high for high in highs if high is not None)]))
+    return part._replace(start=start, end=end)
 
 
 def _refuse_unknown(option: str, bound: Bound, queues: Sequence[tuple[str, Queue]]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from pyspark.sql.datasource import (
@@ -18,15 +18,14 @@ from pyspark.sql.datasource import (
 )
 
 from replicator.client.bounded import bounded
-from replicator.client.brokers import offset_at
 from replicator.client.cluster import Cluster
-from replicator.spark.offsets import Part
+from replicator.settings import milliseconds
+from replicator.spark.offsets import Limits, Part, within
 
 __all__ = ["Narrowing", "is_wanted"]
 
 #: Requests made at the same time.
 _AT_ONCE: Final = 32
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 #: Spark asks for readers in a process that runs this module where the session lets filters be pushed down; a reader
 #: that could take filters is refused anywhere else (DATA_SOURCE_PUSHDOWN_DISABLED). Source: PySpark 4.3.
@@ -46,8 +45,8 @@ class Narrowing:
     """
 
     def __init__(self) -> None:
-        self._offsets = _Bounds()
-        self._times = _Bounds()
+        self._offsets = _Taken()
+        self._times = _Taken()
         self._wanted: dict[str, set[object]] = {}
 
     def take(self, filters: Iterable[Filter]) -> Iterator[Filter]:
@@ -84,24 +83,11 @@ class Narrowing:
         ):
             if value not in self._wanted.get(name, {value}):
                 return part._replace(end=part.start)
-        place = (cluster.reader(part.queue.broker), part.topic, part.queue.queue_id)
-        start, end = self._offsets.low, self._offsets.high
-        if self._times.low is not None and part.start < part.end:
-            start = max(start or 0, await offset_at(*place, self._times.low))
-        if self._times.high is not None and part.start < part.end:
-            found = await offset_at(*place, self._times.high)
-            end = found if end is None else min(end, found)
-        start = max(part.start, start or 0)
-        end = part.end if end is None else min(part.end, end)
-        return part._replace(start=min(start, part.end), end=max(min(start, part.end), end))
+        return await within(cluster.reader(part.queue.broker), part, self._offsets, self._times)
 
 
-class _Bounds:
-    """Whole numbers from `low` on and before `high`; None where there is no bound."""
-
-    def __init__(self) -> None:
-        self.low: int | None = None
-        self.high: int | None = None
+class _Taken(Limits):
+    """Those of filters."""
 
     def take(self, each: Filter) -> bool:
         """Whether it says just that."""
@@ -128,10 +114,7 @@ class _Bounds:
 
 def _floor(value: Any) -> int:
     """A number, or a time in milliseconds since the epoch, rounded down."""
-    if isinstance(value, datetime):
-        moment = value if value.tzinfo else value.replace(tzinfo=UTC)
-        return (moment - _EPOCH) // timedelta(milliseconds=1)  # exactly, as no float would
-    return int(value)
+    return milliseconds(value) if isinstance(value, datetime) else int(value)
 
 
 def _whole(value: Any) -> int:

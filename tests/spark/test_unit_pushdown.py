@@ -25,7 +25,7 @@ from pyspark.sql.datasource import (
 
 from replicator.client.cluster import Cluster
 from replicator.routing.queue_map import Queue
-from replicator.spark import pushdown
+from replicator.spark import offsets
 from replicator.spark.offsets import Part
 from replicator.spark.pushdown import Narrowing
 
@@ -66,7 +66,7 @@ async def test_times_leave_what_passes(chosen: list[tuple[Kind, int]]) -> None:
         async def offset_at(_broker: str, _topic: str, _queue: int, time: int) -> int:
             return min(max(time - BASE, 20), 60)
 
-        patch.setattr(pushdown, "offset_at", offset_at)
+        patch.setattr(offsets, "offset_at", offset_at)
         (part,) = await narrowing.of(CLUSTER, [PART])
     wanted = {at for at in range(20, 60) if all(holds(1000 * at, value) for (_, holds), value in chosen)}
     assert wanted <= set(range(part.start, part.end))
