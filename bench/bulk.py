@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.contender import Contender, Job, Spark
+from bench.masters import masters
 from bench.process import ContenderFailed, Measured
 from bench.relaying import Scale, fill, made, moved, warm_up
 from bench.stage import SCENARIOS, Stage, staged
@@ -17,6 +18,10 @@ __all__ = ["BULK_QUEUES", "Bulk", "bulk_rounds"]
 
 BULK_QUEUES = 16
 _SIZE = 1024
+
+#: The source's broker takes all its messages for being on disk, of which it gives 8 a pull instead of 32
+#: (maxTransferCountOnMessageInDisk); this machine's memory holds them all the same.
+_ON_DISK = {"accessMessageInMemoryMaxRatio": "0"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +43,7 @@ class Bulk:
 
 async def bulk_rounds(
     movers: Sequence[Contender],
-    masters: Sequence[str],
+    spark: Sequence[str],
     *,
     scale: Scale,
     directory: Path,
@@ -47,14 +52,17 @@ async def bulk_rounds(
     """All rounds, on clusters of their own.
 
     Args:
-        masters: Spark's, each of which backfills; the first verifies and exports too.
+        spark: Spark's masters, each of which backfills; the first verifies and exports too.
     """
     found: list[Bulk] = []
     topic = f"bulk-{_SIZE}"
-    async with staged(SCENARIOS["loopback"], directory=directory) as stage:
+    async with (
+        staged(SCENARIOS["loopback"], directory=directory, source=_ON_DISK) as stage,
+        masters(spark, directory=directory / "spark") as places,
+    ):
         await fill(stage, topic, messages=scale.messages, size=_SIZE, directory=directory, queues=BULK_QUEUES)
         await warm_up(stage, messages=scale.messages // 5, size=_SIZE, directory=directory)
-        backfills = [Spark("backfill", master) for master in masters]
+        backfills = [Spark("backfill", master) for master in places]
         everybody: list[Contender] = [*movers, *backfills]
         for turn in range(scale.rounds):
             shift = turn % len(everybody)
@@ -71,7 +79,7 @@ async def bulk_rounds(
                 )
                 done = [await _moved(stage, contender, job, limit=scale.limit)]
                 if contender is backfills[0]:
-                    readers = [Spark(command, masters[0]) for command in ("verify", "export")]
+                    readers = [Spark(command, places[0]) for command in ("verify", "export")]
                     done += [await _read(reader, job, done[0], limit=scale.limit) for reader in readers]
                 await stage.target.broker.delete(job.target_topic)
                 for each in done:
@@ -97,7 +105,12 @@ async def _moved(stage: Stage, contender: Contender, job: Job, *, limit: float) 
 async def _read(contender: Spark, job: Job, backfill: Bulk, *, limit: float) -> Bulk:
     """A command that stores nothing: its time is that of its tasks, its CPU less what `backfill` took to start."""
     log = job.directory / "output"
-    process = Measured(await contender.command(job), log=log, environment=contender.environment(job))
+    process = Measured(
+        await contender.command(job),
+        log=log,
+        environment=contender.environment(job),
+        helpers=contender.master.helpers,
+    )
     cost = await process.finished(seconds=limit)
     now = time.time()
     if cost.exit_code != 0:
@@ -108,7 +121,7 @@ async def _read(contender: Spark, job: Job, backfill: Bulk, *, limit: float) -> 
         name=contender.name,
         messages=job.messages,
         size=job.size,
-        seconds=sum(queue["seconds"] for queue in queues) / contender.slots,
+        seconds=sum(queue["seconds"] for queue in queues) / contender.master.slots,
         cpu=process.cpu_by(now) - backfill.start_cpu,
         start=backfill.start,
         start_cpu=backfill.start_cpu,

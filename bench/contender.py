@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from bench.masters import Master
 from replicator.sandbox.java import environment, java
 from tests.support.javatool import compiled
 
@@ -87,16 +87,14 @@ class Spark:
     ends = True
     makes_topic = True
 
-    def __init__(self, command: str, master: str, program: Sequence[str] = REPLICATOR) -> None:
-        self.name = f"{command} on {master}"
-        #: Tasks at a time, where the master says it.
-        self.slots = int(found[1]) if (found := re.match(r"local\[(\d+)", master)) else 1
+    def __init__(self, command: str, master: Master, program: Sequence[str] = REPLICATOR) -> None:
+        self.name = f"{command} on {master.name}"
+        self.master = master
         self._command = command
-        self._master = master
         self._program = list(program)
 
     async def command(self, job: Job) -> list[str]:
-        options = ["--source", job.source, "--topics", job.topic, "--master", self._master, "--output", "json"]
+        options = ["--source", job.source, "--topics", job.topic, "--master", self.master.url, "--output", "json"]
         if self._command == "export":
             return [*self._program, "export", str(job.directory / "archive"), *options]
         options += ["--target", job.target, "--rename", job.target_topic.replace(job.topic, "{topic}")]
@@ -105,7 +103,7 @@ class Spark:
         return [*self._program, self._command, *options]
 
     def environment(self, job: Job) -> dict[str, str]:
-        return {"PATH": os.environ.get("PATH", ""), "HOME": str(job.directory)}
+        return {"PATH": os.environ.get("PATH", ""), "HOME": str(job.directory), **self.master.environment}
 
 
 class Relay:

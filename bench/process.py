@@ -31,10 +31,19 @@ class Cost:
 
 
 class Measured:
-    """A running process; `await finished()` or `await stopped()` gives its cost."""
+    """A running process; `await finished()` or `await stopped()` gives its cost.
 
-    def __init__(self, command: Sequence[str], *, log: Path, environment: Mapping[str, str]) -> None:
+    Args:
+        helpers: processes that work for it without being its children; what they and their children take counts for
+            `cpu_by` and the peak of memory.
+    """
+
+    def __init__(
+        self, command: Sequence[str], *, log: Path, environment: Mapping[str, str], helpers: Sequence[int] = ()
+    ) -> None:
         self.started = time.time()
+        self._helpers = list(helpers)
+        self._helped_before = sum(map(_cpu, _families(self._helpers)))
         self._log = log
         with log.open("wb") as output:
             self._process = subprocess.Popen(
@@ -60,6 +69,7 @@ class Measured:
 
     def cpu_by(self, moment: float) -> float:
         """CPU seconds of it and all its descendants until `moment` (seconds since the epoch), as last looked at."""
+        # The most of all looks: what a process took that nobody waited for is not to be seen after its end.
         return max((cpu for at, cpu in self._cpu if at <= moment), default=0.0)
 
     def memory(self) -> int:
@@ -102,16 +112,21 @@ class Measured:
         while self.running:
             family = self._family()
             self._peak = max(self._peak, sum(_memory(pid, "VmHWM") for pid in family))
-            self._cpu.append((time.time(), sum(map(_cpu, family))))
+            self._cpu.append((time.time(), sum(map(_cpu, family)) - self._helped_before))
             await asyncio.sleep(_POLL_SECONDS)
 
     def _family(self) -> list[int]:
-        family, fresh = [], [self._process.pid]
-        while fresh:
-            pid = fresh.pop()
-            family.append(pid)
-            fresh += _children(pid)
-        return family
+        return _families([self._process.pid, *self._helpers])
+
+
+def _families(pids: Sequence[int]) -> list[int]:
+    """These processes and all their descendants."""
+    family, fresh = [], list(pids)
+    while fresh:
+        pid = fresh.pop()
+        family.append(pid)
+        fresh += _children(pid)
+    return family
 
 
 def _children(pid: int) -> list[int]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.broker import Span
-from bench.contender import Contender, Fill, Job, Replicator, Scraped
+from bench.contender import Contender, Fill, Job, Replicator, Scraped, Spark
 from bench.process import ContenderFailed, Cost, Measured
 from bench.scrape import scraped
 from bench.stage import Scenario, Stage, staged
@@ -105,7 +105,10 @@ async def moved(
         await target.create(job.target_topic, queues=queues)
         await _routed()
     process = Measured(
-        await contender.command(job), log=job.directory / "output", environment=contender.environment(job)
+        await contender.command(job),
+        log=job.directory / "output",
+        environment=contender.environment(job),
+        helpers=contender.master.helpers if isinstance(contender, Spark) else (),
     )
     asked = scraped(process, often=isinstance(contender, Scraped))
     async with asked if isinstance(contender, Replicator) else nullcontext():

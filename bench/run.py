@@ -17,6 +17,7 @@ from bench.contender import Contender, Fill, Relay, Replicator, Scraped
 from bench.idle import idle_costs
 from bench.latency import latencies
 from bench.machine import Machine
+from bench.masters import DEFAULT, STANDALONE
 from bench.process import ContenderFailed
 from bench.relaying import Scale, relay_rounds
 from bench.report import Results, render
@@ -119,7 +120,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, help="of each contender (3)")
     parser.add_argument("--replicator", default="", metavar="COMMAND", help="instead of the installed one")
     parser.add_argument(
-        "--masters", default="local[2,4]", metavar="MASTER;…", help="Spark's, each of which backfills (local[2,4])"
+        "--masters",
+        default=";".join(DEFAULT),
+        metavar="MASTER;…",
+        help=f"Spark's, each of which backfills; {STANDALONE}: two workers of our own ({';'.join(DEFAULT)})",
     )
     parser.add_argument("--output", type=Path, help="where the page goes (standard output)")
     parser.add_argument("--directory", type=Path, help="for stores and logs; needs some 10 GB (temporary)")

@@ -6,7 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,12 +93,18 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(scenario: Scenario, *, directory: Path) -> AsyncIterator[Stage]:
-    """Fresh clusters, ended afterwards."""
+async def staged(
+    scenario: Scenario, *, directory: Path, source: Mapping[str, str] | None = None
+) -> AsyncIterator[Stage]:
+    """Fresh clusters, ended afterwards. `source`: properties of the source's broker beside those of both."""
     async with AsyncExitStack() as stack:
         sides = []
-        for name, delay in (("source", scenario.source_ms), ("target", scenario.target_ms)):
-            spec = ClusterSpec(name=name, version=VERSION, broker_ip=FAR if delay else NEAR, properties=_PROPERTIES)
+        for name, delay, own in (
+            ("source", scenario.source_ms, dict(source or {})),
+            ("target", scenario.target_ms, {}),
+        ):
+            ip = FAR if delay else NEAR
+            spec = ClusterSpec(name=name, version=VERSION, broker_ip=ip, properties=_PROPERTIES | own)
             cluster = Cluster(spec, directory=directory / name)
             await stack.enter_async_context(cluster)
             side = Side(cluster, round_trip_ms=delay)

@@ -10,6 +10,7 @@ import msgspec
 
 from replicator.client.topics import TopicConfig
 from replicator.errors import ConfigError, StartupError
+from replicator.operate.seldom import Seldom
 from replicator.runtime import files
 from replicator.spark.archive import Slice
 from replicator.spark.exporting import Exported
@@ -37,11 +38,12 @@ class Contents(msgspec.Struct, kw_only=True):
 
 
 class Archive:
-    """An archive in `directory`; its manifest is written anew with each outcome."""
+    """An archive in `directory`; its manifest is written anew as outcomes come, and by `close`."""
 
     def __init__(self, directory: Path, contents: Contents) -> None:
         self.directory = directory
         self.contents = contents
+        self._seldom = Seldom(self.write)
 
     @classmethod
     def read(cls, directory: Path) -> Archive | None:
@@ -94,7 +96,15 @@ class Archive:
         if not outcome.error:
             self.refuse_missing([outcome])
         self.contents.outcomes[outcome.key] = outcome
-        self.write()
+        self._seldom.changed()
+
+    def close(self) -> None:
+        """Writes all outcomes that are not written yet.
+
+        Raises:
+            StartupError: the directory cannot be written.
+        """
+        self._seldom.close()
 
     def refuse_missing(self, outcomes: Iterable[Exported]) -> None:
         """All files must be there, and whole.

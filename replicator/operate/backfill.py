@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -79,7 +79,8 @@ def backfill(
         if made.open:
             drawn = copying("backfill", settings.store_path, made.open, made.add, port=metrics_port)
             on_copied, on_look = stack.enter_context(drawn)
-            copy_all(spark, job, made.open, on_copied=on_copied, on_look=on_look)
+            with closing(made):
+                copy_all(spark, job, made.open, on_copied=on_copied, on_look=on_look)
     show_copied(made.ranges, made.outcomes, output)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -76,7 +77,7 @@ def export(
             rate_bytes=settings.rate_bytes,
         )
         drawn = watched("export", port=metrics_port, queues=len(archive.open))
-        with session(master=master) as spark, drawn as watching:
+        with closing(archive), session(master=master) as spark, drawn as watching:
 
             def exported(outcome: Exported) -> None:
                 archive.add(outcome)

@@ -10,6 +10,7 @@ import msgspec
 
 from replicator.errors import ConfigError, StartupError
 from replicator.operate.options import SELECTION
+from replicator.operate.seldom import Seldom
 from replicator.routing.options import Identity
 from replicator.runtime import files
 from replicator.settings import Settings
@@ -19,7 +20,7 @@ __all__ = ["Manifest"]
 
 
 class Manifest:
-    """In `file`, written anew with each outcome.
+    """In `file`, written anew as outcomes come, and by `close`.
 
     Raises:
         StartupError: the file cannot be written.
@@ -38,6 +39,7 @@ class Manifest:
         self._file = file
         self._identity = identity
         self._route = dict(route)
+        self._seldom = Seldom(self.write)
 
     @classmethod
     def begin(cls, file: Path, settings: Settings, identity: Identity, ranges: Sequence[Range]) -> Manifest:
@@ -89,7 +91,11 @@ class Manifest:
     def add(self, outcome: Copied) -> None:
         """Keeps what became of a range."""
         self.outcomes[outcome.key] = outcome
-        self.write()
+        self._seldom.changed()
+
+    def close(self) -> None:
+        """Writes all outcomes that are not written yet."""
+        self._seldom.close()
 
     def write(self) -> None:
         content = {

@@ -58,6 +58,11 @@ class Standalone:
         """What the processes of a role have said."""
         return (self._directory / f"{role}.log").read_text(errors="replace")
 
+    @property
+    def pids(self) -> list[int]:
+        """The process ids of master and workers."""
+        return [process.pid for process in self._processes]
+
     def executors(self) -> list[int]:
         """Their process ids, one of each worker that has one."""
         workers = {process.pid for process in self._processes[1:]}

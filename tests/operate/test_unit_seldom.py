@@ -1,0 +1,64 @@
+"""A manifest is written at once where that is seldom, and never takes much of the time."""
+
+from __future__ import annotations
+
+import pytest
+
+from replicator.operate.seldom import Seldom
+
+
+class Disk:
+    """A clock, and a write that takes some of its time."""
+
+    def __init__(self, seconds: float) -> None:
+        self.now = 0.0
+        self.writes = 0
+        self._seconds = seconds
+
+    def write(self) -> None:
+        self.writes += 1
+        self.now += self._seconds
+
+    def seldom(self) -> Seldom:
+        return Seldom(self.write, clock=lambda: self.now)
+
+
+def test_what_comes_seldom_is_written_at_once() -> None:
+    disk = Disk(0.01)
+    seldom = disk.seldom()
+    for turn in range(1, 5):
+        disk.now += 2
+        seldom.changed()
+        assert disk.writes == turn
+
+
+@pytest.mark.parametrize(("seconds", "most"), [(0.001, 100), (0.5, 11)])
+def test_what_comes_often_takes_a_twentieth_of_the_time(seconds: float, most: int) -> None:
+    disk = Disk(seconds)
+    seldom = disk.seldom()
+    while disk.now < 100:
+        disk.now += 0.01
+        seldom.changed()
+    assert most / 2 < disk.writes <= most
+
+
+def test_what_waits_is_written_at_the_end_and_once() -> None:
+    disk = Disk(0.01)
+    seldom = disk.seldom()
+    seldom.changed()
+    assert disk.writes == 0
+    seldom.close()
+    seldom.close()
+    assert disk.writes == 1
+
+
+def test_what_could_not_be_written_waits_still() -> None:
+    def write() -> None:
+        raise OSError("full")
+
+    seldom = Seldom(write)
+    seldom.changed()
+    with pytest.raises(OSError, match="full"):
+        seldom.close()
+    with pytest.raises(OSError, match="full"):
+        seldom.close()
