@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.contender import Contender, Job, Spark
+from bench.files import made
 from bench.masters import masters
 from bench.process import ContenderFailed, Measured
-from bench.relaying import Scale, fill, made, moved, warm_up
+from bench.relaying import Scale, fill, moved, warm_up
 from bench.stage import SCENARIOS, Stage, staged
 
 __all__ = ["BULK_QUEUES", "Bulk", "bulk_rounds"]

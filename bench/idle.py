@@ -10,8 +10,9 @@ from pathlib import Path
 
 from bench.broker import Broker
 from bench.contender import Contender, Job
+from bench.files import made
 from bench.process import ContenderFailed, Measured
-from bench.relaying import QUEUES, made
+from bench.relaying import QUEUES
 from bench.scrape import Scrape, scrape
 from bench.stage import SCENARIOS, staged
 

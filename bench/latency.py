@@ -10,8 +10,9 @@ from pathlib import Path
 
 from bench.contender import Contender, Job
 from bench.figures import percentile
+from bench.files import made
 from bench.process import ContenderFailed, Cost, Measured
-from bench.relaying import QUEUES, made
+from bench.relaying import QUEUES
 from bench.stage import SCENARIOS, Stage, staged
 
 RATE = 200

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.files import made
 from tests.support.standalone import standalone
 
 __all__ = ["DEFAULT", "STANDALONE", "Master", "masters"]
@@ -36,8 +37,7 @@ async def masters(names: Sequence[str], *, directory: Path) -> AsyncIterator[lis
         found = []
         for name in names:
             if name == STANDALONE:
-                directory.mkdir(parents=True, exist_ok=True)
-                cluster = await stack.enter_async_context(standalone(directory, workers=_WORKERS))
+                cluster = await stack.enter_async_context(standalone(made(directory), workers=_WORKERS))
                 found.append(
                     Master(
                         name=f"standalone, {_WORKERS} workers",

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bench.broker import Span
 from bench.contender import Contender, Fill, Job, Replicator, Scraped, Spark
+from bench.files import made
 from bench.process import ContenderFailed, Cost, Measured
 from bench.scrape import scraped
 from bench.stage import Scenario, Stage, staged
@@ -180,12 +181,6 @@ async def _fill(namesrv: str, topic: str, *, messages: int, size: int, directory
 async def _routed() -> None:
     """Brokers tell the name servers of a new topic at once, but not before they answer."""
     await asyncio.sleep(_SETTLE_SECONDS)
-
-
-def made(directory: Path) -> Path:
-    """The directory, which exists then."""
-    directory.mkdir(parents=True, exist_ok=True)
-    return directory
 
 
 def _line(done: Round) -> str:

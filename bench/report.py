@@ -175,10 +175,11 @@ def _bulk(found: Sequence[Bulk]) -> str:
         ])  # fmt: skip
     intro = (
         f"{found[0].messages:,} messages of {found[0].size:,} B in {BULK_QUEUES} queues a round, both clusters"
-        " near. The source takes its messages for history on disk, of which it gives 8 a pull. Start-up is left out of all columns but those that say so: for what moves messages it ends when"
-        " the target stores the first one. `verify` and `export` are as long as their tasks, by those that run at"
-        " a time; their CPU is without what the backfill of the same round took to start, which is coarse. CPU is"
-        " that of the process and all that it starts, JVM and Python workers too; brokers' is not counted."
+        " near. The source takes its messages for history on disk, of which it gives 8 a pull. Start-up is left"
+        " out of all columns but those that say so: for what moves messages it ends when the target stores the"
+        " first one. `verify` and `export` are as long as their tasks, by those that run at a time; their CPU is"
+        " without what the backfill of the same round took to start, which is coarse. CPU is that of the process"
+        " and all that it starts, JVM and Python workers too; brokers' is not counted."
     )
     titles = ["what", "rounds", "messages/s", "MB/s", "seconds", "CPU s per million"]
     titles += ["start-up s", "start-up CPU s", "of the live path"]

@@ -17,6 +17,8 @@ __all__ = ["TABLE_TIMEOUT", "Pages", "TableRequest", "members", "read_pages"]
 _PAGE: Final = 5000
 #: Seconds. Thousands of entries are megabytes of JSON.
 TABLE_TIMEOUT: Final = 30.0
+#: How often a table is read from its beginning again, because it changed between two pages.
+_TRIES: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,21 @@ async def read_pages(broker: Endpoint, request: TableRequest, *, known: tuple[by
 
     Raises:
         BrokerRefused, Unreachable, RequestTimeout: see there.
-        ProtocolError: no table.
+        ProtocolError: no table, or one that changes faster than it can be read.
     """
+    for _ in range(_TRIES):
+        try:
+            return await _read(broker, request, known)
+        except _Changed:
+            continue
+    raise ProtocolError(f"a broker's {request.table} that changes with each of its pages")
+
+
+class _Changed(Exception):
+    """The table became another one between two pages; the broker has begun to give it from its first page."""
+
+
+async def _read(broker: Endpoint, request: TableRequest, known: tuple[bytes, ...]) -> Pages | None:
     raw: list[bytes] = []
     entries: dict[str, Any] = {}
     version = ""
@@ -59,7 +74,9 @@ async def read_pages(broker: Endpoint, request: TableRequest, *, known: tuple[by
         if known == tuple(raw):
             return None
         page = members(fastjson.parse(answer.body))
-        version = msgspec.json.encode(page.get("dataVersion")).decode()
+        asked, version = version, msgspec.json.encode(page.get("dataVersion")).decode()
+        if asked not in ("", version):
+            raise _Changed
         before = len(entries)
         entries.update(members(page.get(request.table)))
         total = answer.number(request.total) if request.total in answer.fields else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -67,6 +68,45 @@ async def test_a_table_in_pages() -> None:
             "",
             *[json.dumps(VERSION, separators=(",", ":"))] * 2,
         ]
+        await endpoint.close()
+
+
+class Changing(Table):
+    """Gets a topic after each of the first `changes` answers, and begins again for whoever has an older version."""
+
+    def __init__(self, names: list[str], *, page: int, changes: int) -> None:
+        super().__init__(names, page=page)
+        self.changes = changes
+        self.counter = 0
+
+    def __call__(self, session: Session, request: Frame) -> None:
+        version = {"counter": self.counter}
+        mine = request.fields["dataVersion"] in ("", json.dumps(version, separators=(",", ":")))
+        begin = int(request.fields["topicSeq"] or 0) if mine else 0
+        names = self.names[begin : begin + self.page]
+        body = {"dataVersion": version, "topicConfigTable": {name: config(name) for name in names}}
+        session.answer(request, fields={"totalTopicNum": str(len(self.names))}, body=json.dumps(body).encode())
+        if self.counter < self.changes:
+            self.counter += 1
+            self.names.append(f"new{self.counter}")
+
+
+async def test_a_table_that_changes_between_pages_is_read_again() -> None:
+    """The broker gives its first page for a version that is not its own any more."""
+    table = Changing([f"t{i}" for i in range(25)], page=10, changes=3)
+    async with Peer(table) as peer:
+        endpoint = Endpoint(peer.address, Security())
+        assert sorted((await read_topics(endpoint)).topics) == sorted(table.names)
+        await endpoint.close()
+
+
+async def test_a_table_that_never_stands_still_is_no_table() -> None:
+    """Half of one would be taken for topics that were deleted."""
+    table = Changing([f"t{i}" for i in range(25)], page=10, changes=1000)
+    async with Peer(table) as peer:
+        endpoint = Endpoint(peer.address, Security())
+        with pytest.raises(ProtocolError, match="topicConfigTable that changes"):
+            await read_topics(endpoint)
         await endpoint.close()
 
 
@@ -174,8 +214,10 @@ async def test_topics_of_real_brokers(
 
 
 @pytest.mark.brokers
-async def test_a_table_in_pages_of_a_real_broker(clusters: ClusterPool, topic_name: Callable[[str], str]) -> None:
-    """5.5.0 with small pages: all topics come, and nothing but a change makes another table."""
+async def test_a_table_in_pages_of_a_real_broker(
+    clusters: ClusterPool, topic_name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """5.5.0 with small pages: all topics come, one too that comes between; only a change makes another."""
     spec = ClusterSpec(
         name="paged", version="5.5.0", properties={"enableSplitMetadata": "true", "splitMetadataSize": "7"}
     )
@@ -188,3 +230,16 @@ async def test_a_table_in_pages_of_a_real_broker(clusters: ClusterPool, topic_na
         assert names <= table.topics.keys()
         assert len(table.raw) > 4
         assert await read_topics(broker, known=table) is table
+
+        ask, late = broker.ask, topic_name("late")
+
+        async def meanwhile(*given: Any, **more: Any) -> Frame:
+            answer = await ask(*given, **more)
+            if given[1]["topicSeq"] != "0" and late not in names:
+                names.add(late)
+                await write_topic(client.writer("paged-a"), TopicConfig(name=late, read_queues=1, write_queues=1))
+            return answer
+
+        monkeypatch.setattr(broker, "ask", meanwhile)
+        assert names <= (await read_topics(broker)).topics.keys()
+        assert late in names
