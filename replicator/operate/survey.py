@@ -80,10 +80,11 @@ class Survey:
         """Finds the queue maps that there are; writes nothing.
 
         Raises:
-            StartupError: no topic is selected, or one cannot be copied.
+            StartupError: no topic is selected, or one cannot be copied or read.
         """
         self._refuse()
         await self.topics.find_maps()
+        self._refuse_what_was_found()
         self.topics.plan()
 
     def has(self, part: Range) -> bool:
@@ -99,6 +100,9 @@ class Survey:
         """
         self._refuse()
         await self.topics.make_ready()
+        self._refuse_what_was_found()
+
+    def _refuse_what_was_found(self) -> None:
         for topic, problem in self.topics.problems.items():
             raise StartupError(f"topic {topic}: {problem}")
 

@@ -102,6 +102,9 @@ _MISSING = frozenset({Response.TOPIC_NOT_EXIST, Response.INVALID_PARAMETER})
 #: Remarks of code 1 that mean the message: 5.x throws, and 4.9.7 does for properties (measured).
 _ABOUT_THE_MESSAGE = ("size exceeded", "newPosition", "IllegalArgumentException", "BufferOverflow", "NumberFormat")
 
+#: What 4.9's ACL throws, with code 1 and before anything is stored (measured).
+_ABOUT_RIGHTS = "AclException"
+
 #: Remarks of code 1 that mean the disk: nothing is stored when the next file of the commit log cannot be made.
 _ABOUT_THE_DISK = "create mapped file failed"
 
@@ -145,6 +148,9 @@ def judge(error: BrokerRefused) -> Fault:
     if error.code == Response.MESSAGE_ILLEGAL:
         return MessageRejected(error.message, code=code)
     if error.code == Response.SYSTEM_ERROR:
+        if _ABOUT_RIGHTS in error.remark:
+            denied = Response.NO_PERMISSION
+            return TargetBlocked(error.message, hint=_HINTS[denied], code=denied.name.lower())
         if _ABOUT_THE_DISK in error.remark:
             return TargetBlocked(error.message, hint=_HINTS[Response.SERVICE_NOT_AVAILABLE], code=code)
         if any(words in error.remark for words in _ABOUT_THE_MESSAGE):

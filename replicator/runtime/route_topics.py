@@ -8,7 +8,14 @@ from typing import Final
 
 from replicator.client.bounded import bounded
 from replicator.client.topics import write_topic
-from replicator.errors import BrokerRefused, ClientError, ConfigError, ProtocolError, StartupError
+from replicator.errors import (
+    BrokerRefused,
+    ClientError,
+    ConfigError,
+    ProtocolError,
+    ReplicatorError,
+    StartupError,
+)
 from replicator.metadata.groups import GroupSelector
 from replicator.observe.logging import get_logger
 from replicator.routing.plan import TopicPlan, Topics, make_plan
@@ -150,8 +157,8 @@ class RouteTopics:
         before = self._world.target.topics
 
         async def make(plan: TopicPlan) -> None:
-            if await self._make(plan):
-                self._keep_map(plan, maps.get(plan.topic, {}), before, new_route=new_route)
+            if plan.topic in maps and await self._make(plan):
+                self._keep_map(plan, maps[plan.topic], before, new_route=new_route)
 
         await bounded(make, [plan for plan in self.plans if not plan.problem], at_once=_AT_ONCE)
 
@@ -162,13 +169,16 @@ class RouteTopics:
                 await write_topic(self._world.target.cluster.writer(broker), topic)
                 log.info("topic made ready", topic=topic.name, broker=broker, queues=topic.queues)
         except (ClientError, ProtocolError) as error:
-            if self.problems.get(plan.topic) != str(error):
-                log.warning("topic cannot be made ready", topic=plan.topic, reason=str(error))
-            hint = ": let the target's account create topics" if isinstance(error, BrokerRefused) else ""
-            self.problems[plan.topic] = f"{error}{hint}"
+            self._tell(plan.topic, error, "let the target's account create topics")
             return False
         self.problems.pop(plan.topic, None)
         return True
+
+    def _tell(self, topic: str, error: ReplicatorError, hint: str) -> None:
+        problem = f"{error}: {hint}" if isinstance(error, BrokerRefused) else str(error)
+        if self.problems.get(topic) != problem:
+            log.warning("topic cannot be made ready", topic=topic, reason=problem)
+        self.problems[topic] = problem
 
     def _keep_map(self, plan: TopicPlan, known: dict[Queue, Queue], before: Topics, *, new_route: bool) -> None:
         store, renamed = self._world.store, self.is_renamed(plan.topic)
@@ -187,25 +197,36 @@ class RouteTopics:
             )
 
     async def find_maps(self) -> dict[str, dict[Queue, Queue]]:
-        """All queue maps; those that the group does not have are read from the copies in the target's queues."""
-        world = self._world
-        maps = world.store.queue_maps(self.name)
+        """The queue maps of all topics; those that the group does not have are read from the copies at the target.
+
+        A topic without copies has an empty one. One whose queues cannot be read has none, and a problem.
+        """
+        store = self._world.store
+        maps = store.queue_maps(self.name)
         for plan in self.plans:
             if plan.topic in maps or plan.problem:
                 continue
-            found: dict[Queue, Queue] = {}
-            for broker, topics in world.target.topics.items():
-                config = topics.get(plan.target_topic)
-                for queue_id in range(config.queues if config else 0):
-                    master = world.target.cluster.master(broker)
-                    copy = await last_copy(master, plan.target_topic, queue_id, look_back=_LOOK_BACK)
-                    if copy is not None and copy.cluster == world.identity.source:
-                        found[Queue(copy.broker, copy.queue_id)] = Queue(broker, queue_id)
+            try:
+                maps[plan.topic] = found = await self._read_map(plan.target_topic)
+            except (ClientError, ProtocolError) as error:
+                self._tell(plan.topic, error, "let the target's account read the topic")
+                continue
             if found:
-                maps[plan.topic] = found
-                world.store.save_queue_map(self.name, plan.topic, plan.target_topic, found)
+                store.save_queue_map(self.name, plan.topic, plan.target_topic, found)
                 log.info("queue map found in the target", topic=plan.topic, queues=len(found))
         return maps
+
+    async def _read_map(self, topic: str) -> dict[Queue, Queue]:
+        world = self._world
+        found: dict[Queue, Queue] = {}
+        for broker, topics in world.target.topics.items():
+            config = topics.get(topic)
+            for queue_id in range(config.queues if config else 0):
+                master = world.target.cluster.master(broker)
+                copy = await last_copy(master, topic, queue_id, look_back=_LOOK_BACK)
+                if copy is not None and copy.cluster == world.identity.source:
+                    found[Queue(copy.broker, copy.queue_id)] = Queue(broker, queue_id)
+        return found
 
     def queues(self, task: str) -> dict[Key, Queue]:
         """The queues of a task that have a queue map, with their targets."""

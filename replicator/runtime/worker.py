@@ -332,8 +332,7 @@ class Worker:
             self._leading = self._spawn(self._make_ready())
 
     async def _make_ready(self) -> None:
-        if not await self.routes.make_ready():
-            self._lead_again = True
+        self._unplanned |= not await self.routes.make_ready()  # the next look at the clusters tries again
         await self.progress.publish()
         await self.progress.save(force=True)
         self._kicked.set()

@@ -90,6 +90,10 @@ class Side:
 
     async def lets_send(self, who: Account, name: str) -> bool:
         """Whether every broker takes a message of `who`."""
+        return all(await self.takes(who, name))
+
+    async def takes(self, who: Account, name: str) -> list[bool]:
+        """Of each broker, whether it takes a message of `who`."""
         fields = header_fields(group="g", topic=name, queue_id=0, sys_flag=0, born_timestamp=1, reconsume_times=0)
         fields["m"] = "false"
         client = self.connect(Credentials(who.name, who.secret.reveal()))
@@ -105,7 +109,7 @@ class Side:
                     done.append(False)
         finally:
             await client.close()
-        return all(done)
+        return done
 
 
 class Scene:

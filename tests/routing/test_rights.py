@@ -12,10 +12,12 @@ import pytest
 
 from acl_sync.model import GET, PUB, SUB, Account, Kind, Pattern, Rule
 from replicator.client.topics import READABLE, TopicConfig, write_topic
-from tests.acl_sync.test_brokers import MIDDLE, NEW, Side, a_scene
-from tests.support.accounts import account
+from replicator.sandbox import ClusterSpec
+from tests.acl_sync.test_brokers import MIDDLE, NEW, OLD_PAIR, Side, a_scene
+from tests.support.accounts import account, topic
 from tests.support.alerts import fires, rests, watching
 from tests.support.clusters import ClusterPool
+from tests.support.guarded import access
 from tests.support.offsets import are_at, commit, make_group
 from tests.support.traffic import connected, create_topic, produce, topics_of
 from tests.support.worker import SYNC_QUICKLY, Worker, signing, until
@@ -105,6 +107,58 @@ async def test_without_the_right_to_change_topics(clusters: ClusterPool, tmp_pat
                 await here.target.put(here.writer)
                 await rests(prometheus, "SyncFailed")
                 assert (await topics_of(target))["west-a"][here.topic].perm == READABLE
+
+
+@pytest.mark.parametrize("spec", [OLD_PAIR, NEW], ids=["ACL 1.0", "ACL 2.0"])
+async def test_rights_that_come_and_go(clusters: ClusterPool, tmp_path: Path, spec: ClusterSpec) -> None:
+    """A topic that may not be read or written waits alone and says what is missing; with the right it goes on."""
+    async with a_scene(clusters, MIDDLE, spec) as here:
+        get = () if spec is OLD_PAIR else (GET,)
+        may_send, may_read = (topic(here.topic, *more, SUB, *get) for more in ((PUB,), ()))
+        other, groups = topic(here.other, PUB, SUB, *get), _right(Kind.GROUP, "", SUB)
+        everything: tuple[Rule, ...] = (may_send, other, groups)
+        if spec is OLD_PAIR:
+            everything = (may_send, other)
+        writer = account(f"{here.name}-writer", *everything, secret="secret of who writes")
+        if spec is OLD_PAIR:
+            writer = dataclasses.replace(writer, group_default=frozenset({SUB}))
+        for name in (here.topic, here.other):
+            await create_topic(here.source.cluster, name, queues=2)
+            await create_topic(here.target.cluster, name, queues=2)
+            await produce(here.source.cluster, name, 100)
+        await here.target.put(dataclasses.replace(writer, rules=everything[1:]))
+        environment = access("SOURCE", here.source.cluster) | signing("TARGET", writer.name, "secret of who writes")
+        worker = Worker(
+            here.source.cluster,
+            here.target.cluster,
+            tmp_path,
+            *("--topics", f"{here.topic},{here.other}", "--sync", "none"),
+            environment=environment,
+        )
+        async with worker:
+            await worker.caught_up(here.other, 100)
+            problems = worker.get("/status")["problems"]
+            assert "let the target's account read the topic" in problems[here.topic]
+            assert list(problems) == [here.topic]
+            assert worker.log.count("topic cannot be made ready") < 5
+
+            await here.target.put(writer)
+            await worker.caught_up(here.topic, 100)
+
+            if spec is OLD_PAIR:
+                return  # 1.0 asks no right for batches
+            await here.target.put(dataclasses.replace(writer, rules=(may_read, *everything[1:])))
+            await until(lambda: _denied(here.target, writer, here.topic), what="brokers know of the change")
+            await produce(here.source.cluster, here.topic, 100, start=100)
+            await until(lambda: worker.topic(here.topic)["state"] == "waiting")
+            assert "needs PUB on the topic" in worker.topic(here.topic)["reason"]
+            assert worker.topic(here.topic)["copied"] == 100
+            await here.target.put(writer)
+            await worker.caught_up(here.topic, 200)
+
+
+async def _denied(side: Side, who: Account, name: str) -> bool:
+    return not any(await side.takes(who, name))
 
 
 def _without(who: Account, action: str) -> tuple[Rule, ...]:
