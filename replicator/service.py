@@ -29,6 +29,7 @@ __all__ = ["DRAINED", "cluster_of", "run"]
 
 #: Exit codes.
 DRAINED: Final = 0
+NOT_DRAINED: Final = 4
 
 #: Workers that may share one directory without saying where each keeps its state.
 _WORKERS: Final = 100
@@ -40,7 +41,8 @@ def run(settings: Settings) -> int:
     """Runs a worker until it is told to stop.
 
     Returns:
-        0 when drained after SIGTERM or SIGINT; 128 + the signal when a second one cut that short.
+        0 when drained after SIGTERM or SIGINT, 4 when not all could be within `drain_timeout`; 128 + the signal
+        when a second one cut that short.
 
     Raises:
         ConfigError, StartupError: it cannot run; nothing was written to either cluster.
@@ -97,13 +99,16 @@ def _socket(settings: Settings) -> socket.socket:
 async def _run_until_signal(worker: Worker, sock: socket.socket) -> int:
     stop = asyncio.Event()
     received: list[signal.Signals] = []
+    cut = 0
     main = asyncio.current_task()
     loop = asyncio.get_running_loop()
 
     def on_signal(number: signal.Signals) -> None:
+        nonlocal cut
         received.append(number)
         if len(received) == 1:
             log.info("draining", signal=number.name)
+            cut = worker.routes.cut
             systemd.stopping()
             stop.set()
         elif main is not None:
@@ -146,6 +151,9 @@ async def _run_until_signal(worker: Worker, sock: socket.socket) -> int:
         beating.cancel()
         server.should_exit = True
         await serving
+    if left := worker.routes.cut - cut:
+        log.warning("ended before all was drained", copied=worker.routes.copied, left=left)
+        return NOT_DRAINED
     log.info("drained", copied=worker.routes.copied)
     return DRAINED
 

@@ -41,6 +41,7 @@ class PluginRoute:
         self._running: dict[str, PluginTask] = {}
         self._runs: dict[str, asyncio.Task[None]] = {}
         self._copied_before = 0
+        self.cut = 0
 
     @property
     def _is_source(self) -> bool:
@@ -147,6 +148,7 @@ class PluginRoute:
             _, late = await asyncio.wait(runs, timeout=seconds)
             for run in late:
                 run.cancel()
+            self.cut += len(late)
             if late:
                 log.warning("not all could be drained in time; the rest comes again", tasks=len(late))
                 await asyncio.wait(late)

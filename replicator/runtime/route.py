@@ -71,6 +71,7 @@ class Route:
         self._ending: set[Key] = set()
         self._watchdog = Watchdog(world.stall_seconds)
         self._fraction = 1.0
+        self.cut = 0
         self._backfill = Backfill(
             name,
             settings,
@@ -228,6 +229,7 @@ class Route:
             _, late = await asyncio.wait([run for _, run in ending.values()], timeout=seconds)
             for run in late:
                 run.cancel()
+            self.cut += len(late)
             if late:
                 log.warning(
                     "not all could be drained in time; the rest is copied by whoever goes on", queues=len(late)

@@ -60,6 +60,11 @@ class Routes:
         return sum(route.copied for route in self._routes.values())
 
     @property
+    def cut(self) -> int:
+        """How many queues and tasks this worker could not drain in time."""
+        return sum(route.cut for route in self._routes.values())
+
+    @property
     def problems(self) -> dict[str, str]:
         """Topics that cannot be copied now, with the reason."""
         return {topic: reason for route in self._routes.values() for topic, reason in route.problems.items()}

@@ -15,10 +15,12 @@ class WorkerConnector(Protocol):
     """A connector as this worker takes part in it; its tasks are called `connector/task`.
 
     `tasks` are all of them, whoever runs them; `problems` say what cannot be done now, by topic; `states` are
-    the queues that are worked on here; `copied` counts messages.
+    the queues that are worked on here; `copied` counts messages, `cut` queues or tasks that could not be drained
+    in time.
     """
 
     name: str
+    cut: int
 
     @property
     def tasks(self) -> frozenset[str]: ...

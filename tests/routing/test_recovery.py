@@ -116,6 +116,25 @@ async def test_target_broker_paused_longer_than_the_time_limit(scene: SceneOf) -
         await route.assert_clean()
 
 
+async def test_a_target_that_does_not_answer_cuts_the_drain(scene: SceneOf) -> None:
+    """Within its limit, and the exit code says so; the next start finds out what was stored."""
+    async with scene(mistreated=(TARGET,)) as route:
+        flags = ("--drain-timeout", "1", "--settle-seconds", "1")
+        async with route.producer(), route.worker(*flags) as worker:
+            await until(partial(worker.has_copied, route.topic, 500))
+            route.target.brokers[0].pause()
+            try:
+                await until(lambda: all(q["lag_messages"] > 50 for q in worker.queues(route.topic)))
+                assert await worker.drain() == 4
+                assert "ended before all was drained" in worker.log
+            finally:
+                route.target.brokers[0].resume()
+        async with route.worker(*flags) as worker:
+            await until(lambda: worker.topic(route.topic).get("state") == "running")
+            await worker.caught_up(route.topic, 0)
+        await route.assert_clean()
+
+
 async def test_drained_by_sigterm_nothing_is_read_again(scene: SceneOf) -> None:
     """Under load; exit code 0, and the next start goes on without a pause for settling."""
     async with scene() as route:
