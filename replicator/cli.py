@@ -30,6 +30,9 @@ __all__ = ["BAD_CONFIG", "START_FAILED", "app", "main"]
 BAD_CONFIG: Final = 78
 START_FAILED: Final = 3
 
+#: What the user typed wrong: typer names only this one of its kinds.
+_Misuse: Final[type[typer.BadParameter]] = typer.BadParameter.__bases__[0]  # type: ignore[assignment]
+
 #: Commands that no worker needs: they are imported when they are asked for, so that a worker starts sooner.
 _LATER: Final = {
     "acl": "replicator.operate.acl",
@@ -133,7 +136,12 @@ def _shown(values: Mapping[str, Any], name: str) -> Any:
 def main() -> None:
     """Runs the command line; a mistake is told in one line each, without a traceback."""
     try:
-        app()
+        sys.exit(app(standalone_mode=False) or 0)
+    except _Misuse as error:
+        if not error.format_message():  # a group without a command, which has shown its help
+            sys.exit(error.exit_code)
+        print(f"replicator: {error.format_message()}", file=sys.stderr)
+        sys.exit(error.exit_code)
     except ReplicatorError as error:
         for line in _lines(error):
             print(f"replicator: {line}", file=sys.stderr)

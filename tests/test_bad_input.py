@@ -72,7 +72,14 @@ def _cases() -> list[tuple[str, Callable[[Cluster, Cluster], list[str]], int, li
             ["is a broker, not a name server"],
         ),
         ("regex", route("--topics", "(unclosed"), 78, ["topics", "'(unclosed'", "regular expression"]),
-        ("contradiction", route("--topics", "a", "--exclude-topics", "a"), 78, ["topics and exclude_topics", "a"]),
+        (
+            "contradiction",
+            route("--topics", "a", "--exclude-topics", "a"),
+            78,
+            ["topics has 'a'", "exclude_topics"],
+        ),
+        ("nothing left", route("--exclude-topics", ".*"), 78, ["topics has '.*'", "exclude_topics '.*'"]),
+        ("unknown flag", route("--topcis", "a"), 2, ["--topcis", "--topics"]),
         ("tags and sql", route("--tags", "a", "--sql", "b > 1"), 78, ["tags and sql", "keep one"]),
         ("rename", route("--rename", "copy"), 78, ["rename", "'copy'", "{topic}"]),
         ("bad name", route("--rename", "a.{topic}"), 78, ["rename", "a.{topic}", "letters"]),
@@ -99,15 +106,20 @@ async def test_mistakes(
     code: int,
     words: list[str],
 ) -> None:
-    """The line says what is wrong; the target has no topic more than before."""
+    """The line says what is wrong; neither cluster has a topic more than before, nor the disk a file."""
     source, target = await clusters.pair(SOURCE, TARGET)
-    before = await topics_of(target)
+    before = await topics_of(source), await topics_of(target)
     ended, lines = await _run(*flags(source, target), cwd=tmp_path)
     told = [line for line in lines if line.startswith("replicator: ")]
     assert ended == code, lines
     assert any(all(word in line for word in words) for line in told), lines
     assert not any("Traceback" in line for line in lines)
-    assert await topics_of(target) == before
+    assert (await topics_of(source), await topics_of(target)) == before
+    assert _files(tmp_path) == []
+
+
+def _files(directory: Path) -> list[str]:
+    return [path.name for path in directory.iterdir()]
 
 
 async def test_tls_to_a_cluster_that_speaks_it_on_the_same_port(clusters: ClusterPool, tmp_path: Path) -> None:

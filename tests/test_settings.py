@@ -12,6 +12,7 @@ from pydantic import SecretStr
 
 from replicator.errors import ConfigError
 from replicator.settings import ENV_PREFIX, Settings, load, origins, setting_fields
+from replicator.settings.clusters import comma_list
 
 BASE: dict[str, Any] = {"source": {"namesrv": "s:1"}, "target": {"namesrv": "t:1"}}
 CANARY = "canary-5e1f"
@@ -158,7 +159,9 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"backfill": "perhaps"}, ["backfill", "'perhaps'", "boolean"]),
     ({"backfill": "true", "standalone": "true"}, ["backfill and standalone", "replicator backfill"]),
     ({"backfill": "true", "transforms": "x"}, ["backfill and transforms", "as they are"]),
-    ({"topics": "a,b,c", "exclude_topics": "c,b"}, ["topics and exclude_topics", "b, c"]),
+    ({"topics": "a,b,c", "exclude_topics": "c,b"}, ["topics has 'b'", "exclude_topics 'b'"]),
+    ({"topics": "orders", "exclude_topics": "or.*"}, ["topics has 'orders'", "exclude_topics 'or.*'"]),
+    ({"topics": "or.*", "exclude_topics": ".*"}, ["topics has 'or.*'", "exclude_topics '.*'"]),
     ({"topics": "ok,(x"}, ["topics", "'(x'", "regular expression"]),
     ({"exclude_topics": "*"}, ["exclude_topics", "'*'", "regular expression"]),
     ({"forward": "some"}, ["forward", "'some'", "'local' or 'all'"]),
@@ -381,3 +384,15 @@ def test_every_setting_is_described() -> None:
     assert all(described.values())
     assert {"source.namesrv", "target.tls.key_file", "log_level"} <= described.keys()
     assert len(described) > len(Settings.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("a,b", ["a", "b"]),
+        ("orders-[0-9]{1,3},b", ["orders-[0-9]{1,3}", "b"]),
+        ("a{2,},b{,3} , c{4}", ["a{2,}", "b{,3}", "c{4}"]),
+    ],
+)
+def test_a_comma_of_a_quantifier_is_part_of_the_expression(text: str, parts: list[str]) -> None:
+    assert comma_list(text) == parts

@@ -15,16 +15,16 @@ from replicator.settings import RouteSettings
 __all__ = ["refuse_rivals", "refuse_wrong"]
 
 
-def refuse_wrong(worker: Worker, name: str, config: Mapping[str, Any]) -> RouteSettings | PluginConfig:
+async def refuse_wrong(worker: Worker, name: str, config: Mapping[str, Any]) -> RouteSettings | PluginConfig:
     """The settings of `config`, if it could be a connector's called `name`.
 
     Raises:
-        ConfigError: all mistakes, one a line; or a source broker does not filter as it asks for.
+        ConfigError: all mistakes, one a line; or a source broker does not take its filter.
     """
     settings = worker.connectors.parse(name, config)
     if isinstance(settings, RouteSettings):
         try:
-            refuse_filter(settings, worker.world.source)
+            await refuse_filter(settings, worker.world.source)
         except StartupError as error:
             raise ConfigError(error.message, hint=error.hint) from None
     return settings

@@ -96,7 +96,7 @@ def connector_routes(worker: Worker) -> APIRouter:
 
     @routes.post("/connectors/{name}")
     async def create(name: str, config: Config) -> JSONResponse:
-        refuse_rivals(worker, name, refuse_wrong(worker, name, config))
+        refuse_rivals(worker, name, await refuse_wrong(worker, name, config))
         known = name in connectors.all()
         made = await change(lambda: connectors.create(name, config))
         assert made is not None  # noqa: S101 - create gives it
@@ -104,7 +104,7 @@ def connector_routes(worker: Worker) -> APIRouter:
 
     @routes.put("/connectors/{name}")
     async def update(name: str, config: Config) -> JSONResponse:
-        refuse_rivals(worker, name, refuse_wrong(worker, name, config))
+        refuse_rivals(worker, name, await refuse_wrong(worker, name, config))
         made = await change(lambda: connectors.update(name, config))
         assert made is not None  # noqa: S101 - update gives it
         return answer(view.info(made))

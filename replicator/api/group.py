@@ -64,7 +64,7 @@ def group_routes(worker: Worker) -> APIRouter:
     @routes.put("/plugin/config/validate")
     async def validate(config: dict[str, Any]) -> JSONResponse:
         try:
-            refuse_wrong(worker, "validated", config)
+            await refuse_wrong(worker, "validated", config)
         except ConfigError as error:
             return answer({"valid": False, "errors": error.message.splitlines()})
         return answer({"valid": True, "errors": []})

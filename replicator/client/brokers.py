@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from replicator.client.endpoint import Endpoint
-from replicator.client.pull import pull
+from replicator.client.pull import GROUP, Subscription, pull
 from replicator.errors import ProtocolError
 from replicator.protocol.codes import Request
 from replicator.protocol.fastjson import parse
 
 __all__ = [
     "BrokerConfig",
+    "check_filter",
     "dispatched",
     "first_after",
     "max_offset",
@@ -31,7 +34,6 @@ class BrokerConfig:
     """The settings of a broker that matter to us."""
 
     max_message_size: int
-    property_filter: bool
 
 
 async def read_settings(broker: Endpoint) -> dict[str, str]:
@@ -45,10 +47,18 @@ async def read_config(broker: Endpoint) -> BrokerConfig:
     """The configuration in force at `broker`, as far as it matters to us."""
     values = await read_settings(broker)
     size = values.get("maxMessageSize", "")
-    return BrokerConfig(
-        max_message_size=int(size) if size.isdecimal() else _DEFAULT_MAX_MESSAGE,
-        property_filter=values.get("enablePropertyFilter") == "true",
-    )
+    return BrokerConfig(max_message_size=int(size) if size.isdecimal() else _DEFAULT_MAX_MESSAGE)
+
+
+async def check_filter(broker: Endpoint, subscription: Subscription) -> None:
+    """Whether `broker` understands a filter (46). Pulls with one that it does not bring all messages (measured).
+
+    Raises:
+        BrokerRefused: it does not; the remark's first line says where.
+    """
+    data = {"topic": "any", "subString": subscription.expression, "expressionType": subscription.kind}
+    body = {"clientId": GROUP, "group": GROUP, "subscriptionData": data}
+    await broker.ask(Request.CHECK_CLIENT_CONFIG, {}, body=[msgspec.json.encode(body)])
 
 
 async def dispatched(broker: Endpoint) -> tuple[int, int]:

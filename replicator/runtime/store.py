@@ -38,6 +38,7 @@ _FILES: Final[Mapping[str, tuple[Kind, ...]]] = {
     "position.json": (Kind.POSITION, Kind.SYNC),
 }
 _IDENTITY: Final = "identity.json"
+_LOCK: Final = ".lock"
 #: What people have decided and what follows from it: a worker that could not tell it before it ended does so later.
 _TOLD_AGAIN: Final = (Kind.CONNECTOR, Kind.TASK, Kind.SYNC)
 
@@ -61,9 +62,10 @@ class Store:
         self._parsed: dict[str, tuple[Version, dict[Queue, Queue]]] = {}
         self._marks: dict[str, object] = {}
         self._encoded: dict[tuple[Kind, str], tuple[Version, bytes]] = {}
+        self._made = not directory.exists()
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+            self._lock = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise StartupError(
                 f"store_path = {str(directory)!r} cannot be used ({error.strerror})",
@@ -113,7 +115,10 @@ class Store:
                 del self._encoded[Kind.OFFSET, record.key]
 
     def close(self) -> None:
-        """Lets another process use the directory."""
+        """Lets another process use the directory; one that was made for nothing is away again."""
+        if self._made and [path.name for path in self.directory.iterdir()] == [_LOCK]:
+            (self.directory / _LOCK).unlink()
+            self.directory.rmdir()
         os.close(self._lock)
 
     # Records.

@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
+from replicator.client.brokers import check_filter
 from replicator.client.cluster import Topology
 from replicator.client.pull import Subscription
-from replicator.errors import ReplicatorError, StartupError
+from replicator.errors import BrokerRefused, ReplicatorError, StartupError
 from replicator.observe.audit import Audit
 from replicator.observe.logging import get_logger
 from replicator.plugins.transforms import chain_of
+from replicator.protocol.codes import Response
 from replicator.routing.auditor import Auditor
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.dispatch import Dispatch
@@ -82,24 +84,30 @@ async def look(settings: Settings, source: Discovery, target: Discovery, store: 
     if not target.topics:
         raise StartupError("the target has no broker with a master", hint="start one")
     identity = identify(settings, *seen, store.identity())
-    refuse_filter(settings, source)
+    await refuse_filter(settings, source)
     return identity
 
 
-def refuse_filter(route: RouteSettings, source: Discovery) -> None:
-    """SQL92 filters must be switched on at every source broker.
+async def refuse_filter(route: RouteSettings, source: Discovery) -> None:
+    """SQL92 filters must be switched on at every source broker, and understood there.
 
     Raises:
         StartupError: one does not filter so.
     """
     if not route.sql:
         return
-    for broker, config in source.configs.items():
-        if not config.property_filter:
-            raise StartupError(
-                f"sql = {route.sql!r}: source broker {broker} does not filter by SQL92",
-                hint="set enablePropertyFilter=true there, or use tags",
-            )
+    for broker in source.configs:
+        try:
+            await check_filter(source.cluster.reader(broker), Subscription("SQL92", route.sql))
+        except BrokerRefused as error:
+            if error.code == Response.SUBSCRIPTION_PARSE_FAILED:
+                reason = error.remark.partition("\n")[0].rpartition(": ")[2]
+                problem = f"source broker {broker} does not understand it ({reason})"
+                way_out = "conditions are like: colour = 'red' AND size > 3"
+            else:
+                problem = f"source broker {broker} does not filter by SQL92 ({error.remark})"
+                way_out = "set enablePropertyFilter=true there, or use tags"
+            raise StartupError(f"sql = {route.sql!r}: {problem}", hint=way_out) from None
 
 
 async def first_look(discovery: Discovery, side: str, settings: ClusterSettings) -> Topology:

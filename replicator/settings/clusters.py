@@ -23,12 +23,13 @@ __all__ = [
     "valid_id",
 ]
 
+_COMMA: Final = re.compile(r",(?!\d*\})")
 _ID: Final = re.compile(r"[A-Za-z0-9_.:@-]{1,100}")
 
 
 def comma_list(value: object) -> object:
-    """The parts of a text between commas; anything else as it is."""
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+    """The parts of a text between commas, those of quantifiers like `{1,3}` left out; anything else as it is."""
+    return [part.strip() for part in _COMMA.split(value) if part.strip()] if isinstance(value, str) else value
 
 
 def _addresses(value: object) -> object:

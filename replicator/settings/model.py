@@ -60,6 +60,8 @@ def _kinds(value: object) -> object:
 
 
 SyncKinds = Annotated[list[Literal["topics", "groups", "offsets", "acl"]], BeforeValidator(_kinds)]
+_NAME: Final = re.compile(r"[%a-zA-Z0-9_-]+")
+
 Names = Annotated[list[str], BeforeValidator(comma_list)]
 Size = Annotated[int, BeforeValidator(_size), Field(ge=0)]
 
@@ -218,11 +220,13 @@ class RouteSettings(BaseModel):
             raise ValueError("backfill and transforms are both set, but Spark's tasks copy messages as they are")
         if self.tags and self.sql:
             raise ValueError("tags and sql are both set, but a broker filters by one of them: keep one")
-        both = sorted(set(self.topics) & set(self.exclude_topics))
-        if both:
-            raise ValueError(
-                f"topics and exclude_topics both have {', '.join(both)}: nothing of it would be copied"
-            )
+        for wanted in self.topics:
+            for out in self.exclude_topics:
+                of_one = _NAME.fullmatch(wanted) and re.fullmatch(out, wanted)
+                if wanted == out or of_one or out in (".*", ".+"):
+                    raise ValueError(
+                        f"topics has {wanted!r}, and exclude_topics {out!r}: nothing of it would be copied"
+                    )
         return self
 
     def start_timestamp(self) -> Literal["earliest", "latest"] | int:

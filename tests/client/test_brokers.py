@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replicator.client.brokers import BrokerConfig, max_offset, min_offset, offset_at, read_config
+from replicator.client.brokers import BrokerConfig, check_filter, max_offset, min_offset, offset_at, read_config
 from replicator.client.endpoint import Endpoint
-from replicator.client.pull import pull
+from replicator.client.pull import Subscription, pull
 from replicator.client.security import Security
 from replicator.errors import BrokerRefused, ProtocolError
 from replicator.protocol.codes import Request, Response
@@ -31,12 +31,12 @@ DEFAULT = 4 * 1024 * 1024
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        (b"maxMessageSize=65536\nenablePropertyFilter=true\n", BrokerConfig(65536, True)),
-        (b"brokerName=a\r\nmaxMessageSize=1\r\n", BrokerConfig(1, False)),
-        (b"maxMessageSize=\nx\n=\nenablePropertyFilter=false", BrokerConfig(DEFAULT, False)),
-        (b"maxMessageSize=-1\n", BrokerConfig(DEFAULT, False)),
-        (b"\xff=\xfe\n", BrokerConfig(DEFAULT, False)),
-        (b"", BrokerConfig(DEFAULT, False)),
+        (b"maxMessageSize=65536\nenablePropertyFilter=true\n", BrokerConfig(65536)),
+        (b"brokerName=a\r\nmaxMessageSize=1\r\n", BrokerConfig(1)),
+        (b"maxMessageSize=\nx\n=\nenablePropertyFilter=false", BrokerConfig(DEFAULT)),
+        (b"maxMessageSize=-1\n", BrokerConfig(DEFAULT)),
+        (b"\xff=\xfe\n", BrokerConfig(DEFAULT)),
+        (b"", BrokerConfig(DEFAULT)),
     ],
 )
 async def test_a_configuration_is_lines_of_names_and_values(body: bytes, expected: BrokerConfig) -> None:
@@ -109,7 +109,10 @@ async def test_real_brokers(clusters: ClusterPool, topic_name: Callable[[str], s
     await create_topic(cluster, topic, queues=2)
     async with connected(cluster) as client:
         broker = client.master("east-a")
-        assert await read_config(broker) == BrokerConfig(DEFAULT, True)
+        assert await read_config(broker) == BrokerConfig(DEFAULT)
+        await check_filter(broker, Subscription("SQL92", "n > 2 AND colour IN ('red', 'blue')"))
+        with pytest.raises(BrokerRefused, match='code 23.*Encountered "<EOF>"'):
+            await check_filter(broker, Subscription("SQL92", "n > 2 AND"))
         before = int(time.time() * 1000)
         for _ in range(3):
             await send(client, "east-a", topic, 1, [(b"x", {})] * 2)

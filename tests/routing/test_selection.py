@@ -64,6 +64,20 @@ async def test_filters(
     assert await _numbers(target, topic) == selected
 
 
+async def test_a_condition_that_brokers_do_not_understand(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """Refused at the start in the broker's words; nothing is made for it at either cluster."""
+    source, target = await clusters.pair(SOURCE, TARGET)
+    await create_topic(source, topic_name("t"), queues=1)
+    before = await topics_of(source), await topics_of(target)
+    worker = Worker(source, target, tmp_path, "--topics", topic_name("t"), "--sql", "n >= AND")
+    await worker.start(ready=False)
+    assert await worker.wait() == 3
+    assert "sql = 'n >= AND': source broker east-a does not understand it" in worker.log
+    assert (await topics_of(source), await topics_of(target)) == before
+
+
 async def test_start_from_a_time(clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]) -> None:
     """Messages stored before it are not copied."""
     source, target = await clusters.pair(SOURCE, TARGET)

@@ -307,7 +307,9 @@ async def test_a_filter_that_a_source_broker_lacks_is_refused(
                 ):
                     status, refused = worker.ask(method, path, wanted)
                     told = "sql = 'a = 1': source broker east-a does not filter by SQL92"
-                    assert (status, refused["errors"]) == (400, [told])
+                    assert status == 400
+                    (line,) = refused["errors"]
+                    assert line.startswith(told)
             await until(lambda: worker.ask("PUT", "/plugin/config/validate", wanted)[1]["valid"])
             assert worker.ask("POST", "/connectors/x", wanted)[0] == 201
 
