@@ -31,7 +31,7 @@ BAD_CONFIG: Final = 78
 START_FAILED: Final = 3
 
 #: What the user typed wrong: typer names only this one of its kinds.
-_Misuse: Final[type[typer.BadParameter]] = typer.BadParameter.__bases__[0]  # type: ignore[assignment]
+_Misuse: Final[type[typer.BadParameter]] = typer.BadParameter.__bases__[0]
 
 #: Commands that no worker needs: they are imported when they are asked for, so that a worker starts sooner.
 _LATER: Final = {

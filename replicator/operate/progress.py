@@ -6,11 +6,29 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 from replicator.observe.jobs import JobNumbers, served
 
 __all__ = ["JobProgress", "watched"]
+
+
+class _Rate(ProgressColumn):
+    """How many a second, lately."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.1f}/s")
 
 
 class JobProgress:
@@ -50,7 +68,15 @@ def watched(
     """
     numbers = JobNumbers(command, queues=queues, messages=messages)
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(separator=" of "),
+        _Rate(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
     drawn = Progress(*columns, console=console, disable=not console.is_terminal)
     with served(numbers, port), drawn:
         yield JobProgress(drawn, numbers, queues=queues, messages=messages)

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
+from replicator.client.bounded import bounded
 from replicator.client.brokers import max_offset
 from replicator.errors import ReplicatorError
 from replicator.observe.logging import get_logger
+from replicator.routing.queue_map import Queue
 from replicator.spark.access import Access, run
 from replicator.spark.copying import Copied, CopyJob, Range, copy_range
-from replicator.spark.rates import share
+from replicator.spark.rates import shared_by
 from replicator.spark.settling import for_attempt, settled
 from replicator.spark.tasks import each_as_task, run_all
 
 __all__ = ["Gauge", "copy_all"]
+
+#: Queues asked for their ends at the same time.
+_AT_ONCE: Final = 64
 
 log = get_logger(__name__)
 
@@ -38,9 +43,16 @@ def copy_all(
         ConfigError: speculation is switched on.
         ReplicatorError: Spark gave up; what was copied is there, and found when it is tried again.
     """
-    shared = share(settled(job, parts), min(len(parts), spark.sparkContext.defaultParallelism))
+    shared = shared_by(spark, settled(job, parts), len(parts))
     gauge = Gauge(job.target, parts)
-    run_all(spark, partial(_copy, shared), parts, on_outcome=on_copied, on_look=lambda: on_look(gauge.moved()))
+    run_all(
+        spark,
+        partial(_copy, shared.job),
+        parts,
+        on_outcome=on_copied,
+        on_look=lambda: on_look(gauge.moved()),
+        at_once=shared.at_once,
+    )
 
 
 def _copy(job: CopyJob, attempts: int, parts: Iterable[Range]) -> Iterator[Copied]:
@@ -73,4 +85,9 @@ class Gauge:
 
     async def _ask(self) -> int:
         async with self._target.connected() as cluster:
-            return sum([await max_offset(cluster.master(q.broker), topic, q.queue_id) for topic, q in self._queues])
+
+            async def end(lane: tuple[str, Queue]) -> int:
+                topic, queue = lane
+                return await max_offset(cluster.master(queue.broker), topic, queue.queue_id)
+
+            return sum(await bounded(end, self._queues, at_once=_AT_ONCE))

@@ -216,8 +216,13 @@ async def settle(
         finally:
             copying.cancel()
             await asyncio.wait([copying])
-        async with asyncio.timeout(_AUDIT):
-            await auditor.drained()
+        try:
+            async with asyncio.timeout(_AUDIT):
+                await auditor.drained()
+        except TimeoutError:
+            raise CopyFailed(
+                f"{part.key}: all is copied, but what others wrote between was not shown within {_AUDIT:g} s"
+            ) from None
         if past_end is not None and state.position > part.end:
             await past_end(state.position)
     if state.phase is not Phase.STOPPED or not state.clean:

@@ -26,7 +26,7 @@ from replicator.protocol.message import StoredMessage
 from replicator.routing.limiter import RateLimiter
 from replicator.spark.access import Access, run
 from replicator.spark.archive import SCHEMA, File, Slice, batch_of, partition
-from replicator.spark.rates import Rated, share
+from replicator.spark.rates import Rated, shared_by
 from replicator.spark.reading import PATIENCE, RangeReader
 from replicator.spark.tasks import each_as_task, run_all
 
@@ -93,8 +93,9 @@ def export_all(
     spark: Any, job: ExportJob, parts: Sequence[Slice], *, on_exported: Callable[[Exported], None]
 ) -> None:
     """Exports `parts`, one Spark task each; errors as those of `run_all`."""
-    shared = share(job, min(len(parts), spark.sparkContext.defaultParallelism))
-    run_all(spark, partial(_export, shared), parts, on_outcome=on_exported, on_look=lambda: None)
+    shared = shared_by(spark, job, len(parts))
+    work = partial(_export, shared.job)
+    run_all(spark, work, parts, on_outcome=on_exported, on_look=lambda: None, at_once=shared.at_once)
 
 
 def _export(job: ExportJob, attempts: int, parts: Iterable[Slice]) -> Iterator[Exported]:

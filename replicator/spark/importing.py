@@ -21,7 +21,7 @@ from replicator.spark.access import run
 from replicator.spark.archive import File, read
 from replicator.spark.backfill import Gauge
 from replicator.spark.copying import Copied, Range, Sinking, refuse_later_start, settle
-from replicator.spark.rates import share
+from replicator.spark.rates import shared_by
 from replicator.spark.settling import for_attempt, settled
 from replicator.spark.tasks import each_as_task, run_all
 
@@ -55,9 +55,16 @@ def import_all(
 ) -> None:
     """Imports `parts`, one Spark task each; as `copy_all`."""
     ranges = [each.part for each in parts]
-    shared = share(settled(job, ranges), min(len(parts), spark.sparkContext.defaultParallelism))
+    shared = shared_by(spark, settled(job, ranges), len(parts))
     gauge = Gauge(job.target, ranges)
-    run_all(spark, partial(_import, shared), parts, on_outcome=on_copied, on_look=lambda: on_look(gauge.moved()))
+    run_all(
+        spark,
+        partial(_import, shared.job),
+        parts,
+        on_outcome=on_copied,
+        on_look=lambda: on_look(gauge.moved()),
+        at_once=shared.at_once,
+    )
 
 
 def _import(job: ImportJob, attempts: int, parts: Iterable[Archived]) -> Iterator[Copied]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -20,6 +21,7 @@ _LOOK: Final = 1.0
 _FAILURES: Final = 4
 
 P = TypeVar("P")
+T = TypeVar("T")
 
 
 def run_all(
@@ -29,6 +31,7 @@ def run_all(
     *,
     on_outcome: Callable[[Any], None],
     on_look: Callable[[], None],
+    at_once: int | None = None,
 ) -> None:
     """Runs `work` on each of `parts`, each in a task of its own.
 
@@ -36,6 +39,7 @@ def run_all(
         work: is given how often a task is tried in all, and its part; gives outcomes.
         on_outcome: called with each outcome once its task has ended.
         on_look: called each second.
+        at_once: tasks that run at a time, however many slots there are.
 
     Raises:
         ConfigError: speculation is switched on.
@@ -45,21 +49,26 @@ def run_all(
     context = spark.sparkContext
     # Outcomes come over an accumulator, since a job's own result is there only when the last task has ended.
     outcomes = context.accumulator([], _Rows())
-    tasks = context.parallelize(list(parts), len(parts)).mapPartitions(partial(work, attempts_of(spark)))
+    as_task, tell = partial(work, attempts_of(spark)), partial(_tell, outcomes)
+    # A job has as many tasks at a time as there are slots; jobs of one task each, as many as threads begin them.
+    jobs: Iterator[Sequence[P]] = iter([parts] if at_once is None else [[part] for part in parts])
     failure: list[Exception] = []
 
     def run() -> None:
-        try:
-            tasks.foreach(partial(_tell, outcomes))
-        except Exception as error:  # noqa: BLE001 - the JVM's errors come as many types
-            failure.append(error)
+        while job := _next(jobs, lock):
+            try:
+                context.parallelize(list(job), len(job)).mapPartitions(as_task).foreach(tell)
+            except Exception as error:  # noqa: BLE001 - the JVM's errors come as many types
+                failure.append(error)
 
-    running = threading.Thread(target=run, name="spark job", daemon=True)
-    running.start()
+    lock = threading.Lock()
+    threads = [threading.Thread(target=run, name="spark job", daemon=True) for _ in range(at_once or 1)]
+    for thread in threads:
+        thread.start()
     told = 0
     try:
-        while running.is_alive():
-            running.join(_LOOK)
+        while any(thread.is_alive() for thread in threads):
+            _join(threads, _LOOK)
             found = list(outcomes.value)
             for outcome in found[told:]:
                 on_outcome(outcome)
@@ -68,12 +77,25 @@ def run_all(
         for outcome in list(outcomes.value)[told:]:
             on_outcome(outcome)
     except BaseException:
+        with lock:
+            jobs = iter(())
         context.cancelAllJobs()
         raise
     if failure:
         lines = [line.strip() for line in str(failure[0]).splitlines()]
         reason = next((line for line in lines if "Error" in line), type(failure[0]).__name__)
         raise ReplicatorError(f"Spark gave up: {reason}", hint="mend that and run it again")
+
+
+def _next(jobs: Iterator[T], lock: threading.Lock) -> T | None:
+    with lock:
+        return next(jobs, None)
+
+
+def _join(threads: Sequence[threading.Thread], seconds: float) -> None:
+    until = time.monotonic() + seconds
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
 
 
 def each_as_task(
@@ -86,10 +108,11 @@ def each_as_task(
     for part in parts:
         try:
             yield one(part)
-        except ReplicatorError as error:
+        except Exception as error:  # noqa: BLE001 - a defect of ours costs its queue, not the whole job
+            reason = str(error) if isinstance(error, ReplicatorError) else f"{type(error).__name__}: {error}"
             if not is_last(attempts):
-                raise RuntimeError(str(error)) from None  # what PySpark has to pickle should be plain
-            yield failed(part, str(error))
+                raise RuntimeError(reason) from None  # what PySpark has to pickle should be plain
+            yield failed(part, reason)
 
 
 def is_retry() -> bool:

@@ -111,7 +111,7 @@ async def test_real_brokers(clusters: ClusterPool, topic_name: Callable[[str], s
         broker = client.master("east-a")
         assert await read_config(broker) == BrokerConfig(DEFAULT)
         await check_filter(broker, Subscription("SQL92", "n > 2 AND colour IN ('red', 'blue')"))
-        with pytest.raises(BrokerRefused, match='code 23.*Encountered "<EOF>"'):
+        with pytest.raises(BrokerRefused, match=r'code 23.*Encountered "<EOF>"'):
             await check_filter(broker, Subscription("SQL92", "n > 2 AND"))
         before = int(time.time() * 1000)
         for _ in range(3):

@@ -17,6 +17,7 @@ from replicator.spark import backfill as job
 from replicator.spark import copying
 from tests.spark.waiting import settled
 from tests.support.scene import Scene, SceneOf
+from tests.support.traffic import raw_topic
 
 pytestmark = pytest.mark.brokers
 
@@ -100,6 +101,22 @@ async def test_tasks_that_fail_and_are_killed_are_made_again(
         assert told["before"] > 0
         assert told["before"] + told["copied"] == 12_000
         await here.assert_clean(12_000)
+
+
+async def test_a_rate_is_that_of_all_tasks(
+    run: Any, scene: SceneOf, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many slots there are, or turn up after the job has begun."""
+    async with scene() as here:
+        await here.produce(6000)
+        await settled(here.source, here.topic, 6000)
+        monkeypatch.setattr(type(spark.sparkContext), "defaultParallelism", 1)
+        ended = await run(here, "--rate-messages", "3000", "--batch-messages", "50")
+        assert ended.exit_code == 0, (ended.output, ended.exception)
+        copies = [m.store_timestamp for q in (await raw_topic(here.target, here.topic)).values() for m in q]
+        assert len(copies) == 6000
+        assert max(copies) - min(copies) > 1600
+        await here.assert_clean(6000)
 
 
 async def test_a_run_that_was_broken_off_goes_on(
