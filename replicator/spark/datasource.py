@@ -6,7 +6,7 @@ spark.read.format("rocketmq").option("nameServer", "127.0.0.1:9876").option("top
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ from replicator.spark import pushdown
 from replicator.spark.access import run
 from replicator.spark.offsets import freeze
 from replicator.spark.options import ReadOptions, WriteOptions
-from replicator.spark.reading import PATIENCE
+from replicator.spark.patience import PATIENCE
 from replicator.spark.rows import SCHEMA
 from replicator.spark.scanning import plan, scan
 from replicator.spark.sending import Row, Sender
@@ -149,9 +149,10 @@ class _Sent(WriterCommitMessage):
 class _Writer(DataSourceArrowWriter):
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
+        self._brokers = run(_brokers(options))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return run(_write(self._options, iterator, settle=is_retry()))
+        return run(_write(self._options, iterator, brokers=self._brokers, settle=is_retry()))
 
 
 class _StreamWriter(DataSourceStreamArrowWriter):
@@ -159,14 +160,24 @@ class _StreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
+        self._brokers = run(_brokers(options))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return run(_write(self._options, iterator, settle=is_retry() or _begins_run()))
+        settle = is_retry() or _begins_run()
+        return run(_write(self._options, iterator, brokers=self._brokers, settle=settle))
 
 
-async def _write(options: WriteOptions, batches: Iterator[pa.RecordBatch], *, settle: bool) -> WriterCommitMessage:
+async def _brokers(options: WriteOptions) -> frozenset[str]:
+    """Those that are there when a write begins: name servers forget one that is away at once, tasks must not."""
+    async with options.access.connected() as cluster:
+        return frozenset(cluster.brokers())
+
+
+async def _write(
+    options: WriteOptions, batches: Iterator[pa.RecordBatch], *, brokers: Collection[str], settle: bool
+) -> WriterCommitMessage:
     async with options.access.connected(patience=PATIENCE) as cluster:
-        sender = Sender(cluster, settle=settle)
+        sender = Sender(cluster, settle=settle, brokers=brokers)
         for batch in batches:
             await sender.send(_rows(batch, options.topic))
         return _Sent(sender.sent)
