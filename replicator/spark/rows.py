@@ -7,11 +7,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from replicator.errors import ProtocolError
 from replicator.protocol import properties
-from replicator.protocol.compression import decompress
 from replicator.protocol.message import StoredMessage
 from replicator.routing.provenance import Stamp
+from replicator.spark.bodies import plain
 from replicator.spark.offsets import Part
 
 __all__ = ["SCHEMA", "assembled", "batch_of", "columns"]
@@ -66,7 +65,7 @@ def batch_of(part: Part, messages: Sequence[StoredMessage], stamp: Stamp | None)
         [each.get("UNIQ_KEY") for each in told],
         [each.get("KEYS") for each in told],
         [each.get("TAGS") for each in told],
-        [_body(message) for message in messages],
+        [plain(message) for message in messages],
         [list(each.items()) for each in told],
         [1000 * message.born_timestamp for message in messages],
         [1000 * message.store_timestamp for message in messages],
@@ -84,11 +83,3 @@ def assembled(values: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
         for column, field in zip(values, schema, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _body(message: StoredMessage) -> bytes:
-    """As the producer wrote it; as stored where it is compressed with anything but zlib, or damaged."""
-    try:
-        return decompress(message.body[4:], message.sys_flag)
-    except ProtocolError:
-        return message.body[4:]
