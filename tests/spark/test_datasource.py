@@ -25,7 +25,7 @@ brokers = pytest.mark.brokers
 def reading(spark: Any, scene: Scene, **options: object) -> Any:
     reader = spark.read.format("rocketmq").option("nameServer", scene.source.namesrv)
     for name, value in {"topic": scene.topic, **options}.items():
-        reader = reader.option(name, value)
+        reader = reader if value is None else reader.option(name, value)
     return reader.load()
 
 
