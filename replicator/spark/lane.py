@@ -158,14 +158,15 @@ class Lane:
             raise OutcomeUnknown(error.message) from None
 
     async def _look(self, stop: int | None = None) -> None:
-        """Looks at what others have stored behind `_end`, and before `stop`.
+        """Looks at what others have stored behind `_end`: all before `stop`, or what the queue shows by now.
 
         Raises:
             ReplicatorError: it is a copy from a source queue whose copies are written here.
         """
         assert self._end is not None  # noqa: S101 - asked by both who call
         broker = self._cluster.master(self._queue.broker)
-        await self._dispatch.caught_up(broker)
+        if stop is not None:
+            await self._dispatch.caught_up(broker)
         async for message in read_range(broker, self._topic, self._queue.queue_id, self._end, stop):
             found = provenance.read(message.properties)
             if found is not None and found[1:4] in self._reached:
