@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -27,12 +27,13 @@ from pyspark.sql.types import StructType
 from replicator.errors import ConfigError
 from replicator.spark import pushdown
 from replicator.spark.access import run
+from replicator.spark.entries import rows_of
 from replicator.spark.offsets import freeze
 from replicator.spark.options import ReadOptions, WriteOptions
 from replicator.spark.patience import PATIENCE
 from replicator.spark.rows import SCHEMA
 from replicator.spark.scanning import plan, scan
-from replicator.spark.sending import Row, Sender
+from replicator.spark.sending import Sender
 from replicator.spark.session import refuse_speculation
 from replicator.spark.streaming import StreamReader
 from replicator.spark.tasks import is_retry
@@ -179,7 +180,7 @@ async def _write(
     async with options.access.connected(patience=PATIENCE) as cluster:
         sender = Sender(cluster, settle=settle, brokers=brokers)
         for batch in batches:
-            await sender.send(_rows(batch, options.topic))
+            await sender.send(rows_of(batch, options.topic))
         return _Sent(sender.sent)
 
 
@@ -189,26 +190,3 @@ def _begins_run() -> bool:
     assert context is not None  # noqa: S101 - Spark streams run in tasks
     query, batch = context.getLocalProperty(_RUN), context.getLocalProperty(_BATCH)
     return _written.setdefault(str(query), str(batch)) == batch
-
-
-def _rows(batch: pa.RecordBatch, topic: str | None) -> list[Row]:
-    names = set(batch.schema.names)
-
-    def column(name: str) -> list[Any]:
-        return batch.column(name).to_pylist() if name in names else [None] * batch.num_rows
-
-    rows = []
-    columns = [column(name) for name in _WRITTEN]
-    for body, own, tags, keys, told, flag, broker, queue_id in zip(*columns, strict=True):
-        if body is None:
-            raise ConfigError("a row has no body", hint="leave such rows out")
-        if topic is None and own is None:
-            raise ConfigError("a row has no topic", hint="give the option topic, or leave such rows out")
-        whole = dict(told or ())
-        if None in whole.values():
-            name = next(name for name, value in whole.items() if value is None)
-            raise ConfigError(f"property {name!r} of a row is null", hint="leave it out, or give it an empty text")
-        whole |= {name: value for name, value in (("TAGS", tags), ("KEYS", keys)) if value is not None}
-        content = body.encode() if isinstance(body, str) else body
-        rows.append(Row(topic or own, content, whole, flag or 0, broker, queue_id))
-    return rows

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-import uuid
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Final
 
 from replicator.client.brokers import read_config
 from replicator.client.cluster import Cluster
@@ -16,31 +15,19 @@ from replicator.client.topics import WRITABLE, TopicTable, read_topics
 from replicator.errors import ConfigError
 from replicator.protocol import properties
 from replicator.protocol.batch import entry
-from replicator.protocol.properties import BROKER_MADE, MAX_PROPERTIES
 from replicator.routing import provenance
 from replicator.routing.dispatch import Dispatch
 from replicator.routing.queue_map import Queue
+from replicator.spark.entries import Row
 from replicator.spark.lane import Lane, Message
 from replicator.spark.patience import insist
 
-__all__ = ["Row", "Sender"]
+__all__ = ["Sender"]
 
 #: Bytes of one batch, at most; the broker's own limit holds too.
 _BYTES: Final = 1024 * 1024
 
-_SHARDING_KEY: Final = "__SHARDINGKEY"
-_BROKER_MADE: Final = frozenset(name.decode() for name in BROKER_MADE)
-
-
-class Row(NamedTuple):
-    """A message to send; `broker` and `queue_id` say where to, or neither does."""
-
-    topic: str
-    body: bytes
-    properties: Mapping[str, str]
-    flag: int = 0
-    broker: str | None = None
-    queue_id: int | None = None
+_SHARDING_KEY: Final = b"__SHARDINGKEY"
 
 
 class Sender:
@@ -80,7 +67,7 @@ class Sender:
         messages: dict[Lane, list[Message]] = {}
         for row in rows:
             lane = await self._lane(row.topic, await self._queue_of(row))
-            messages.setdefault(lane, []).append(_encode(row))
+            messages.setdefault(lane, []).append(_message(row))
         await asyncio.gather(*(lane.send(those) for lane, those in messages.items()))
 
     async def _lane(self, topic: str, queue: Queue) -> Lane:
@@ -113,8 +100,8 @@ class Sender:
                     hint="make it, or leave out brokerName and queueId",
                 )
             return queue
-        key = row.properties.get(_SHARDING_KEY)
-        return queues[(next(self._turn) if key is None else zlib.crc32(key.encode())) % len(queues)]
+        key = properties.find(row.properties, _SHARDING_KEY)
+        return queues[(next(self._turn) if key is None else zlib.crc32(key)) % len(queues)]
 
     async def _look(self, topic: str) -> list[Queue]:
         """The queues of a topic that can be written."""
@@ -131,18 +118,8 @@ class Sender:
         return await insist(self._cluster, f"broker {broker}", lambda: read_topics(self._cluster.master(broker)))
 
 
-def _encode(row: Row) -> Message:
-    told = {name: value for name, value in row.properties.items() if name not in _BROKER_MADE}
-    told.setdefault("UNIQ_KEY", uuid.uuid4().hex.upper())
-    for name, value in told.items():
-        if "\x01" in name + value or "\x02" in name + value:
-            raise ConfigError(f"property {name!r} has the character 1 or 2 in it", hint="brokers cannot keep those")
-    raw = properties.encode(told)
-    if len(raw) > MAX_PROPERTIES:
-        raise ConfigError(
-            f"the properties of a message have {len(raw)} bytes", hint=f"{MAX_PROPERTIES} are possible"
-        )
+def _message(row: Row) -> Message:
     body = row.body
     crc = zlib.crc32(body) & 0x7FFFFFFF
-    made = entry(len(body).to_bytes(4) + body, raw, body_crc=crc, flag=row.flag)
-    return Message(made, provenance.read(raw))
+    made = entry(len(body).to_bytes(4) + body, row.properties, body_crc=crc, flag=row.flag)
+    return Message(made, provenance.read(row.properties))

@@ -12,7 +12,8 @@ from replicator.protocol import properties
 from replicator.routing import provenance
 from replicator.sandbox import ClusterSpec
 from replicator.spark import lane, patience
-from replicator.spark.sending import Row, Sender
+from replicator.spark.entries import Row
+from replicator.spark.sending import Sender
 from tests.spark.waiting import settled
 from tests.support.clusters import ClusterPool
 from tests.support.scene import Scene, SceneOf
@@ -30,7 +31,7 @@ def copies(here: Scene, offsets: Iterable[int], *, stored: int = 1_000_000) -> l
         Row(
             here.topic,
             f"{stored}/{i}".encode(),
-            {"__RPL_ORIGIN": "east", "__RPL_SOURCE": f"east/east-a/0/{i}/{stored + i}"},
+            b"__RPL_ORIGIN\x01east\x02__RPL_SOURCE\x01east/east-a/0/%d/%d\x02" % (i, stored + i),
             broker=here.target.brokers[0].name,
             queue_id=0,
         )
@@ -124,7 +125,7 @@ async def test_messages_of_others_in_between(scene: SceneOf, monkeypatch: pytest
         for number, (part, rest) in enumerate(((rows[100:200], 60.0), (rows[200:], 0.0))):
             monkeypatch.setattr(lane, "_REST", rest)
             await produce(here.target, here.topic, 10)
-            other = {"__RPL_ORIGIN": "east", "__RPL_SOURCE": f"east/east-b/0/{number}/1"}
+            other = b"__RPL_ORIGIN\x01east\x02__RPL_SOURCE\x01east/east-b/0/%d/1\x02" % number
             await Sender(client, settle=False).send([part[0]._replace(body=b"other", properties=other)])
             await sender.send(part)
         await settled(here.target, here.topic, 322)
@@ -146,7 +147,7 @@ async def test_a_queue_that_goes_back(scene: SceneOf) -> None:
 
 
 def sharded(here: Scene) -> list[Row]:
-    return [Row(here.topic, b"x", {"__SHARDINGKEY": f"{i}", "n": f"{i}"}) for i in range(100)]
+    return [Row(here.topic, b"x", b"__SHARDINGKEY\x01%d\x02n\x01%d\x02" % (i, i)) for i in range(100)]
 
 
 async def places(here: Scene) -> list[dict[str, tuple[str, int]]]:
