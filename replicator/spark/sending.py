@@ -6,7 +6,8 @@ import asyncio
 import random
 import zlib
 from collections.abc import Collection, Sequence
-from itertools import count
+from functools import partial
+from itertools import chain, count
 from typing import Final
 
 from replicator.client.brokers import read_config
@@ -39,7 +40,7 @@ class Sender:
     Args:
         settle: somebody may have died while he sent the same rows, and his last request may still wait in a broker.
         brokers: those that are waited for where they are away, besides those that `cluster` knows: without one of
-            them sharding keys would go to other queues.
+            them sharding keys would go to other queues. Rows that name their queue wait for its broker alone.
     """
 
     def __init__(self, cluster: Cluster, *, settle: bool, brokers: Collection[str] = ()) -> None:
@@ -49,6 +50,7 @@ class Sender:
         self._dispatch = Dispatch()
         self._turn = count(random.randrange(1024))
         self._queues: dict[str, list[Queue]] = {}
+        self._queues_by_broker: dict[tuple[str, str], list[Queue]] = {}
         self._limits: dict[str, int] = {}
         self._lanes: dict[tuple[str, Queue], Lane] = {}
 
@@ -87,35 +89,47 @@ class Sender:
         return self._limits[broker]
 
     async def _queue_of(self, row: Row) -> Queue:
-        queues = self._queues.get(row.topic)
-        if queues is None:
-            queues = self._queues[row.topic] = await self._look(row.topic)
         if (row.broker is None) != (row.queue_id is None):
             raise ConfigError("brokerName and queueId go together", hint="give both or neither")
         if row.broker is not None and row.queue_id is not None:
             queue = Queue(row.broker, row.queue_id)
-            if queue not in queues:
+            if queue not in await self._queues_at(row.topic, row.broker):
                 raise ConfigError(
                     f"topic {row.topic} has no queue {row.broker}/{row.queue_id}",
                     hint="make it, or leave out brokerName and queueId",
                 )
             return queue
+        queues = await self._queues_of(row.topic)
         key = properties.find(row.properties, _SHARDING_KEY)
         return queues[(next(self._turn) if key is None else zlib.crc32(key)) % len(queues)]
 
-    async def _look(self, topic: str) -> list[Queue]:
+    async def _queues_of(self, topic: str) -> list[Queue]:
         """The queues of a topic that can be written."""
-        found: list[Queue] = []
-        for broker in {*self._brokers, *self._cluster.brokers()}:
-            config = (await self._topics_of(broker)).topics.get(topic)
-            writable = config.write_queues if config is not None and config.perm & WRITABLE else 0
-            found += [Queue(broker, i) for i in range(writable)]
-        if not found:
-            raise ConfigError(f"topic {topic} cannot be written: no broker has it", hint="make it first")
-        return sorted(found)
+        queues = self._queues.get(topic)
+        if queues is None:
+            found = [await self._queues_at(topic, broker) for broker in self._all_brokers()]
+            queues = self._queues[topic] = sorted(chain.from_iterable(found))
+            if not queues:
+                raise ConfigError(f"topic {topic} cannot be written: no broker has it", hint="make it first")
+        return queues
 
-    async def _topics_of(self, broker: str) -> TopicTable:
-        return await insist(self._cluster, f"broker {broker}", lambda: read_topics(self._cluster.master(broker)))
+    async def _queues_at(self, topic: str, broker: str) -> list[Queue]:
+        """Those at one broker; none at one that nobody knows."""
+        queues = self._queues_by_broker.get((topic, broker))
+        if queues is None:
+            if broker not in self._all_brokers():
+                return []
+            read = partial(self._read_topics, broker)
+            config = (await insist(self._cluster, f"broker {broker}", read)).topics.get(topic)
+            writable = config.write_queues if config is not None and config.perm & WRITABLE else 0
+            queues = self._queues_by_broker[topic, broker] = [Queue(broker, i) for i in range(writable)]
+        return queues
+
+    async def _read_topics(self, broker: str) -> TopicTable:
+        return await read_topics(self._cluster.master(broker))
+
+    def _all_brokers(self) -> set[str]:
+        return {*self._brokers, *self._cluster.brokers()}
 
 
 def _message(row: Row) -> Message:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from replicator.errors import ReplicatorError
+from replicator.errors import ConfigError, ReplicatorError
 from replicator.protocol import properties
 from replicator.routing import provenance
 from replicator.sandbox import ClusterSpec
@@ -186,11 +186,18 @@ async def test_a_broker_that_is_away_is_waited_for(clusters: ClusterPool, scene:
 
 
 async def test_a_broker_that_stays_away(scene: SceneOf, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is one clear error, after a minute."""
+    """Is one clear error, after a minute; rows that name a queue of another one need not wait."""
     monkeypatch.setattr(patience, "PATIENCE", 0.2)
     async with scene() as here, connected(here.target) as client:
         await target_of(here)
+        sender = Sender(client, settle=False, brokers={"west-z"})
+        await sender.send(copies(here, range(10)))
+        assert sender.sent == 10
         with pytest.raises(
             ReplicatorError, match=r"^broker west-z: .* do not know it\), for 0.2 s: see that its broker runs"
         ):
-            await Sender(client, settle=False, brokers={"west-z"}).send(sharded(here))
+            await sender.send(sharded(here))
+        with pytest.raises(
+            ConfigError, match=r"has no queue west-y/0: make it, or leave out brokerName and queueId"
+        ):
+            await sender.send([copies(here, [10])[0]._replace(broker="west-y")])
