@@ -11,10 +11,10 @@ from typing import Final
 from replicator.errors import ProtocolError
 from replicator.protocol.message import COMPRESSION
 
-__all__ = ["compress", "decompress", "is_compressed"]
+__all__ = ["MOST", "compress", "decompress", "is_compressed"]
 
 #: Bytes that a body may have once it is decompressed: more than any broker takes by default.
-_MOST: Final = 64 * 1024 * 1024
+MOST: Final = 64 * 1024 * 1024
 #: Bits of sysFlag: that the body is compressed; and all of them where it is with zlib.
 _COMPRESSED: Final = 0x1
 _ZLIB: Final = (0x1, 0x301)
@@ -39,11 +39,11 @@ def decompress(body: bytes, sys_flag: int) -> bytes:
         raise ProtocolError("is compressed with LZ4 or ZSTD", hint="let its producers use zlib, or none")
     unpack = zlib.decompressobj()
     try:
-        whole = unpack.decompress(body, _MOST)
+        whole = unpack.decompress(body, MOST)
     except zlib.error as error:
         raise ProtocolError(f"cannot be decompressed ({error})") from None
     if not unpack.eof:
-        raise ProtocolError(f"is cut off, or has more than {_MOST} bytes decompressed")
+        raise ProtocolError(f"is cut off, or has more than {MOST} bytes decompressed")
     return whole
 
 

@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from replicator.errors import ReplicatorError
-from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
 from replicator.routing.queue_map import Queue
+from replicator.spark.maps import map_of
 from replicator.spark.rows import assembled, columns
 
 __all__ = ["SCHEMA", "File", "Slice", "batch_of", "messages_of", "partition", "read"]
@@ -113,14 +113,7 @@ def batch_of(queue: Queue, messages: Sequence[StoredMessage]) -> pa.RecordBatch:
 def _map_of(raw: Sequence[bytes]) -> tuple[pa.Array, pa.Array]:
     """Properties as maps; and as bytes, where a map does not give them back."""
     bare = [each.rstrip(b"\x02") for each in raw]
-    try:
-        parts = pc.split_pattern(pa.array(bare, type=pa.string()), "\x02")
-        pairs = pc.split_pattern(parts.flatten(), "\x01", max_splits=1)
-        found = pa.MapArray.from_arrays(parts.offsets, pc.list_element(pairs, 0), pc.list_element(pairs, 1))
-    except pa.ArrowInvalid:  # no UTF-8, no properties, or none as brokers write them
-        found = pa.array(
-            [list(properties.decode(each).items()) for each in bare], type=SCHEMA.field("properties").type
-        )
+    found = map_of(bare)
     exact = pa.array(bare, type=pa.binary())
     return found, pc.if_else(pc.equal(_bytes_of(found), exact), pa.scalar(None, pa.binary()), exact)
 

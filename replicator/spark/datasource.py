@@ -6,9 +6,9 @@ spark.read.format("rocketmq").option("nameServer", "127.0.0.1:9876").option("top
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -27,12 +27,13 @@ from pyspark.sql.types import StructType
 from replicator.errors import ConfigError
 from replicator.spark import pushdown
 from replicator.spark.access import run
+from replicator.spark.entries import rows_of
 from replicator.spark.offsets import freeze
 from replicator.spark.options import ReadOptions, WriteOptions
-from replicator.spark.reading import PATIENCE
+from replicator.spark.patience import PATIENCE
 from replicator.spark.rows import SCHEMA
 from replicator.spark.scanning import plan, scan
-from replicator.spark.sending import Row, Sender
+from replicator.spark.sending import Sender
 from replicator.spark.session import refuse_speculation
 from replicator.spark.streaming import StreamReader
 from replicator.spark.tasks import is_retry
@@ -149,9 +150,10 @@ class _Sent(WriterCommitMessage):
 class _Writer(DataSourceArrowWriter):
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
+        self._brokers = run(_brokers(options))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return run(_write(self._options, iterator, settle=is_retry()))
+        return run(_write(self._options, iterator, brokers=self._brokers, settle=is_retry()))
 
 
 class _StreamWriter(DataSourceStreamArrowWriter):
@@ -159,16 +161,26 @@ class _StreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
+        self._brokers = run(_brokers(options))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return run(_write(self._options, iterator, settle=is_retry() or _begins_run()))
+        settle = is_retry() or _begins_run()
+        return run(_write(self._options, iterator, brokers=self._brokers, settle=settle))
 
 
-async def _write(options: WriteOptions, batches: Iterator[pa.RecordBatch], *, settle: bool) -> WriterCommitMessage:
+async def _brokers(options: WriteOptions) -> frozenset[str]:
+    """Those that are there when a write begins: name servers forget one that is away at once, tasks must not."""
+    async with options.access.connected() as cluster:
+        return frozenset(cluster.brokers())
+
+
+async def _write(
+    options: WriteOptions, batches: Iterator[pa.RecordBatch], *, brokers: Collection[str], settle: bool
+) -> WriterCommitMessage:
     async with options.access.connected(patience=PATIENCE) as cluster:
-        sender = Sender(cluster, settle=settle)
+        sender = Sender(cluster, settle=settle, brokers=brokers)
         for batch in batches:
-            await sender.send(_rows(batch, options.topic))
+            await sender.send(rows_of(batch, options.topic))
         return _Sent(sender.sent)
 
 
@@ -178,26 +190,3 @@ def _begins_run() -> bool:
     assert context is not None  # noqa: S101 - Spark streams run in tasks
     query, batch = context.getLocalProperty(_RUN), context.getLocalProperty(_BATCH)
     return _written.setdefault(str(query), str(batch)) == batch
-
-
-def _rows(batch: pa.RecordBatch, topic: str | None) -> list[Row]:
-    names = set(batch.schema.names)
-
-    def column(name: str) -> list[Any]:
-        return batch.column(name).to_pylist() if name in names else [None] * batch.num_rows
-
-    rows = []
-    columns = [column(name) for name in _WRITTEN]
-    for body, own, tags, keys, told, flag, broker, queue_id in zip(*columns, strict=True):
-        if body is None:
-            raise ConfigError("a row has no body", hint="leave such rows out")
-        if topic is None and own is None:
-            raise ConfigError("a row has no topic", hint="give the option topic, or leave such rows out")
-        whole = dict(told or ())
-        if None in whole.values():
-            name = next(name for name, value in whole.items() if value is None)
-            raise ConfigError(f"property {name!r} of a row is null", hint="leave it out, or give it an empty text")
-        whole |= {name: value for name, value in (("TAGS", tags), ("KEYS", keys)) if value is not None}
-        content = body.encode() if isinstance(body, str) else body
-        rows.append(Row(topic or own, content, whole, flag or 0, broker, queue_id))
-    return rows

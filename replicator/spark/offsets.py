@@ -58,14 +58,9 @@ async def freeze(cluster: Cluster, options: ReadOptions) -> list[Part]:
         )
         start = await _resolve(cluster, topic, queue, options.start, ends)
         end = await _resolve(cluster, topic, queue, options.end, ends)
-        lost = start < ends[0] or end > ends[1] or start > ends[1]
-        if lost and options.fail_on_data_loss:
-            raise ConfigError(
-                f"{topic}/{queue.broker}/{queue.queue_id} has the offsets {ends[0]} to {ends[1]},"
-                f" {start} to {end} were asked for",
-                hint="give offsets that are there, or failOnDataLoss=false",
-            )
-        start, end = max(start, ends[0]), min(end, ends[1])
+        if options.fail_on_data_loss:
+            _refuse_unreadable(f"{topic}/{queue.broker}/{queue.queue_id}", options, ends, start, end)
+        start, end = max(start, ends[0]), max(min(end, ends[1]), ends[0])
         return Part(topic, queue, min(start, end), end)
 
     return await bounded(one, queues, at_once=_AT_ONCE)
@@ -73,12 +68,13 @@ async def freeze(cluster: Cluster, options: ReadOptions) -> list[Part]:
 
 async def _queues(cluster: Cluster, options: ReadOptions) -> list[tuple[str, Queue]]:
     found: list[tuple[str, Queue]] = []
+    system = ((await cluster.refresh()).cluster, *cluster.brokers())
     for broker in cluster.brokers():
         topics = (await read_topics(cluster.reader(broker))).topics
         found += [
             (name, Queue(broker, i))
             for name, config in topics.items()
-            if options.pattern.fullmatch(name)
+            if options.selects(name, system)
             for i in range(config.queues)
         ]
     missing = set(options.named) - {topic for topic, _ in found}
@@ -101,6 +97,21 @@ async def within(broker: Endpoint, part: Part, offsets: Limits, times: Limits) -
     start = min(part.end, max([part.start, *(low for low in lows if low is not None)]))
     end = max(start, min([part.end, *(high for high in highs if high is not None)]))
     return part._replace(start=start, end=end)
+
+
+def _refuse_unreadable(place: str, options: ReadOptions, ends: tuple[int, int], start: int, end: int) -> None:
+    oldest, following = ends
+    if not (oldest <= start <= following and oldest <= end <= following):
+        raise ConfigError(
+            f"{place} has the offsets {oldest} to {following}, {start} to {end} were asked for",
+            hint="give offsets that are there, or failOnDataLoss=false",
+        )
+    # Of times one may be behind all that a queue has, and the other before it.
+    if start > end and options.start.timestamp is None and options.end.timestamp is None:
+        raise ConfigError(
+            f"{place} was asked for from startingOffsets = {start} to endingOffsets = {end}",
+            hint="give a start that is not behind the end, or failOnDataLoss=false, which leaves the queue out",
+        )
 
 
 def _refuse_unknown(option: str, bound: Bound, queues: Sequence[tuple[str, Queue]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +13,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from replicator.errors import ConfigError
+from replicator.routing.selector import TopicSelector
 from replicator.settings import ClusterSettings
 from replicator.spark.access import Access
 
@@ -179,13 +180,13 @@ def _offset(value: object) -> int:
 class ReadOptions:
     """What a read was asked for.
 
-    `pattern` matches whole names of topics; `cluster_id` is what provenance calls the cluster, None for its name.
-    `max_offsets` are those of a micro-batch at most.
+    Topics that are `named` are read, or those that `selector` selects; `cluster_id` is what provenance calls the
+    cluster, None for its name. `max_offsets` are those of a micro-batch at most.
     """
 
     access: Access
-    pattern: re.Pattern[str]
     named: tuple[str, ...]
+    selector: TopicSelector
     start: Bound
     end: Bound
     min_partitions: int
@@ -209,7 +210,7 @@ class ReadOptions:
         if topics is not None and not named:
             raise ConfigError(f"topic = {topics!r}", hint="give names separated by commas")
         try:
-            compiled = re.compile("|".join(map(re.escape, named)) if pattern is None else pattern)
+            patterns = () if pattern is None else (re.compile(pattern),)
         except re.error as error:
             raise ConfigError(f"topicsPattern = {pattern!r} ({error})", hint="give a regular expression") from None
         provenance, least = given.yes("provenance", default=False), given.whole("minPartitions", 1)
@@ -222,8 +223,8 @@ class ReadOptions:
             raise ConfigError("clusterId without provenance = true would do nothing", hint="give both or neither")
         return cls(
             access=given.access(),
-            pattern=compiled,
             named=named,
+            selector=TopicSelector(patterns),
             start=_start(given, streaming=streaming),
             end=_end(given),
             min_partitions=least or 1,
@@ -232,6 +233,14 @@ class ReadOptions:
             cluster_id=given["clusterId"],
             max_offsets=given.whole("maxOffsetsPerTrigger", 1),
         )
+
+    def selects(self, topic: str, system: Collection[str]) -> bool:
+        """Whether `topic` is read: system topics only where they are named.
+
+        Args:
+            system: further names that brokers made for themselves: those of clusters and brokers.
+        """
+        return topic in self.named or self.selector.selects(topic, system=system)
 
 
 def _start(given: _Given, *, streaming: bool) -> Bound:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from replicator.errors import ProtocolError
-from replicator.protocol import properties
-from replicator.protocol.compression import decompress
 from replicator.protocol.message import StoredMessage
 from replicator.routing.provenance import Stamp
+from replicator.spark.bodies import plain
+from replicator.spark.maps import MAP, map_of
 from replicator.spark.offsets import Part
 
 __all__ = ["SCHEMA", "assembled", "batch_of", "columns"]
@@ -36,7 +36,7 @@ def columns(time: pa.DataType) -> pa.Schema:
             ("keys", pa.string()),
             ("tags", pa.string()),
             ("body", pa.binary()),
-            ("properties", pa.map_(pa.string(), pa.string())),
+            ("properties", MAP),
             ("bornTimestamp", time),
             ("storeTimestamp", time),
             ("flag", pa.int32()),
@@ -56,18 +56,16 @@ def batch_of(part: Part, messages: Sequence[StoredMessage], stamp: Stamp | None)
         stamp: puts provenance into their properties; None leaves them as they are.
     """
     raw = [message.properties for message in messages] if stamp is None else stamp.renew(messages)
-    told = [properties.decode(each) for each in raw]
+    told = map_of([each.rstrip(b"\x02") for each in raw])
     count = len(messages)
     values: list[Any] = [
         [part.topic] * count,
         [part.queue.broker] * count,
         [part.queue.queue_id] * count,
         [message.queue_offset for message in messages],
-        [each.get("UNIQ_KEY") for each in told],
-        [each.get("KEYS") for each in told],
-        [each.get("TAGS") for each in told],
-        [_body(message) for message in messages],
-        [list(each.items()) for each in told],
+        *(pc.map_lookup(told, name, "first") for name in ("UNIQ_KEY", "KEYS", "TAGS")),
+        [plain(message) for message in messages],
+        told,
         [1000 * message.born_timestamp for message in messages],
         [1000 * message.store_timestamp for message in messages],
         [message.flag for message in messages],
@@ -84,11 +82,3 @@ def assembled(values: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
         for column, field in zip(values, schema, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _body(message: StoredMessage) -> bytes:
-    """As the producer wrote it; as stored where it is compressed with anything but zlib, or damaged."""
-    try:
-        return decompress(message.body[4:], message.sys_flag)
-    except ProtocolError:
-        return message.body[4:]

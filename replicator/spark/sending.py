@@ -1,63 +1,34 @@
-"""Rows as messages: which queue each goes to, batches of one in flight per queue, rows of copies only once."""
+"""Rows as messages: which queue each goes to."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-import time
-import uuid
 import zlib
-from collections.abc import Mapping, Sequence
-from itertools import count
-from typing import Final, NamedTuple
+from collections.abc import Collection, Sequence
+from functools import partial
+from itertools import chain, count
+from typing import Final
 
 from replicator.client.brokers import read_config
 from replicator.client.cluster import Cluster
-from replicator.client.send import new_fields, send_batch
-from replicator.client.topics import WRITABLE, read_topics
-from replicator.errors import BrokerRefused, ConfigError, ReplicatorError, Unreachable
+from replicator.client.topics import WRITABLE, TopicTable, read_topics
+from replicator.errors import ConfigError
 from replicator.protocol import properties
 from replicator.protocol.batch import entry
-from replicator.protocol.properties import BROKER_MADE, MAX_PROPERTIES
 from replicator.routing import provenance
 from replicator.routing.dispatch import Dispatch
-from replicator.routing.faults import TargetBlocked, judge
-from replicator.routing.packing import STORED_MORE
-from replicator.routing.provenance import Provenance
 from replicator.routing.queue_map import Queue
-from replicator.routing.recovery import read_on, read_tail
+from replicator.spark.entries import Row
+from replicator.spark.lane import Lane, Message
+from replicator.spark.patience import insist
 
-__all__ = ["Row", "Sender"]
+__all__ = ["Sender"]
 
-#: Messages and bytes of one batch, at most; the broker's own limit holds too.
-_MOST: Final = 512
+#: Bytes of one batch, at most; the broker's own limit holds too.
 _BYTES: Final = 1024 * 1024
-#: Seconds for which a busy or absent broker is tried again.
-_PATIENCE: Final = 60.0
-#: Seconds that a dead attempt's last request may still wait inside a broker.
-_SETTLE: Final = 1.0
 
-_SHARDING_KEY: Final = "__SHARDINGKEY"
-_BROKER_MADE: Final = frozenset(name.decode() for name in BROKER_MADE)
-
-
-class Row(NamedTuple):
-    """A message to send; `broker` and `queue_id` say where to, or neither does."""
-
-    topic: str
-    body: bytes
-    properties: Mapping[str, str]
-    flag: int = 0
-    broker: str | None = None
-    queue_id: int | None = None
-
-
-class _Message(NamedTuple):
-    entry: bytes
-    source: Provenance | None
-
-
-Lane = tuple[str, Queue]
+_SHARDING_KEY: Final = b"__SHARDINGKEY"
 
 
 class Sender:
@@ -68,151 +39,101 @@ class Sender:
 
     Args:
         settle: somebody may have died while he sent the same rows, and his last request may still wait in a broker.
+        brokers: those that are waited for where they are away, besides those that `cluster` knows: without one of
+            them sharding keys would go to other queues. Rows that name their queue wait for its broker alone.
     """
 
-    def __init__(self, cluster: Cluster, *, settle: bool) -> None:
-        self.sent = 0
-        self.skipped = 0
+    def __init__(self, cluster: Cluster, *, settle: bool, brokers: Collection[str] = ()) -> None:
         self._cluster = cluster
         self._settle = settle
+        self._brokers = brokers
         self._dispatch = Dispatch()
         self._turn = count(random.randrange(1024))
         self._queues: dict[str, list[Queue]] = {}
+        self._queues_by_broker: dict[tuple[str, str], list[Queue]] = {}
         self._limits: dict[str, int] = {}
-        self._reached: dict[tuple[Lane, str, str, int], int] = {}
+        self._lanes: dict[tuple[str, Queue], Lane] = {}
+
+    @property
+    def sent(self) -> int:
+        """Messages."""
+        return sum(lane.sent for lane in self._lanes.values())
 
     async def send(self, rows: Sequence[Row]) -> None:
         """Returns when all are acknowledged.
 
         Raises:
             ConfigError: there is no such topic or queue.
-            ReplicatorError: a message was refused, or what became of it is not known.
+            ReplicatorError: see `Lane.send`; or a broker was away for a minute.
         """
-        lanes: dict[Lane, list[_Message]] = {}
+        messages: dict[Lane, list[Message]] = {}
         for row in rows:
-            lane = (row.topic, await self._queue_of(row))
-            lanes.setdefault(lane, []).append(_encode(row))
-        await asyncio.gather(*(self._send(lane, messages) for lane, messages in lanes.items()))
+            lane = await self._lane(row.topic, await self._queue_of(row))
+            messages.setdefault(lane, []).append(_message(row))
+        await asyncio.gather(*(lane.send(those) for lane, those in messages.items()))
+
+    async def _lane(self, topic: str, queue: Queue) -> Lane:
+        lane = self._lanes.get((topic, queue))
+        if lane is None:
+            limit = await self._limit(queue.broker)
+            lane = Lane(self._cluster, topic, queue, limit=limit, dispatch=self._dispatch, settle=self._settle)
+            self._lanes[topic, queue] = lane
+        return lane
+
+    async def _limit(self, broker: str) -> int:
+        if broker not in self._limits:
+            config = await insist(
+                self._cluster, f"broker {broker}", lambda: read_config(self._cluster.master(broker))
+            )
+            self._limits[broker] = min(_BYTES, config.max_message_size)
+        return self._limits[broker]
 
     async def _queue_of(self, row: Row) -> Queue:
-        queues = self._queues.get(row.topic)
-        if queues is None:
-            queues = self._queues[row.topic] = await self._look(row.topic)
         if (row.broker is None) != (row.queue_id is None):
             raise ConfigError("brokerName and queueId go together", hint="give both or neither")
         if row.broker is not None and row.queue_id is not None:
             queue = Queue(row.broker, row.queue_id)
-            if queue not in queues:
+            if queue not in await self._queues_at(row.topic, row.broker):
                 raise ConfigError(
                     f"topic {row.topic} has no queue {row.broker}/{row.queue_id}",
                     hint="make it, or leave out brokerName and queueId",
                 )
             return queue
-        key = row.properties.get(_SHARDING_KEY)
-        return queues[(next(self._turn) if key is None else zlib.crc32(key.encode())) % len(queues)]
+        queues = await self._queues_of(row.topic)
+        key = properties.find(row.properties, _SHARDING_KEY)
+        return queues[(next(self._turn) if key is None else zlib.crc32(key)) % len(queues)]
 
-    async def _look(self, topic: str) -> list[Queue]:
+    async def _queues_of(self, topic: str) -> list[Queue]:
         """The queues of a topic that can be written."""
-        found: list[Queue] = []
-        for name, broker in self._cluster.brokers().items():
-            if broker.master is not None:
-                config = (await read_topics(self._cluster.master(name))).topics.get(topic)
-                writable = config.write_queues if config is not None and config.perm & WRITABLE else 0
-                found += [Queue(name, i) for i in range(writable)]
-        if not found:
-            raise ConfigError(f"topic {topic} cannot be written: no broker has it", hint="make it first")
-        return sorted(found)
+        queues = self._queues.get(topic)
+        if queues is None:
+            found = [await self._queues_at(topic, broker) for broker in self._all_brokers()]
+            queues = self._queues[topic] = sorted(chain.from_iterable(found))
+            if not queues:
+                raise ConfigError(f"topic {topic} cannot be written: no broker has it", hint="make it first")
+        return queues
 
-    async def _send(self, lane: Lane, messages: list[_Message]) -> None:
-        topic, queue = lane
-        if queue.broker not in self._limits:
-            config = await read_config(self._cluster.master(queue.broker))
-            self._limits[queue.broker] = min(_BYTES, config.max_message_size)
-        limit = self._limits[queue.broker]
-        batch: list[_Message] = []
-        size = 0
-        for message in messages:
-            if await self._is_there(lane, message):
-                self.skipped += 1
-                continue
-            stored = len(message.entry) + STORED_MORE + len(topic)
-            if batch and (len(batch) >= _MOST or size + stored > limit):
-                await self._deliver(topic, queue, batch)
-                batch, size = [], 0
-            batch.append(message)
-            size += stored
-        if batch:
-            await self._deliver(topic, queue, batch)
+    async def _queues_at(self, topic: str, broker: str) -> list[Queue]:
+        """Those at one broker; none at one that nobody knows."""
+        queues = self._queues_by_broker.get((topic, broker))
+        if queues is None:
+            if broker not in self._all_brokers():
+                return []
+            read = partial(self._read_topics, broker)
+            config = (await insist(self._cluster, f"broker {broker}", read)).topics.get(topic)
+            writable = config.write_queues if config is not None and config.perm & WRITABLE else 0
+            queues = self._queues_by_broker[topic, broker] = [Queue(broker, i) for i in range(writable)]
+        return queues
 
-    async def _is_there(self, lane: Lane, message: _Message) -> bool:
-        """Whether the target queue has the copy already."""
-        source = message.source
-        if source is None:
-            return False
-        key = (lane, source.cluster, source.broker, source.queue_id)
-        if key not in self._reached:
-            self._reached[key] = await self._reach(lane, source)
-        if source.offset <= self._reached[key]:
-            return True
-        self._reached[key] = source.offset
-        return False
+    async def _read_topics(self, broker: str) -> TopicTable:
+        return await read_topics(self._cluster.master(broker))
 
-    async def _reach(self, lane: Lane, source: Provenance) -> int:
-        """The source offset of the last copy in a target queue; -1 where there is none."""
-        topic, queue = lane
-
-        def mine(found: Provenance) -> bool:
-            return found[1:4] == source[1:4]
-
-        place = (self._cluster.master(queue.broker), topic, queue.queue_id)
-        tail = await read_tail(*place, mine=mine, known=None)
-        if self._settle:
-            await asyncio.sleep(_SETTLE)
-            await self._dispatch.caught_up(place[0])
-            await read_on(*place, tail, mine=mine)
-        return -1 if tail.last is None else tail.last.source
-
-    async def _deliver(self, topic: str, queue: Queue, batch: list[_Message]) -> None:
-        fields = new_fields(topic, queue.queue_id)
-        body = [b"".join([message.entry for message in batch])]
-        until, pause = time.monotonic() + _PATIENCE, 0.05
-        while True:
-            try:
-                await self._once(queue, fields, body)
-            except TargetBlocked as blocked:
-                if time.monotonic() > until:
-                    raise ReplicatorError(f"{topic}/{queue.broker}/{queue.queue_id}: {blocked}") from None
-                await asyncio.sleep(pause * random.uniform(0.5, 1.0))
-                pause = min(2.0, pause * 2)
-                continue
-            self.sent += len(batch)
-            return
-
-    async def _once(self, queue: Queue, fields: dict[str, str], body: list[bytes]) -> None:
-        """Sends once; whatever leaves the outcome open ends the attempt, since the next one reads the tail."""
-        try:
-            writer = self._cluster.writer(queue.broker)
-            await writer.connection()
-        except Unreachable as error:
-            raise TargetBlocked(str(error)) from None
-        try:
-            await send_batch(writer, fields, body)
-        except BrokerRefused as error:
-            raise judge(error) from None
+    def _all_brokers(self) -> set[str]:
+        return {*self._brokers, *self._cluster.brokers()}
 
 
-def _encode(row: Row) -> _Message:
-    told = {name: value for name, value in row.properties.items() if name not in _BROKER_MADE}
-    told.setdefault("UNIQ_KEY", uuid.uuid4().hex.upper())
-    for name, value in told.items():
-        if "\x01" in name + value or "\x02" in name + value:
-            raise ConfigError(f"property {name!r} has the character 1 or 2 in it", hint="brokers cannot keep those")
-    raw = properties.encode(told)
-    if len(raw) > MAX_PROPERTIES:
-        raise ConfigError(
-            f"the properties of a message have {len(raw)} bytes", hint=f"{MAX_PROPERTIES} are possible"
-        )
+def _message(row: Row) -> Message:
     body = row.body
     crc = zlib.crc32(body) & 0x7FFFFFFF
-    made = entry(len(body).to_bytes(4) + body, raw, body_crc=crc, flag=row.flag)
-    return _Message(made, provenance.read(raw))
+    made = entry(len(body).to_bytes(4) + body, row.properties, body_crc=crc, flag=row.flag)
+    return Message(made, provenance.read(row.properties))

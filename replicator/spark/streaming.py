@@ -139,7 +139,7 @@ class StreamReader(QueueStream):
         self._options = options
 
     def selects(self, topic: TopicConfig, system: Collection[str]) -> bool:
-        return self._options.pattern.fullmatch(topic.name) is not None
+        return self._options.selects(topic.name, system)
 
     async def first(self, cluster: Cluster) -> Progress:
         return {(part.topic, part.queue): part.start for part in await freeze(cluster, self._options)}

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from replicator.errors import ConfigError
@@ -25,7 +24,7 @@ brokers = pytest.mark.brokers
 def reading(spark: Any, scene: Scene, **options: object) -> Any:
     reader = spark.read.format("rocketmq").option("nameServer", scene.source.namesrv)
     for name, value in {"topic": scene.topic, **options}.items():
-        reader = reader.option(name, value)
+        reader = reader if value is None else reader.option(name, value)
     return reader.load()
 
 
@@ -190,7 +189,6 @@ async def test_rows_become_messages(source: Any, scene: SceneOf) -> None:
 @brokers
 async def test_copies_are_written_once_over_attempts_that_fail(source: Any, scene: SceneOf) -> None:
     """Rows with provenance are looked for in the target, by a task that is tried again and by another job."""
-    from replicator.spark import datasource
 
     class Failing(datasource.RocketMQDataSource):
         """Its writers fail in the middle of their first attempt."""
@@ -264,22 +262,6 @@ def test_a_writer_has_no_options_of_readers() -> None:
         WriteOptions.of({})
     with pytest.raises(ConfigError, match="minPartitions is no option"):
         WriteOptions.of({"nameServer": "a:1", "minPartitions": "3"})
-
-
-def test_a_property_without_a_value_is_refused() -> None:
-    """By its name; columns that are null are left out."""
-    kind = pa.map_(pa.string(), pa.string())
-
-    def rows(value: str | None) -> pa.RecordBatch:
-        told = pa.array([[("k", value)]], type=kind)
-        return pa.RecordBatch.from_arrays(
-            [pa.array([b"x"]), pa.nulls(1, pa.string()), told], ["body", "tags", "properties"]
-        )
-
-    (row,) = datasource._rows(rows(""), "T")
-    assert row.properties == {"k": ""}
-    with pytest.raises(ConfigError, match="property 'k' of a row is null: leave it out"):
-        datasource._rows(rows(None), "T")
 
 
 @brokers

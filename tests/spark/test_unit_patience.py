@@ -48,7 +48,8 @@ def test_a_task_that_reads_waits_for_the_name_server(away: list[Exception]) -> N
 
 def test_a_task_that_writes_waits_for_the_name_server(away: list[Exception]) -> None:
     """Before it has sent anything."""
-    assert run(datasource._write(WriteOptions.of({**NAMESRV, "topic": "T"}), iter([]), settle=False)) is not None
+    options = WriteOptions.of({**NAMESRV, "topic": "T"})
+    assert run(datasource._write(options, iter([]), brokers=(), settle=False)) is not None
     assert not away
 
 

@@ -113,6 +113,7 @@ async def send(
     sys_flag: int = 0,
     flag: int = 0,
     born: int | None = None,
+    reconsume_times: int = 0,
 ) -> Stored:
     """One batch of (body, properties)."""
     entries: list[bytes] = []
@@ -125,7 +126,7 @@ async def send(
         queue_id=queue_id,
         sys_flag=sys_flag,
         born_timestamp=born or int(time.time() * 1000),
-        reconsume_times=0,
+        reconsume_times=reconsume_times,
     )
     while True:
         try:

@@ -1,0 +1,179 @@
+"""A queue that rows are written to: batches of one in flight, each accounted for; rows of copies only once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from replicator.client.cluster import Cluster
+from replicator.client.send import Stored, new_fields, send_batch
+from replicator.errors import BrokerRefused, ProtocolError, ReplicatorError, RequestTimeout, Unreachable
+from replicator.routing import provenance
+from replicator.routing.dispatch import Dispatch
+from replicator.routing.faults import MessageRejected, OutcomeUnknown, TargetBlocked, judge
+from replicator.routing.packing import STORED_MORE
+from replicator.routing.provenance import Provenance
+from replicator.routing.queue_map import Queue
+from replicator.routing.recovery import read_on, read_range, read_tail
+from replicator.spark.patience import insist
+
+__all__ = ["Lane", "Message"]
+
+#: Messages of one batch, at most.
+_MOST: Final = 512
+#: Seconds that a dead attempt's last request may still wait inside a broker.
+_SETTLE: Final = 1.0
+#: Seconds after which the queue is looked at before the next batch of copies: a process that was paused for so long
+#: that Spark has begun another attempt must not go on.
+_REST: Final = 1.0
+
+
+class Message(NamedTuple):
+    """An entry of a batch, and what it was copied from."""
+
+    entry: bytes
+    source: Provenance | None
+
+
+class Lane:
+    """Sends to one queue of `cluster`.
+
+    Messages that carry provenance are not sent where the queue has them already. From the first of them on it is
+    known where each batch must land; what landed in between is looked at.
+
+    Args:
+        limit: bytes of a batch, at most.
+        settle: as of a `Sender`.
+    """
+
+    def __init__(
+        self, cluster: Cluster, topic: str, queue: Queue, *, limit: int, dispatch: Dispatch, settle: bool
+    ) -> None:
+        self.sent = 0
+        self._cluster = cluster
+        self._topic = topic
+        self._queue = queue
+        self._place = f"{topic}/{queue.broker}/{queue.queue_id}"
+        self._limit = limit
+        self._dispatch = dispatch
+        self._settle = settle
+        #: By source queue, the offset of its last copy here, and the latest store time of what was copied.
+        self._reached: dict[tuple[str, str, int], tuple[int, int]] = {}
+        #: The offset behind all that was read here or sent, and when that was.
+        self._end: int | None = None
+        self._looked = 0.0
+
+    async def send(self, messages: Sequence[Message]) -> None:
+        """Returns when all are acknowledged.
+
+        Raises:
+            ReplicatorError: one was refused, what became of it is not known, or somebody else writes the same ones.
+        """
+        batch: list[Message] = []
+        size = 0
+        for message in messages:
+            if await self._is_there(message):
+                continue
+            stored = len(message.entry) + STORED_MORE + len(self._topic)
+            if batch and (len(batch) >= _MOST or size + stored > self._limit):
+                await self._deliver(batch)
+                batch, size = [], 0
+            batch.append(message)
+            size += stored
+        if batch:
+            await self._deliver(batch)
+
+    async def _is_there(self, message: Message) -> bool:
+        """Whether the queue has the copy already.
+
+        Of a source topic that was made anew offsets come again, of messages that were stored later.
+        """
+        source = message.source
+        if source is None:
+            return False
+        key = source[1:4]
+        if key not in self._reached:
+            self._reached[key] = await insist(self._cluster, self._place, lambda: self._reach(source))
+        offset, stored = self._reached[key]
+        if source.offset <= offset and source.stored <= stored:
+            return True
+        self._reached[key] = source.offset, source.stored
+        return False
+
+    async def _reach(self, source: Provenance) -> tuple[int, int]:
+        """The offset of the last copy, and the latest store time of what was copied; -1 where nothing was."""
+
+        def mine(found: Provenance) -> bool:
+            return found[1:4] == source[1:4]
+
+        place = (self._cluster.master(self._queue.broker), self._topic, self._queue.queue_id)
+        tail = await read_tail(*place, mine=mine, known=None)
+        if self._settle:
+            await asyncio.sleep(_SETTLE)
+            await self._dispatch.caught_up(place[0])
+            await read_on(*place, tail, mine=mine)
+        if self._end is None:
+            self._end, self._looked = tail.end, time.monotonic()
+        if tail.last is None:
+            return -1, -1
+        return tail.last.source, max(copy.stored for copy in tail.copies)
+
+    async def _deliver(self, batch: Sequence[Message]) -> None:
+        fields = new_fields(self._topic, self._queue.queue_id)
+        body = b"".join([message.entry for message in batch])
+        try:
+            stored = await insist(self._cluster, self._place, lambda: self._once(fields, body))
+        except MessageRejected as rejected:
+            raise ReplicatorError(
+                f"{self._place} refuses a batch of {len(batch)} with {len(body)} bytes: {rejected.message}",
+                hint="raise the broker's maxMessageSize, or leave such rows out",
+            ) from None
+        if self._end is not None:
+            if stored.offset < self._end:
+                raise ReplicatorError(
+                    f"{self._place} went back from offset {self._end} to {stored.offset}",
+                    hint="it was truncated or made anew: begin again",
+                )
+            if stored.offset > self._end:
+                await insist(self._cluster, self._place, lambda: self._look(stored.offset))
+            self._end, self._looked = stored.offset + len(batch), time.monotonic()
+        self.sent += len(batch)
+
+    async def _once(self, fields: dict[str, str], body: bytes) -> Stored:
+        """Sends once; whatever leaves the outcome open ends the attempt, since the next one reads the tail."""
+        try:
+            writer = self._cluster.writer(self._queue.broker)
+            await writer.connection()
+        except Unreachable as error:
+            raise TargetBlocked(error.message) from None
+        if self._end is not None and time.monotonic() - self._looked > _REST:
+            await self._look()
+        try:
+            return await send_batch(writer, fields, [body])
+        except BrokerRefused as error:
+            raise judge(error) from None
+        except (Unreachable, RequestTimeout, ProtocolError) as error:
+            raise OutcomeUnknown(error.message) from None
+
+    async def _look(self, stop: int | None = None) -> None:
+        """Looks at what others have stored behind `_end`: all before `stop`, or what the queue shows by now.
+
+        Raises:
+            ReplicatorError: it is a copy from a source queue whose copies are written here.
+        """
+        assert self._end is not None  # noqa: S101 - asked by both who call
+        broker = self._cluster.master(self._queue.broker)
+        if stop is not None:
+            await self._dispatch.caught_up(broker)
+        async for message in read_range(broker, self._topic, self._queue.queue_id, self._end, stop):
+            found = provenance.read(message.properties)
+            if found is not None and found[1:4] in self._reached:
+                raise ReplicatorError(
+                    f"{self._place} has a copy of {found.broker}/{found.queue_id}/{found.offset} at offset"
+                    f" {message.queue_offset} that somebody else wrote meanwhile",
+                    hint="have one writer of them; another attempt goes on behind what is there",
+                )
+            self._end = message.queue_offset + 1
+        self._looked = time.monotonic()

@@ -1,0 +1,48 @@
+"""Brokers that are away or busy for a while: what is asked of one is asked again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from replicator.client.cluster import Cluster
+from replicator.errors import ReplicatorError, RequestTimeout, Unreachable
+from replicator.routing.faults import TargetBlocked
+
+__all__ = ["PATIENCE", "insist"]
+
+#: Seconds. Spark makes all attempts of a task within a second, so that a broker's restart must fit into one.
+PATIENCE: Final = 60.0
+#: Seconds between two attempts: the first time, and at most.
+_PAUSES: Final = (0.05, 2.0)
+
+T = TypeVar("T")
+
+
+async def insist(cluster: Cluster, place: str, ask: Callable[[], Awaitable[T]]) -> T:
+    """What `ask` gives; a broker of `cluster` that is away or busy is asked again for a minute.
+
+    Args:
+        place: what is asked for, for the error.
+
+    Raises:
+        ReplicatorError: the broker did not come back.
+    """
+    until, (pause, longest) = time.monotonic() + PATIENCE, _PAUSES
+    while True:
+        try:
+            return await ask()
+        except (Unreachable, RequestTimeout, TargetBlocked) as away:
+            if time.monotonic() > until:
+                raise ReplicatorError(
+                    f"{place}: {away.message}, for {PATIENCE:g} s",
+                    hint=away.hint or "see that its broker runs, and begin again",
+                ) from None
+        await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+        pause = min(longest, pause * 2)
+        with contextlib.suppress(ReplicatorError):  # its name server may be away with it
+            await cluster.refresh()
