@@ -61,6 +61,8 @@ class Lane:
         self._settle = settle
         #: By source queue, the offset of its last copy here, and the latest store time of what was copied.
         self._reached: dict[tuple[str, str, int], tuple[int, int]] = {}
+        #: By source queue, the row that came last.
+        self._came: dict[tuple[str, str, int], Provenance] = {}
         #: The offset behind all that was read here or sent, and when that was.
         self._end: int | None = None
         self._looked = 0.0
@@ -94,6 +96,14 @@ class Lane:
         if source is None:
             return False
         key = source[1:4]
+        last = self._came.get(key)
+        if last is not None and source.offset < last.offset and source.stored <= last.stored:
+            raise ReplicatorError(
+                f"{self._place}: the row of {source.broker}/{source.queue_id}/{source.offset} comes behind that of"
+                f" offset {last.offset}, and would be taken for one that is there",
+                hint="have the rows of each source queue in one partition, sorted by queueOffset",
+            )
+        self._came[key] = source
         if key not in self._reached:
             self._reached[key] = await insist(self._cluster, self._place, lambda: self._reach(source))
         offset, stored = self._reached[key]

@@ -18,6 +18,7 @@ from replicator.protocol import properties
 from replicator.protocol.batch import entry
 from replicator.routing import provenance
 from replicator.routing.dispatch import Dispatch
+from replicator.routing.provenance import Provenance
 from replicator.routing.queue_map import Queue
 from replicator.spark.entries import Row
 from replicator.spark.lane import Lane, Message
@@ -68,8 +69,9 @@ class Sender:
         """
         messages: dict[Lane, list[Message]] = {}
         for row in rows:
-            lane = await self._lane(row.topic, await self._queue_of(row))
-            messages.setdefault(lane, []).append(_message(row))
+            message = _message(row)
+            lane = await self._lane(row.topic, await self._queue_of(row, message.source))
+            messages.setdefault(lane, []).append(message)
         await asyncio.gather(*(lane.send(those) for lane, those in messages.items()))
 
     async def _lane(self, topic: str, queue: Queue) -> Lane:
@@ -88,7 +90,7 @@ class Sender:
             self._limits[broker] = min(_BYTES, config.max_message_size)
         return self._limits[broker]
 
-    async def _queue_of(self, row: Row) -> Queue:
+    async def _queue_of(self, row: Row, source: Provenance | None) -> Queue:
         if (row.broker is None) != (row.queue_id is None):
             raise ConfigError("brokerName and queueId go together", hint="give both or neither")
         if row.broker is not None and row.queue_id is not None:
@@ -101,6 +103,8 @@ class Sender:
             return queue
         queues = await self._queues_of(row.topic)
         key = properties.find(row.properties, _SHARDING_KEY)
+        if key is None and source is not None:  # another attempt has to find it where this one sent it
+            key = f"{source.broker}/{source.queue_id}".encode()
         return queues[(next(self._turn) if key is None else zlib.crc32(key)) % len(queues)]
 
     async def _queues_of(self, topic: str) -> list[Queue]:

@@ -79,6 +79,46 @@ async def test_a_clock_that_was_set_back_makes_nothing_anew(scene: SceneOf) -> N
         assert await bodies(here) == [row.body.decode() for row in rows]
 
 
+async def test_rows_out_of_order_are_refused(scene: SceneOf) -> None:
+    """Instead of being taken for what is there; the same row twice is one."""
+    async with scene() as here, connected(here.target) as client:
+        await target_of(here)
+        sender = Sender(client, settle=False)
+        await sender.send(copies(here, [0, 1, 1, 5]))
+        with pytest.raises(ReplicatorError, match=r"east-a/0/4 comes behind that of offset 5.*sorted by"):
+            await sender.send(copies(here, [4]))
+        assert sender.sent == 3
+
+
+async def test_copies_that_name_no_queue_go_where_they_went_before(scene: SceneOf) -> None:
+    """Another attempt finds them, and those of each source queue stay in order."""
+    async with scene() as here, connected(here.target) as client:
+        await create_topic(here.target, here.topic, queues=4)
+        rows = [
+            Row(
+                here.topic,
+                b"%d" % i,
+                b"__RPL_ORIGIN\x01east\x02__RPL_SOURCE\x01east/east-a/%d/%d/%d\x02" % (q, i, i),
+            )
+            for i in range(50)
+            for q in range(8)
+        ]
+        await Sender(client, settle=False).send(rows[:200])
+        for _ in range(5):  # where they would begin at random
+            await Sender(client, settle=True).send(rows)
+        await settled(here.target, here.topic, 400)
+        places = {}
+        for place, messages in (await raw_topic(here.target, here.topic)).items():
+            for message in messages:
+                source = provenance.read(message.properties)
+                assert source is not None
+                places.setdefault(source.queue_id, []).append((place, source.offset))
+        for copies_of_one in places.values():
+            assert len({place for place, _ in copies_of_one}) == 1
+            assert [offset for _, offset in copies_of_one] == list(range(50))
+        assert len({place for of_one in places.values() for place, _ in of_one}) > 1
+
+
 async def test_a_task_that_was_paused_sees_the_next_attempt(
     scene: SceneOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
