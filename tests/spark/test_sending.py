@@ -107,7 +107,7 @@ async def test_copies_that_name_no_queue_go_where_they_went_before(scene: SceneO
         for _ in range(5):  # where they would begin at random
             await Sender(client, settle=True).send(rows)
         await settled(here.target, here.topic, 400)
-        places = {}
+        places: dict[int, list[tuple[tuple[str, int], int]]] = {}
         for place, messages in (await raw_topic(here.target, here.topic)).items():
             for message in messages:
                 source = provenance.read(message.properties)
