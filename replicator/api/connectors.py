@@ -184,7 +184,7 @@ def connector_routes(worker: Worker) -> APIRouter:
         side: Literal["source", "target"] = "source",
     ) -> JSONResponse:
         """Where the message at an offset of one side is on the other; `topic` is its name at the source."""
-        return answer(by_offset(worker, connectors.get(name), topic, Queue(broker, queue), offset, side))
+        return answer(await by_offset(worker, connectors.get(name), topic, Queue(broker, queue), offset, side))
 
     @routes.get("/connectors/{name}/where/key")
     async def where_key(name: str, topic: str, key: str) -> JSONResponse:

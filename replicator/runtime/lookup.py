@@ -1,14 +1,18 @@
-"""Where a message is on the other side: by its offset, from the offset map; by its key, from the target itself."""
+"""Where a message is on the other side: by its offset, from the offset map, else from the copies; or by its key."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+from replicator.client.brokers import max_offset, min_offset
 from replicator.client.query import query
+from replicator.metadata.older import behind
 from replicator.protocol import properties
 from replicator.routing import provenance
 from replicator.routing.offset_map import Interval, OffsetMap
+from replicator.routing.provenance import Provenance
 from replicator.routing.queue_map import Queue
+from replicator.routing.recovery import read_range
 from replicator.runtime.connectors import Connector, Unknown
 from replicator.runtime.records import Kind
 from replicator.runtime.worker import Worker
@@ -19,13 +23,14 @@ __all__ = ["by_key", "by_offset"]
 _KEYS: Final = (b"KEYS", b"UNIQ_KEY")
 
 
-def by_offset(
+async def by_offset(
     worker: Worker, connector: Connector, topic: str, queue: Queue, offset: int, side: str
 ) -> dict[str, Any]:
     """Where the message at `offset` of `queue`, which is one of `side`, is on the other side.
 
     Raises:
         Unknown: the queue is not copied, or the message is not known to have been.
+        ClientError: the target cannot be asked, and the map does not reach so far back.
     """
     there = side == "source"
     for source, target in worker.store.queue_map(connector.name, topic).items():
@@ -35,16 +40,50 @@ def by_offset(
         held = worker.store.state.get(Kind.OFFSET, key) or {"intervals": []}
         offsets = OffsetMap(Interval(*interval) for interval in held["intervals"])
         found = offsets.target_of(offset) if there else offsets.source_of(offset)
+        name = worker.store.target_topic(connector.name, topic)
+        if found is None:
+            copies = _Copies(worker, name, source, target, floor=held.get("target_floor", 0))
+            found = await (copies.of(offset) if there else copies.at(offset))
         if found is None:
             raise Unknown(
-                f"offset {offset} of {queue.broker}/{queue.queue_id} is not in the offset map",
-                hint="it was not copied, was left out, or lies before what the map still holds",
+                f"offset {offset} of {queue.broker}/{queue.queue_id} is not known at the other side",
+                hint="it was not copied, was left out, or is no longer at the target",
             )
-        name = worker.store.target_topic(connector.name, topic) if there else topic
-        return _place(name, target if there else source, found)
+        return _place(name if there else topic, target if there else source, found)
     raise Unknown(
         f"no queue {queue.broker}/{queue.queue_id} of topic {topic!r} is copied", hint="see the queue map"
     )
+
+
+class _Copies:
+    """Those of the queue `source` in the queue `target` of `topic` there; none before `floor` counts."""
+
+    def __init__(self, worker: Worker, topic: str, source: Queue, target: Queue, *, floor: int) -> None:
+        self._place = (worker.world.target.cluster.reader(target.broker), topic, target.queue_id)
+        self._wanted = (worker.identity.source, *source)
+        self._floor = floor
+
+    async def of(self, offset: int) -> int | None:
+        """The target offset of the copy of a source offset."""
+        start, stop = max(self._floor, await min_offset(*self._place)), await max_offset(*self._place)
+        begin = await behind(*self._place, offset, start=start, stop=stop, mine=self._mine)
+        async for message in read_range(*self._place, begin, stop):
+            found = provenance.read(message.properties)
+            if found is not None and self._mine(found):
+                return message.queue_offset if found.offset == offset else None
+        return None
+
+    async def at(self, offset: int) -> int | None:
+        """The source offset of the copy at a target offset."""
+        if offset >= self._floor:
+            async for message in read_range(*self._place, offset, offset + 1):
+                found = provenance.read(message.properties)
+                if found is not None and self._mine(found):
+                    return found.offset
+        return None
+
+    def _mine(self, found: Provenance) -> bool:
+        return found[1:4] == self._wanted
 
 
 async def by_key(worker: Worker, connector: Connector, topic: str, key: str) -> list[dict[str, Any]]:

@@ -51,7 +51,7 @@ def java_home() -> Path | None:
         )
         raise StartupError(
             f"Spark needs Java {_OLDEST} or newer, and {there}",
-            hint="install one and set JAVA_HOME, or pip install 'rocketmq-replicator[sandbox]'",
+            hint="install one and set JAVA_HOME, or pip install 'rocketmq-replicator[spark]'",
         ) from None
     return _shim(program)
 

@@ -12,12 +12,15 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
+from replicator.routing import provenance
 from replicator.sandbox import ClusterSpec
 from replicator.spark import backfill as job
 from replicator.spark import copying
 from tests.spark.waiting import settled
+from tests.support.offsets import are_at, commit, make_group
 from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import raw_topic
+from tests.support.worker import SYNC_QUICKLY, until
 
 pytestmark = pytest.mark.brokers
 
@@ -36,10 +39,14 @@ def run(command: Any, tmp_path: Path) -> Any:
 
 
 async def test_backfill_and_then_the_live_route(run: Any, scene: SceneOf, tmp_path: Path) -> None:
-    """Two brokers to one, under load: no gap, no overlap, order kept; the route finds the copies by itself."""
+    """Two brokers to one, under load: no gap, no overlap, order kept; the route finds the copies by itself, those
+    of long ago too: for who asks, and for a group that stands there."""
     pair = ClusterSpec(name="wide", brokers=2)
     async with scene(source=pair) as here:
         await here.produce(9000)
+        group = f"{here.topic}-group"
+        await make_group(here.source, group)
+        await commit(here.source, group, here.topic, {("wide-b", 1): 700})
         async with here.producer(per_second=1000) as load:
             ended = await run(here, "--output", "json")
             assert ended.exit_code == 0, (ended.output, ended.exception)
@@ -47,8 +54,21 @@ async def test_backfill_and_then_the_live_route(run: Any, scene: SceneOf, tmp_pa
             assert told["complete"]
             assert told["ranges"] == 8
             assert told["copied"] > 1000  # a broker may tell a queue's end late
-            async with here.worker("--group", "spark-backfill") as worker:
+            async with here.worker("--group", "spark-backfill", *SYNC_QUICKLY) as worker:
                 await worker.caught_up(here.topic, 1)
+                asked = f"/connectors/route/where?topic={here.topic}&broker=wide-b&queue=1&offset=700"
+                copy = worker.ask("GET", asked)[1]
+                place = copy["broker"], copy["queue"]
+                (found,) = [
+                    m for m in (await raw_topic(here.target, here.topic))[place] if m.queue_offset == copy["offset"]
+                ]
+                source = provenance.read(found.properties)
+                assert source is not None
+                assert source[2:5] == ("wide-b", 1, 700)
+                back = f"topic={here.topic}&broker={place[0]}&queue={place[1]}&offset={copy['offset']}&side=target"
+                there = worker.ask("GET", f"/connectors/route/where?{back}")[1]
+                assert there == {"topic": here.topic, "broker": "wide-b", "queue": 1, "offset": 700}
+                await until(lambda: are_at(here.target, group, here.topic, {place: copy["offset"]}))
                 await load.finish()
                 await worker.caught_up(here.topic, 1)
                 assert (
