@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -13,7 +12,7 @@ from tests.support.clusters import ClusterPool
 from tests.support.frames import Frame
 from tests.support.proxy import BrokerProxies
 from tests.support.scene import SceneOf
-from tests.support.worker import Worker, until
+from tests.support.worker import until
 
 pytestmark = [pytest.mark.brokers, pytest.mark.side_by_side("proxied")]
 
@@ -111,11 +110,6 @@ async def test_a_queue_far_away(
     assert count > most_messages or size > most_bytes
 
 
-def _gauge(worker: Worker, name: str) -> float:
-    (found,) = re.findall(rf"^rocketmq_replicator_{name}(?:{{.*}})? (\S+)$", worker.get("/metrics"), re.MULTILINE)
-    return float(found)
-
-
 async def test_memory_while_the_target_stands_still(clusters: ClusterPool, scene: SceneOf) -> None:
     """It fills up to its limit and no further than by one answer a queue; all goes on when the target does."""
     limit, queues, size = 2 * 1024**2, 4, 1000
@@ -129,11 +123,11 @@ async def test_memory_while_the_target_stands_still(clusters: ClusterPool, scene
             await worker.caught_up(route.topic, 1000)
             network.vip.stall()
             await route.produce(8000, start=1000, size=size)
-            assert _gauge(worker, "memory_limit_bytes") == limit
+            assert worker.metric("memory_limit_bytes") == limit
             seen: list[float] = []
 
             def full() -> bool:
-                seen.append(_gauge(worker, "memory_used_bytes"))
+                seen.append(worker.metric("memory_used_bytes"))
                 return len(seen) > 10 and limit / 2 < seen[-1] == seen[-10]
 
             await until(full)
@@ -141,5 +135,5 @@ async def test_memory_while_the_target_stands_still(clusters: ClusterPool, scene
             assert worker.topic(route.topic)["copied"] == 1000
             network.vip.resume()
             await worker.caught_up(route.topic, 9000)
-            await until(lambda: _gauge(worker, "memory_used_bytes") == 0)
+            await until(lambda: worker.metric("memory_used_bytes") == 0)
         await route.assert_clean(9000)
