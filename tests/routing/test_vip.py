@@ -92,11 +92,11 @@ async def test_sends_to_4_9_wait_at_the_vip_port(
         async with Worker(source, target, tmp_path, "--topics", topic) as worker:
             await worker.caught_up(topic, 500)
             broker.pause()
-            await produce(source, topic, 500, start=500, size=1000)
+            await produce(source, topic, 20, start=500, size=50_000)  # one of them may be all that is sent
             await until(lambda: unread(broker.pid, broker.vip_port) > 30_000)
             assert unread(broker.pid, broker.port) < 10_000
             broker.resume()
-            await worker.caught_up(topic, 1000)
+            await worker.caught_up(topic, 520)
             assert "the VIP port cannot be reached" not in worker.log
         verdict = await judge(source, target, topic)
     assert verdict.clean, verdict.report()
