@@ -38,6 +38,7 @@ comma, `%26` for `&`, `%2B` for `+`, `%25` for `%`. No secrets belong there: all
 | 0 | drained after SIGTERM or SIGINT |
 | 2 | unknown flag or command |
 | 3 | it could not start: a cluster, a port or the store path cannot be used; nothing was written to either cluster |
+| 4 | it was told to stop, and not all that was pulled could be sent within `drain_timeout`; whoever goes on copies it |
 | 78 | a setting is wrong; every mistake is named, one a line |
 | 130, 143 | a second SIGINT or SIGTERM ended it before all was drained |
 | 1 | anything else: a bug, please tell us |
