@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from tools import config_page, metrics_page
 
 
@@ -13,3 +16,12 @@ def test_every_setting_is_on_the_page() -> None:
 def test_every_metric_is_on_the_page() -> None:
     """`python -m tools.metrics_page` writes it."""
     assert metrics_page.PAGE.read_text() == metrics_page.page()
+
+
+def test_all_tests_that_guarantees_name_are_there() -> None:
+    """Files by their path, or by their name alone where the directory has been named or is the route's."""
+    root = Path(__file__).parent.parent
+    there = {path.name for path in (root / "tests").rglob("test_*.py")}
+    named = re.findall(r"`([\w/]*(?:test_\w+\.py|tests/\w+/))`", (root / "docs" / "GUARANTEES.md").read_text())
+    assert len(named) > 30
+    assert [name for name in named if not ((root / name).exists() if "/" in name else name in there)] == []

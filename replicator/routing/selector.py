@@ -22,7 +22,7 @@ MAX_TOPIC: Final = 127
 _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
 _PLAIN = re.compile(r"[%a-zA-Z0-9_-]+")
 
-#: `TopicValidator.SYSTEM_TOPIC_SET` and what brokers make at their start.
+#: `TopicValidator.SYSTEM_TOPIC_SET`, of all versions, and what brokers make at their start.
 _SYSTEM: Final = frozenset(
     {
         "TBW102",
@@ -31,9 +31,12 @@ _SYSTEM: Final = frozenset(
         "RMQ_SYS_TRANS_HALF_TOPIC",
         "RMQ_SYS_TRACE_TOPIC",
         "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC",
+        "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC",
         "TRANS_CHECK_MAX_TIME_TOPIC",
         "SELF_TEST_TOPIC",
         "OFFSET_MOVED_EVENT",
+        "CHECKPOINT_TOPIC",
         "DefaultHeartBeatSyncerTopic",
     }
 )

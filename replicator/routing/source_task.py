@@ -61,6 +61,7 @@ class SourceTask:
         self._from_master = from_master
         self._end = end
         self._window = PullWindow(offset, filtered=options.filtered)
+        self._window.depth = min(self._window.depth, options.pulls_in_flight)
         self._per_message = self._per_offset = _FIRST_ANSWER / self._window.stride
         self._stopped = False
         self._in_line = False
@@ -166,8 +167,8 @@ class SourceTask:
         if starving:
             if window.in_flight:
                 window.depth = min(window.depth * 2, self._options.pulls_in_flight)
-        elif self._channel.size > self._enough():
-            window.depth = max(2, window.depth - 1)
+        elif window.depth > 2 and self._channel.size > self._enough():
+            window.depth -= 1
         self._pump()
 
     def _enough(self) -> float:

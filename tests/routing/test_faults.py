@@ -99,23 +99,43 @@ async def test_topic_deleted_and_made_anew_while_it_runs(scene: SceneOf) -> None
             # Whether the route counts on or from zero depends on whether it saw that the topic was gone.
             await until(partial(arrived, 450))
             await worker.caught_up(route.topic, 150)
+            assert worker.metric("source_resets_total") == 1
             assert await worker.drain() == 0
         assert await _numbers(route) == [*range(300), *range(1000, 1150)]
 
 
-@pytest.mark.parametrize("later", [100, 400], ids=["shorter", "longer"])
-async def test_topic_deleted_and_made_anew_while_it_is_away(scene: SceneOf, later: int) -> None:
-    """Also when the new topic has grown beyond the position, so that offsets alone tell nothing."""
-    async with scene(queues=1) as route:
+@pytest.mark.parametrize(
+    ("version", "later", "reason"),
+    [
+        ("4.9.7", 100, "the source queue ends at offset 100, before the position 300"),
+        ("5.5.0", 400, "the source queue has other messages than those copied before the position 300"),
+    ],
+    ids=["shorter", "longer"],
+)
+async def test_topic_deleted_and_made_anew_while_it_is_away(
+    scene: SceneOf, version: str, later: int, reason: str
+) -> None:
+    """Also when the new topic has grown beyond the position, so that offsets alone tell nothing.
+
+    `fail` stands still and says so, `skip` counts it once and copies the new one.
+    """
+    async with scene(source=ClusterSpec(name="east", version=version), queues=1) as route:
         await route.produce(300)
         async with route.worker() as worker:
             await worker.caught_up(route.topic, 300)
+            assert worker.metric("source_resets_total") == 0
             await worker.drain()
         await _make_anew(route)
         await route.produce(later, start=1000)
-        for _ in range(2):
+        async with route.worker("--on-gap", "fail") as worker:
+            await until(lambda: worker.topic(route.topic).get("state") == "failed")
+            assert reason in worker.topic(route.topic)["reason"]
+            assert worker.metric("source_resets_total") == 1
+            assert worker.topic(route.topic)["copied"] == 0
+        for resets in (1, 0):
             async with route.worker() as worker:
                 await worker.caught_up(route.topic, 0)
+                assert worker.metric("source_resets_total") == resets
                 await worker.kill()
         assert await _numbers(route) == [*range(300), *range(1000, 1000 + later)]
 
@@ -144,13 +164,18 @@ async def test_a_message_larger_than_the_target_takes(
             state = {"fail": "failed", "wait": "waiting"}.get(policy)
             if state is not None:
                 await until(lambda: worker.topic(topic).get("state") == state)
-                queue = next(q for q in worker.queues(topic) if q["source"]["queue"] == 0)
-                assert queue["position"] == 10
-                assert f"message east-a/0/10 of {topic}" in queue["reason"]
-                assert next(q for q in worker.queues(topic) if q["source"]["queue"] == 1)["copied"] == 10
+                stopped, other = sorted(worker.queues(topic), key=lambda q: int(q["source"]["queue"]))
+                assert stopped["position"] == 10
+                assert f"message east-a/0/10 of {topic}" in stopped["reason"]
+                assert other["copied"] == 10
+                async with connected(route.source) as client:
+                    await send(client, "east-a", topic, 1, [(b"others go on", {})] * 1000)
+                await until(lambda: worker.has_copied(topic, 1020))
+                stopped, other = sorted(worker.queues(topic), key=lambda q: int(q["source"]["queue"]))
+                assert (stopped["state"], stopped["position"], other["copied"]) == (state, 10, 1010)
                 if policy == "wait":  # the operator raises the limit, and it goes on by itself
                     async with configured(route.target, maxMessageSize=4194304):
-                        await worker.caught_up(topic, 31)
+                        await worker.caught_up(topic, 1031)
                 return
             await worker.caught_up(topic, 30)
             reason = {"skip": "error"}.get(policy, policy)
@@ -166,17 +191,31 @@ async def test_a_message_larger_than_the_target_takes(
             assert "size" in told["__RPL_REASON"] or "13" in told["__RPL_REASON"]
 
 
-async def test_properties_that_are_too_long_with_our_own(scene: SceneOf, topic_name: Callable[[str], str]) -> None:
-    """32,767 bytes are possible; the message before and the one behind it arrive."""
+@pytest.mark.parametrize("policy", ["wait", "dead-letter"])
+async def test_properties_that_are_too_long_with_our_own(
+    scene: SceneOf, topic_name: Callable[[str], str], policy: str
+) -> None:
+    """32,767 bytes are possible; the message before arrives, the one behind it where the policy goes on."""
     letters = topic_name("letters")
     async with scene(source=ClusterSpec(name="east", version="5.5.0"), queues=1) as route:
+        topic = route.topic
         async with connected(route.source) as client:
             for told in ({"KEYS": "a"}, {"KEYS": "b", "p": "x" * 32_740}, {"KEYS": "c"}):
-                await send(client, "east-a", route.topic, 0, [(b"body", told)])
-        async with route.worker("--on-error", "dead-letter", "--dead-letter-topic", letters) as worker:
-            await worker.caught_up(route.topic, 2)
-        copies = (await raw_topic(route.target, route.topic))["west-a", 0]
-        assert [properties.decode(m.properties)["KEYS"] for m in copies] == ["a", "c"]
+                await send(client, "east-a", topic, 0, [(b"body", told)])
+        async with route.worker("--on-error", policy, "--dead-letter-topic", letters) as worker:
+            if policy == "wait":
+                await until(lambda: worker.topic(topic).get("state") == "waiting")
+                assert f"message east-a/0/1 of {topic} is refused" in worker.topic(topic)["reason"]
+            else:
+                await worker.caught_up(topic, 2)
+            (queue,) = worker.queues(topic)
+            assert (queue["position"], queue["skipped"]) == ((1, {}) if policy == "wait" else (3, {policy: 1}))
+        copies = (await raw_topic(route.target, topic))["west-a", 0]
+        arrived = [properties.decode(message.properties)["KEYS"] for message in copies]
+        if policy == "wait":
+            assert arrived == ["a"]
+            return
+        assert arrived == ["a", "c"]
         ((letter,),) = (await raw_topic(route.target, letters)).values()
         told = properties.decode(letter.properties)
         assert told["__RPL_OMITTED"] == "properties"
@@ -195,11 +234,13 @@ async def test_a_foreign_producer_in_a_mapped_queue(scene: SceneOf) -> None:
             await route.produce(100, start=100)
             await worker.caught_up(topic, 200)
             await until(lambda: worker.topic(topic)["foreign"] == 7)
+            assert await worker.drain() == 0
         async with connected(route.target) as client:
             await send(client, "west-a", topic, 0, [(b"foreign", {"KEYS": str(i)}) for i in range(50)])
         async with route.worker(at="two") as worker:
             await route.produce(100, start=200)
             await worker.caught_up(topic, 100)
+            await until(lambda: worker.topic(topic)["foreign"] == 50)
             assert worker.topic(topic)["repeated"] == 0
         verdict = await judge(route.source, route.target, topic)
         assert not verdict.lost
@@ -208,22 +249,37 @@ async def test_a_foreign_producer_in_a_mapped_queue(scene: SceneOf) -> None:
         assert len(verdict.extra) == 57
 
 
-async def test_no_permission_at_the_target_for_a_while(scene: SceneOf) -> None:
-    """Shown while it lasts, and over by itself when it is. Brokers look at it for ordered topics only."""
-    async with scene(mistreated=(TARGET,), queues=2, order=True) as route:
+@pytest.mark.parametrize(
+    ("spec", "settings", "code"),
+    [
+        (TARGET, {"brokerPermission": 4}, "code 16"),
+        (NARROW_49, {"brokerRole": "SLAVE"}, "code 14"),
+    ],
+    ids=["no permission", "not available"],
+)
+async def test_the_target_takes_nothing_for_a_while(
+    scene: SceneOf, spec: ClusterSpec, settings: dict[str, object], code: str
+) -> None:
+    """Shown while it lasts, and over by itself when it is.
+
+    Brokers look at their permission for ordered topics only. One of 4.9.7 that takes itself for a slave answers as
+    one of any version whose disk passes the limits of its configuration.
+    """
+    async with scene(target=spec, mistreated=(spec,), queues=2, order=True) as route:
         topic = route.topic
         await route.produce(100)
         async with route.worker() as worker:
             await worker.caught_up(topic, 100)
-            async with configured(route.target, brokerPermission=4):
+            async with configured(route.target, **settings):
                 await route.produce(100, start=100)
                 await until(lambda: worker.topic(topic)["state"] == "waiting")
-                assert "code 16" in worker.topic(topic)["reason"]
+                assert code in worker.topic(topic)["reason"]
+                assert worker.topic(topic)["copied"] == 100
                 with pytest.raises(OSError, match="503"):
                     worker.get("/health/ready")
             await worker.caught_up(topic, 200)
             assert worker.get("/health/ready")["ready"]
-        await route.assert_clean()
+        await route.assert_clean(200)
 
 
 async def test_a_busy_target(scene: SceneOf) -> None:

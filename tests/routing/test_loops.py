@@ -20,6 +20,7 @@ pytestmark = pytest.mark.brokers
 
 EAST = ClusterSpec(name="east", version="5.3.3")
 WEST = ClusterSpec(name="west", version="5.3.3")
+WEST_55 = ClusterSpec(name="west", version="5.5.0")
 NORTH = ClusterSpec(name="north", version="4.9.7")
 
 
@@ -68,8 +69,8 @@ async def test_there_and_back(clusters: ClusterPool, tmp_path: Path, topic_name:
 
 
 async def test_a_ring_of_three(clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]) -> None:
-    """East to west to north to east: all see all, nobody sees anything twice."""
-    three = [await clusters.get(spec) for spec in (EAST, WEST, NORTH)]
+    """East to west to north to east, three versions: all see all, nobody sees anything twice."""
+    three = [await clusters.get(spec) for spec in (EAST, WEST_55, NORTH)]
     topic = topic_name("t")
     await _ring(three, tmp_path, topic, [(0, 1), (1, 2), (2, 0)])
     for cluster in three:

@@ -57,7 +57,9 @@ async def test_bodies_and_properties_of_every_kind(
     source_version: str,
     target_version: str,
 ) -> None:
-    """Every byte value, nothing, 4 MiB less a little, all compressions, unicode, 32 KB of properties."""
+    """Every byte value, nothing, 4 MiB less a little, all compressions, unicode, 32 KB of properties, messages that
+    were consumed in vain.
+    """
     source, target = await clusters.pair(
         ClusterSpec(name="east", version=source_version), ClusterSpec(name="west", version=target_version)
     )
@@ -84,10 +86,15 @@ async def test_bodies_and_properties_of_every_kind(
             (0x301, zlib.compress(text)),
         ):
             await send(client, "east-a", topic, 0, [(body, {"TAGS": hex(kind)})] * 3, sys_flag=kind)
+        for times in (3, 16, 3, 0):
+            await send(
+                client, "east-a", topic, 0, [(b"not consumed", {"TAGS": "again"})] * 2, reconsume_times=times
+            )
         await send(client, "east-a", topic, 0, [(os.urandom(4 * 1024 * 1024 - 1000), {"KEYS": "large"})])
-    count = len(plain) + 14
+    count = len(plain) + 22
     async with Worker(source, target, tmp_path, "--topics", topic) as worker:
         await worker.caught_up(topic, count)
+    assert {message.reconsume_times for message in (await raw_topic(source, topic))["east-a", 0]} == {0, 3, 16}
     assert await _assert_same(source, target, topic) == count
 
 

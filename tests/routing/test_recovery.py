@@ -12,30 +12,48 @@ import pytest
 from replicator.sandbox import ClusterSpec
 from tests.support.proxy import BrokerProxies
 from tests.support.scene import TARGET, SceneOf
+from tests.support.traffic import connected, send
 from tests.support.worker import until
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(600)]
 
 WIDE = ClusterSpec(name="wide", brokers=2)
-PROXIED = ClusterSpec(name="proxied", version="5.3.3", broker_ip="127.0.0.2")
+EAST_2 = ClusterSpec(name="east", version="5.3.3", brokers=2)
+PROXIED = ClusterSpec(name="proxied", version="5.5.0", broker_ip="127.0.0.2")
+# 4.9 does not say in its first seconds how far its queues are behind what it has stored.
+OLD = ClusterSpec(name="west", version="4.9.7")
 
 
-@pytest.mark.parametrize("keep_store", [True, False], ids=["with its store", "with an empty disk"])
-async def test_kill_9_at_random_moments_under_load(scene: SceneOf, keep_store: bool) -> None:
-    """Ten times each: started again at once, with the state files and without them."""
-    async with scene() as route:
-        dice = random.Random(7)
+@pytest.mark.side_by_side("test_route")
+@pytest.mark.parametrize(
+    ("source_version", "target_version", "keep_store", "seed"),
+    [("4.9.7", "5.5.0", True, 11), ("5.5.0", "4.9.7", False, 19)],
+    ids=["with its store", "with an empty disk"],
+)
+async def test_kill_9_at_random_moments_under_load(
+    scene: SceneOf, source_version: str, target_version: str, keep_store: bool, seed: int
+) -> None:
+    """Ten times each: started again at once, with the state files; and without, alone, from what the target has.
+
+    State files are saved each second and published each two: most moments lie before that, some well behind.
+    """
+    source, target = (
+        ClusterSpec(name="east", version=source_version),
+        ClusterSpec(name="west", version=target_version),
+    )
+    async with scene(source=source, target=target) as route:
+        dice = random.Random(seed)
         killed_in_mid_flow = 0
+        alone = () if keep_store else ("--standalone",)
         async with route.producer(per_second=3000) as producer:
             for turn in range(10):
-                worker = route.worker("--settle-seconds", "0.5", at="same" if keep_store else str(turn))
-                await worker.start()
-                await until(partial(worker.has_copied, route.topic, 1), what="the first copies")
-                await asyncio.sleep(dice.uniform(0.0, 0.7))
-                killed_in_mid_flow += worker.topic(route.topic)["copied"] > 0
-                await worker.kill()
+                worker = route.worker("--settle-seconds", "0.5", *alone, at="same" if keep_store else str(turn))
+                async with worker:  # and killed at the end of it
+                    await until(partial(worker.has_copied, route.topic, 1), what="the first copies")
+                    await asyncio.sleep(3.0 * dice.random() ** 3)
+                    killed_in_mid_flow += worker.topic(route.topic)["copied"] > 0
         assert killed_in_mid_flow == 10
-        async with route.worker("--settle-seconds", "1", at="same") as worker:
+        async with route.worker("--settle-seconds", "1", *alone, at="same") as worker:
             await until(lambda: worker.topic(route.topic).get("state") == "running")
             await worker.caught_up(route.topic, 0)
             assert worker.topic(route.topic)["repeated"] == 0
@@ -64,7 +82,7 @@ async def test_answers_lost_on_the_way(scene: SceneOf) -> None:
 
 async def test_target_broker_killed_and_started_again_under_load(scene: SceneOf) -> None:
     """No hand needed: it goes on by itself, and soon."""
-    async with scene(mistreated=(TARGET,)) as route:
+    async with scene(target=OLD, mistreated=(OLD,)) as route:
         topic, broker = route.topic, route.target.brokers[0]
         async with route.worker() as worker:
             async with route.producer() as producer:
@@ -81,21 +99,36 @@ async def test_target_broker_killed_and_started_again_under_load(scene: SceneOf)
 
 
 @pytest.mark.side_by_side("wide")
-async def test_source_broker_killed_and_started_again_under_load(scene: SceneOf) -> None:
-    """Its queues wait for it; the other broker's go on at full speed."""
-    async with scene(source=WIDE, mistreated=(WIDE,), queues=2) as route:
+@pytest.mark.parametrize("side", ["source", "target"])
+async def test_one_of_two_brokers_killed_and_started_again(scene: SceneOf, side: str) -> None:
+    """Its queues wait for it; what comes for the other broker's meanwhile is copied meanwhile."""
+    async with scene(source=EAST_2, target=WIDE, mistreated=(EAST_2, WIDE), queues=2) as route:
         topic = route.topic
+        dead, alive = (route.source if side == "source" else route.target).brokers
         await route.produce(4000)
         async with route.worker() as worker:
             await worker.caught_up(topic, 4000)
-            await route.source.brokers[0].kill()
-            await until(lambda: "waiting" in {q["state"] for q in worker.queues(topic)}, seconds=40)
-            states = {(q["source"]["broker"], q["state"]) for q in worker.queues(topic)}
-            assert states == {("wide-a", "waiting"), ("wide-b", "running")}
-            await route.source.brokers[0].start()
+            read_at = {q[side]["broker"]: q["source"]["broker"] for q in worker.queues(topic)}
+            assert set(read_at) == {dead.name, alive.name}
+            await dead.kill()
+
+            def its_queues_wait() -> bool:
+                states = {(q[side]["broker"], q["state"]) for q in worker.queues(topic)}
+                return states == {(dead.name, "waiting"), (alive.name, "running")}
+
+            async with connected(route.source) as client:
+                if side == "target":  # that it is away is seen by who has something to send
+                    for queue_id in range(2):
+                        await send(client, read_at[dead.name], topic, queue_id, [(b"for the dead one", {})] * 10)
+                await until(its_queues_wait, seconds=40)
+                for _ in range(40):
+                    await send(client, read_at[alive.name], topic, 0, [(b"for the living one", {})] * 100)
+                await until(partial(worker.has_copied, topic, 8000))
+            assert its_queues_wait()
+            await dead.start()
             await until(lambda: worker.topic(topic)["state"] == "running", seconds=40)
             await route.produce(1000, start=4000)
-            await worker.caught_up(topic, 5000)
+            await worker.caught_up(topic, 9000 if side == "source" else 9020)
         await route.assert_clean()
 
 

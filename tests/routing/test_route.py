@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from replicator.sandbox import ClusterSpec
+from replicator.settings import Settings
 from tests.support.clusters import ClusterPool
 from tests.support.traffic import create_topic, judge, produce, topics_of
 from tests.support.worker import Worker, until
@@ -43,7 +44,7 @@ async def test_everything_crosses_once_in_order_and_unchanged(
 
 
 @pytest.mark.side_by_side("wide")
-async def test_three_source_brokers_share_one_target_broker(
+async def test_two_source_brokers_share_one_target_broker(
     clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
 ) -> None:
     """Queue ids are shifted, never shared."""
@@ -81,15 +82,17 @@ async def test_one_source_broker_to_two_target_brokers(
 async def test_new_topics_and_new_queues_are_copied_from_their_first_message(
     clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
 ) -> None:
-    """Also when the route itself begins with the latest message."""
+    """Also when the route itself begins with the latest message; it looks as often as it does by default."""
     source, target = await clusters.pair(
         ClusterSpec(name="east", version="5.3.3"), ClusterSpec(name="west", version="5.3.3")
     )
+    interval = Settings.model_fields["refresh_interval"].default
     first, late = topic_name("first"), topic_name("late")
     await create_topic(source, first, queues=2)
     await produce(source, first, 100)
     pattern = topic_name(".*")
-    async with Worker(source, target, tmp_path, "--topics", pattern, "--start-from", "latest") as worker:
+    flags = ("--topics", pattern, "--start-from", "latest", "--refresh-interval", str(interval))
+    async with Worker(source, target, tmp_path, *flags) as worker:
         await until(lambda: worker.topic(first)["state"] == "running")
         await create_topic(source, late, queues=2)
         await produce(source, late, 500)

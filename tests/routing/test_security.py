@@ -14,7 +14,7 @@ from replicator.protocol.batch import entry, header_fields
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.guarded import access, assert_hidden
-from tests.support.traffic import connected, create_topic
+from tests.support.traffic import connected, create_topic, judge, produce
 from tests.support.worker import Worker
 
 pytestmark = [pytest.mark.brokers, pytest.mark.side_by_side("guarded")]
@@ -35,9 +35,11 @@ async def _count(cluster: Cluster, topic: str) -> int:
         return await max_offset(client.master(broker), topic, 0)
 
 
+ENCRYPTED = ClusterSpec(name="west", version="5.3.3", tls=True)
+MUTUAL = ClusterSpec(name="mutual", version="5.5.0", tls=True, tls_client_auth=True)
 CASES = [
     (ClusterSpec(name="east", version="4.9.7", acl="1.0"), ClusterSpec(name="west", version="5.5.0", acl="2.0")),
-    (ClusterSpec(name="east", version="5.3.3", acl="2.0"), ClusterSpec(name="west", version="5.3.3", tls=True)),
+    (ClusterSpec(name="east", version="5.3.3", acl="2.0"), ENCRYPTED),
 ]
 
 
@@ -60,6 +62,36 @@ async def test_guarded_clusters(
         assert_hidden(source.secret_key, worker)
         assert await worker.drain() == 0
     assert await _count(target, topic) == 100
+
+
+@pytest.mark.parametrize(
+    ("source_spec", "target_spec"), [(MUTUAL, ENCRYPTED), (ENCRYPTED, MUTUAL)], ids=["there", "back"]
+)
+async def test_tls_on_both_sides(
+    clusters: ClusterPool,
+    tmp_path: Path,
+    topic_name: Callable[[str], str],
+    source_spec: ClusterSpec,
+    target_spec: ClusterSpec,
+) -> None:
+    """One insists on our certificate, whose own is verified; the other is encrypted only, with no CA told."""
+    source, target = await clusters.pair(source_spec, target_spec)
+    topic = topic_name("t")
+    await create_topic(source, topic, queues=2)
+    await produce(source, topic, 500)
+    environment: dict[str, str] = {}
+    for side, cluster in (("SOURCE", source), ("TARGET", target)):
+        environment |= access(side, cluster, tls="verify" if cluster.spec is MUTUAL else "required")
+    async with Worker(source, target, tmp_path / "one", "--topics", topic, environment=environment) as worker:
+        await worker.caught_up(topic, 500)
+        assert await worker.drain() == 0
+    verdict = await judge(source, target, topic)
+    assert verdict.clean, verdict.report()
+    without = {name: value for name, value in environment.items() if not name.endswith(("CERT_FILE", "KEY_FILE"))}
+    stranger = Worker(source, target, tmp_path / "two", "--topics", topic, environment=without)
+    await stranger.start(ready=False)
+    assert await stranger.wait() == 3
+    assert "certificate" in stranger.log
 
 
 async def test_a_wrong_secret(clusters: ClusterPool, tmp_path: Path) -> None:

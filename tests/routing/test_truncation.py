@@ -21,6 +21,7 @@ from tests.support.worker import Worker, until
 pytestmark = pytest.mark.brokers
 
 FORGETFUL = ClusterSpec(name="truncated", version="4.9.7")
+FORGETFUL_5 = ClusterSpec(name="truncated", version="5.5.0")
 KEPT, LOST = 300, 200
 
 
@@ -53,9 +54,11 @@ class _Truncation:
 
 
 @asynccontextmanager
-async def _copied(scene: SceneOf, directory: Path) -> AsyncIterator[tuple[Scene, _Truncation]]:
+async def _copied(
+    scene: SceneOf, directory: Path, spec: ClusterSpec = FORGETFUL
+) -> AsyncIterator[tuple[Scene, _Truncation]]:
     """A route on whose source `KEPT` messages are saved, and `LOST` more are not."""
-    async with scene(source=FORGETFUL, mistreated=(FORGETFUL,), queues=1) as route:
+    async with scene(source=spec, mistreated=(spec,), queues=1) as route:
         truncation = _Truncation(route, directory / "saved")
         await route.produce(KEPT)
         await truncation.save()
@@ -103,10 +106,14 @@ async def test_while_it_is_away(scene: SceneOf, tmp_path: Path) -> None:
         assert await _numbers(route) == [*range(KEPT + LOST), *range(1000, 1100)]
 
 
-@pytest.mark.parametrize("meanwhile", ["away", "running"])
-async def test_grown_beyond_the_position_since(scene: SceneOf, tmp_path: Path, meanwhile: str) -> None:
+@pytest.mark.parametrize(
+    ("meanwhile", "spec"), [("away", FORGETFUL_5), ("running", FORGETFUL)], ids=["away", "running"]
+)
+async def test_grown_beyond_the_position_since(
+    scene: SceneOf, tmp_path: Path, meanwhile: str, spec: ClusterSpec
+) -> None:
     """Offsets alone tell nothing then: all new messages arrive, and none of those before them again."""
-    async with _copied(scene, tmp_path) as (route, truncation):
+    async with _copied(scene, tmp_path, spec) as (route, truncation):
         worker = route.worker()
         await worker.start()
         await worker.caught_up(route.topic, KEPT + LOST)

@@ -27,6 +27,7 @@ def selector(*include: str, exclude: tuple[str, ...] = ()) -> TopicSelector:
         "SCHEDULE_TOPIC_XXXX",
         "RMQ_SYS_TRANS_HALF_TOPIC",
         "RMQ_SYS_TRACE_TOPIC",
+        "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC",
         "OFFSET_MOVED_EVENT",
         "SELF_TEST_TOPIC",
         "BenchmarkTest",

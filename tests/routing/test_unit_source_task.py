@@ -135,6 +135,24 @@ def test_queues_that_share_a_budget_never_stand_still(seed: int, count: int) -> 
     assert budget.used == 0
 
 
+@pytest.mark.parametrize("most", [1, 2, 4])
+def test_no_more_pulls_than_told_are_under_way(most: int) -> None:
+    """While the sink waits for messages, and while it has more than enough of them."""
+    options = replace(OPTIONS, pulls_in_flight=most, batch_messages=50)
+    reading = Reading(Broker([100] * 3000, 64 * 1024), MemoryBudget(24 * MIB), options=options)
+    reading.task.start()
+    under_way = []
+    while reading.broker.answerable():
+        reading.broker.answer(0)
+        under_way.append(len(reading.broker.asked))
+        if reading.state.read_to % 1024 < 512:
+            reading.drain()
+    reading.drain()
+    assert max(under_way) == most
+    assert reading.read == list(range(3000))
+    reading.task.stop()
+
+
 def one(sizes: list[int], **more: object) -> Reading:
     broker_more = {name: more.pop(name) for name in ("low", "properties") if name in more}
     reading = Reading(Broker(sizes, 65536, **broker_more), MemoryBudget(24 * MIB), **more)  # type: ignore[arg-type]

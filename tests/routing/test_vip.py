@@ -13,6 +13,7 @@ from replicator.sandbox import ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.frames import Frame
 from tests.support.proxy import BrokerProxies
+from tests.support.sockets import unread
 from tests.support.traffic import create_topic, judge, produce
 from tests.support.worker import Worker, until
 
@@ -74,5 +75,28 @@ async def test_a_blocked_vip_port_is_said_and_worked_around(
             await until(is_back)
             await worker.caught_up(topic, next(sent))
             assert worker.log.count("the VIP port cannot be reached, the listen port is used") == 1
+        verdict = await judge(source, target, topic)
+    assert verdict.clean, verdict.report()
+
+
+async def test_sends_to_4_9_wait_at_the_vip_port(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """No proxy fits before such a broker: what it has not read while it is paused tells the port."""
+    source = await clusters.get(SOURCE)
+    topic = topic_name("t")
+    await create_topic(source, topic, queues=2)
+    await produce(source, topic, 500)
+    async with clusters.lent(ClusterSpec(name="west", version="4.9.7")) as target:
+        broker = target.brokers[0]
+        async with Worker(source, target, tmp_path, "--topics", topic) as worker:
+            await worker.caught_up(topic, 500)
+            broker.pause()
+            await produce(source, topic, 20, start=500, size=50_000)  # one of them may be all that is sent
+            await until(lambda: unread(broker.pid, broker.vip_port) > 30_000)
+            assert unread(broker.pid, broker.port) < 10_000
+            broker.resume()
+            await worker.caught_up(topic, 520)
+            assert "the VIP port cannot be reached" not in worker.log
         verdict = await judge(source, target, topic)
     assert verdict.clean, verdict.report()

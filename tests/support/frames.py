@@ -6,7 +6,7 @@ import asyncio
 import json
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _BINARY_HEADER = struct.Struct(">HBHii")
 
@@ -20,10 +20,16 @@ class Frame:
     flag: int
     opaque: int
     size: int
+    data: bytes = field(default=b"", repr=False, compare=False)
 
     @property
     def answer(self) -> bool:
         return bool(self.flag & 1)
+
+    @property
+    def body(self) -> bytes:
+        """What is behind the header."""
+        return self.data[8 + (int.from_bytes(self.data[4:8], "big") & 0xFFFFFF) :]
 
 
 class Swallow:
@@ -55,7 +61,7 @@ def read_frame(data: bytes, *, up: bool) -> Frame:
     else:
         fields = json.loads(header)
         code, opaque, flag = fields["code"], fields["opaque"], fields["flag"]
-    return Frame(up, code, flag, opaque, len(data))
+    return Frame(up, code, flag, opaque, len(data), data)
 
 
 class Cutter:

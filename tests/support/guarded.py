@@ -11,14 +11,21 @@ from tests.support.worker import Worker, signing
 __all__ = ["access", "assert_hidden"]
 
 
-def access(side: str, cluster: Cluster, *, secret: str | None = None) -> dict[str, str]:
-    """The environment of a worker whose `SOURCE` or `TARGET` is `cluster`, and who may use it."""
+def access(side: str, cluster: Cluster, *, secret: str | None = None, tls: str = "verify") -> dict[str, str]:
+    """The environment of a worker whose `SOURCE` or `TARGET` is `cluster`, and who may use it.
+
+    `tls` is the mode where it has TLS.
+    """
     found: dict[str, str] = {}
     if cluster.access_key:
         found |= signing(side, cluster.access_key, secret or cluster.secret_key)
     if cluster.spec.tls:
-        found[f"REPLICATOR_{side}__TLS__MODE"] = "verify"
-        found[f"REPLICATOR_{side}__TLS__CA_FILE"] = str(cluster.tls_files.ca)
+        found[f"REPLICATOR_{side}__TLS__MODE"] = tls
+        if tls == "verify":
+            found[f"REPLICATOR_{side}__TLS__CA_FILE"] = str(cluster.tls_files.ca)
+        if cluster.spec.tls_client_auth:
+            found[f"REPLICATOR_{side}__TLS__CERT_FILE"] = str(cluster.tls_files.client_cert)
+            found[f"REPLICATOR_{side}__TLS__KEY_FILE"] = str(cluster.tls_files.client_key)
     return found
 
 

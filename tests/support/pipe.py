@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import struct
 from collections import deque
@@ -89,7 +90,8 @@ class Pipe:
 
     def _deliver(self, sink: asyncio.Transport, data: bytes) -> None:
         if data is EOF:
-            sink.write_eof()
+            with contextlib.suppress(OSError):  # it has been reset, which the event loop has not seen yet
+                sink.write_eof()
             self.ended = True
             self.on_end()
         elif data is CLOSE:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-__all__ = ["ports_of", "unsent"]
+__all__ = ["ports_of", "unread", "unsent"]
 
 
 def _sockets(pid: int) -> list[list[str]]:
@@ -15,7 +15,9 @@ def _sockets(pid: int) -> list[list[str]]:
             kind, _, inode = str(descriptor.readlink()).partition(":")
             if kind == "socket":
                 inodes.add(inode.strip("[]"))
-    lines = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
+    # Java's sockets are of IPv6, whatever they are bound to.
+    texts = (Path(f"/proc/net/{table}").read_text() for table in ("tcp", "tcp6"))
+    lines = (line.split() for text in texts for line in text.splitlines()[1:])
     return [fields for fields in lines if fields[9] in inodes]
 
 
@@ -31,3 +33,8 @@ def ports_of(pid: int) -> set[int]:
 def unsent(pid: int, port: int) -> int:
     """Bytes that process `pid` has written to a peer's `port` and that the peer has not yet taken."""
     return sum(int(fields[4].split(":")[0], 16) for fields in _sockets(pid) if _port(fields[2]) == port)
+
+
+def unread(pid: int, port: int) -> int:
+    """Bytes that have come for process `pid` at its own `port` and that it has not yet taken."""
+    return sum(int(fields[4].split(":")[1], 16) for fields in _sockets(pid) if _port(fields[1]) == port)

@@ -50,7 +50,8 @@ async def connected(cluster: Cluster) -> AsyncIterator[Client]:
     administrator = Credentials(cluster.access_key, cluster.secret_key) if cluster.access_key else None
     tls = None
     if cluster.spec.tls:
-        tls = tls_context("verify", ca_file=cluster.tls_files.ca, cert_file=None, key_file=None)
+        files = cluster.tls_files
+        tls = tls_context("verify", ca_file=files.ca, cert_file=files.client_cert, key_file=files.client_key)
     client = Client([cluster.namesrv], security=Security(administrator, tls))
     try:
         await client.refresh()

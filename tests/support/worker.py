@@ -187,6 +187,11 @@ class Worker:
         status, answer = await asyncio.to_thread(self.ask, "PUT", "/connectors/route/rates", rates)
         assert status == 200, answer
 
+    def metric(self, name: str) -> float:
+        """The sum of all samples of a metric, `name` being without the prefix."""
+        sample = re.compile(rf"^rocketmq_replicator_{name}(?:{{.*}})? (\S+)$", re.MULTILINE)
+        return sum(float(value) for value in sample.findall(self.get("/metrics")))
+
     def topic(self, name: str) -> dict[str, Any]:
         """The status of one topic; empty while it is not copied."""
         found: list[dict[str, Any]] = [t for t in self.get("/status")["topics"] if t["topic"] == name]
