@@ -13,6 +13,7 @@ from replicator.sandbox import ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.frames import Frame
 from tests.support.proxy import BrokerProxies
+from tests.support.scene import SceneOf
 from tests.support.sockets import unread
 from tests.support.traffic import create_topic, judge, produce
 from tests.support.worker import Worker, until
@@ -77,6 +78,32 @@ async def test_a_blocked_vip_port_is_said_and_worked_around(
             assert worker.log.count("the VIP port cannot be reached, the listen port is used") == 1
         verdict = await judge(source, target, topic)
     assert verdict.clean, verdict.report()
+
+
+async def test_a_vip_port_that_goes_away_while_a_route_runs(clusters: ClusterPool, scene: SceneOf) -> None:
+    """Its connections end and nothing listens there any more: the listen port serves, and it is said once."""
+    spec = ClusterSpec(name="proxied", version="5.3.3", broker_ip="127.0.0.2")
+    listening: Counter[int] = Counter()
+
+    def on_frame(port: str, frame: Frame) -> None:
+        if port == "main" and not frame.answer:
+            listening[frame.code] += 1
+
+    async with scene(target=spec, queues=2) as route:
+        broker = ("127.0.0.2", route.target.brokers[0].port)
+        async with (
+            BrokerProxies(broker, on_frame=on_frame) as proxies,
+            route.worker() as worker,
+            route.producer(per_second=1000) as producer,
+        ):
+            await until(lambda: worker.has_copied(route.topic, 500))
+            assert not listening[SEND_BATCH]
+            await proxies.vip.close()
+            await until(lambda: listening[SEND_BATCH] > 20)
+            await producer.finish()
+            await worker.caught_up(route.topic, 0)
+            assert worker.log.count("the VIP port cannot be reached, the listen port is used") == 1
+            await route.assert_clean(producer.acknowledged)
 
 
 async def test_sends_to_4_9_wait_at_the_vip_port(

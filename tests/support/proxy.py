@@ -67,6 +67,10 @@ class FaultProxy:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends all connections, and nothing listens any more, as when a process dies."""
         assert self._server is not None
         self._server.close()
         for dial in self._dials:
