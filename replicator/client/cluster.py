@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from replicator.client.endpoint import Endpoint
-from replicator.client.nameservers import NameServers
+from replicator.client.nameservers import NameServers, NothingKnown
 from replicator.client.security import Security
 from replicator.client.vip import VipChannel
 from replicator.errors import ProtocolError, StartupError, Unreachable
 from replicator.protocol import fastjson
 from replicator.protocol.codes import Request, Response
+from replicator.protocol.frame import Frame
 
 __all__ = ["Broker", "Cluster", "Topology"]
 
@@ -95,9 +96,13 @@ class Cluster:
 
         Raises:
             Unreachable: no name server answered.
-            StartupError: it is no name server, or which cluster is meant is not clear.
+            StartupError: it is no name server, which cluster is meant is not clear, or none of them knows it.
         """
-        address, answer = await self._nameservers.invoke(Request.GET_BROKER_CLUSTER_INFO, {})
+        topology = await self._nameservers.read(Request.GET_BROKER_CLUSTER_INFO, {}, self._read)
+        self._brokers.update(topology.brokers)
+        return topology
+
+    def _read(self, address: str, answer: Frame) -> Topology:
         if answer.code == Response.REQUEST_CODE_NOT_SUPPORTED:
             raise StartupError(
                 f"{address} is a broker, not a name server",
@@ -108,9 +113,7 @@ class Cluster:
                 f"{address} refused to list its brokers: code {answer.code}, {answer.remark or 'no remark'}",
                 hint="check its credentials and the account's rights",
             )
-        topology = _read_topology(fastjson.parse(answer.body), address, self._name)
-        self._brokers.update(topology.brokers)
-        return topology
+        return _read_topology(fastjson.parse(answer.body), address, self._name)
 
     def reader(self, broker: str) -> Endpoint:
         """Where to read the queues of `broker`: its master, or a slave when the master is gone."""
@@ -182,9 +185,10 @@ def _read_topology(info: Any, address: str, name: str | None) -> Topology:
         if name is None and len(names) == 1:
             name = names[0]
         if name is None or name not in names:
-            known = ", ".join(names) or "none"
-            raise StartupError(
-                f"name server {address} knows the clusters: {known}",
+            # A cluster that is not there may be known to another name server; which of several is meant, to none.
+            error = StartupError if name is None and names else NothingKnown
+            raise error(
+                f"name server {address} knows the clusters: {', '.join(names) or 'none'}",
                 hint="start a broker there" if not names else "say which one is meant with the setting `cluster`",
             )
         brokers = {

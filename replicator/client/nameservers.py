@@ -1,19 +1,25 @@
-"""The name servers of one cluster: any of them answers, so the next is asked when one does not."""
+"""The name servers of one cluster: any of them answers, so the next is asked when one does not or knows nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeVar
 
 from replicator.client.endpoint import Endpoint
 from replicator.client.security import Security
-from replicator.errors import ClientError, RequestTimeout, Unreachable
+from replicator.errors import ClientError, RequestTimeout, StartupError, Unreachable
 from replicator.protocol.frame import Frame
 
-__all__ = ["NameServers"]
+__all__ = ["NameServers", "NothingKnown"]
 
 #: Seconds until another name server is asked.
 _TIMEOUT: Final = 5.0
+
+T = TypeVar("T")
+
+
+class NothingKnown(StartupError):
+    """A name server knows nothing of what is asked for, as right after its own start: brokers tell it by and by."""
 
 
 class NameServers:
@@ -37,17 +43,33 @@ class NameServers:
         Raises:
             Unreachable: none of them answered; the reasons of all are in it.
         """
-        failures: list[ClientError] = []
+        return await self.read(code, fields, lambda address, answer: (address, answer))
+
+    async def read(self, code: int, fields: Mapping[str, str], reader: Callable[[str, Frame], T]) -> T:
+        """What `reader` makes of the first answer that it finds something in.
+
+        Args:
+            reader: is given a name server's address and its answer; by `NothingKnown` it has the next one asked.
+
+        Raises:
+            Unreachable: none of them answered; the reasons of all are in it.
+            NothingKnown: nor does any that answered know; what is the matter with each is in it.
+        """
+        failures: list[ClientError | NothingKnown] = []
         first, count = self._current, len(self._endpoints)
         for index in (*range(first, count), *range(first)):
             endpoint = self._endpoints[index]
             try:
                 answer = await endpoint.invoke(code, fields, timeout=_TIMEOUT)
-            except (Unreachable, RequestTimeout) as error:
+                read = reader(endpoint.address, answer)
+            except (Unreachable, RequestTimeout, NothingKnown) as error:
                 failures.append(error)
                 continue
             self._current = index
-            return endpoint.address, answer
+            return read
+        for failure in failures:
+            if isinstance(failure, NothingKnown):
+                raise NothingKnown("; ".join(each.message for each in failures), hint=failure.hint)
         reasons = "; ".join(
             failure.reason if isinstance(failure, Unreachable) else failure.message for failure in failures
         )

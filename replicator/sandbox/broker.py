@@ -19,9 +19,17 @@ _LOCAL = "127.0.0.1"
 class Broker(Node):
     """One broker process. `address` is what it registers and routes name; it listens on 127.0.0.1 itself."""
 
-    def __init__(self, name: str, *, home: Path, setup: Setup, namesrv: NameServer, is_slave: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        home: Path,
+        setup: Setup,
+        nameservers: Sequence[NameServer],
+        is_slave: bool = False,
+    ) -> None:
         super().__init__(name, home=home, setup=setup)
-        self._namesrv = namesrv
+        self._nameservers = nameservers
         self._is_slave = is_slave
         self.role = "slave" if is_slave else "master"
         self.slave: Broker | None = None
@@ -29,14 +37,14 @@ class Broker(Node):
         self.vip_port = self.port - 2
 
     async def answers(self) -> bool:
-        """Its listen port answers, its VIP port accepts, and the name server leads to it."""
+        """Its listen port answers, its VIP port accepts, and the name servers that run lead to it."""
         # Any answer will do: with access control it is a refusal.
         answer = await probe.ask((_LOCAL, self.port), Request.GET_BROKER_CONFIG, tls=self._setup.context)
-        return (
-            answer is not None
-            and await probe.accepts((_LOCAL, self.vip_port))
-            and await self._namesrv.lists(self.address)
-        )
+        return answer is not None and await probe.accepts((_LOCAL, self.vip_port)) and await self.registered()
+
+    async def registered(self) -> bool:
+        """Whether all name servers that run list it."""
+        return all([await each.lists(self.address) for each in self._nameservers if each.running])
 
     async def assist(self) -> None:
         """Have it register now: a 5.x broker forgets to at its start when the name server's connection is
@@ -66,7 +74,7 @@ class Broker(Node):
             self.home,
             spec=self._setup.spec,
             name=self.name,
-            namesrv=self._namesrv.address,
+            namesrv=";".join(each.address for each in self._nameservers),
             port=self.port,
             ha_port=self.port - 1,
             slave=self._is_slave,

@@ -1,4 +1,4 @@
-"""A RocketMQ cluster on this machine: a name server and its brokers, started and ended as one."""
+"""A RocketMQ cluster on this machine: name servers and brokers, started and ended as one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Cluster:
         self._java_flags = java_flags
         self.directory = directory.absolute()
         self._record = record
-        self._nameserver: NameServer | None = None
+        self.nameservers: list[NameServer] = []
         self._tls: tls.TlsFiles | None = None
         self.brokers: list[Broker] = []
 
@@ -57,19 +57,20 @@ class Cluster:
 
     @property
     def nameserver(self) -> NameServer:
-        if self._nameserver is None:
+        """The first name server, in most clusters the only one."""
+        if not self.nameservers:
             raise SandboxError(f"cluster {self.spec.name} has not been started")
-        return self._nameserver
+        return self.nameservers[0]
 
     @property
     def namesrv(self) -> str:
-        """The name server's address."""
-        return self.nameserver.address
+        """The addresses of the name servers, as a setting says them."""
+        return ",".join(each.address for each in self.nameservers)
 
     @property
     def nodes(self) -> list[Node]:
         slaves = [broker.slave for broker in self.brokers if broker.slave]
-        return [self.nameserver, *self.brokers, *slaves]
+        return [*self.nameservers, *self.brokers, *slaves]
 
     @property
     def access_key(self) -> str:
@@ -99,7 +100,7 @@ class Cluster:
 
     async def start(self) -> None:
         """Start everything and wait until it serves; when a part fails, the rest is ended again."""
-        if self._nameserver is not None:
+        if self.nameservers:
             raise SandboxError(f"cluster {self.spec.name} has been started already")
         classpath = await asyncio.to_thread(jars.ensure, self.spec.version)
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -113,10 +114,13 @@ class Cluster:
             java_flags=self._java_flags,
             record=self._record,
         )
-        self._nameserver = NameServer(home=self.directory / "namesrv", setup=setup)
+        self.nameservers = [
+            NameServer(f"{self.spec.name}-{name}", home=self.directory / name, setup=setup)
+            for name in self.spec.nameserver_names()
+        ]
         try:
             self.brokers = [self._broker(name, setup=setup) for name in self.spec.broker_names()]
-            await self._nameserver.start()
+            await together(each.start() for each in self.nameservers)
             await together(broker.start() for broker in self.brokers)
             await together(broker.slave.start() for broker in self.brokers if broker.slave)
         except BaseException:
@@ -125,29 +129,27 @@ class Cluster:
 
     async def close(self) -> None:
         """End every process at once. The files stay for whoever wants to read them."""
-        if self._nameserver is None:
-            return
         nodes = self.nodes
         await asyncio.gather(*(node.kill() for node in nodes))
         for node in nodes:
             node.release()
 
     async def registered(self) -> None:
-        """Wait until the name server lists all running brokers, as after its own restart."""
+        """Wait until the name servers that run list all running brokers, as after a restart of their own."""
         deadline = time.monotonic() + _REGISTER_SECONDS
         brokers = [node for node in self.nodes if isinstance(node, Broker) and node.running]
         for broker in brokers:
-            while not await self.nameserver.lists(broker.address):
+            while not await broker.registered():
                 if time.monotonic() > deadline:
                     raise SandboxError(f"{broker.name} did not register within {_REGISTER_SECONDS:g} s")
                 await broker.assist()
                 await asyncio.sleep(0.2)
 
     def _broker(self, name: str, *, setup: Setup) -> Broker:
-        broker = Broker(name, home=self.directory / name, setup=setup, namesrv=self.nameserver)
+        broker = Broker(name, home=self.directory / name, setup=setup, nameservers=self.nameservers)
         if self.spec.slaves:
             home = self.directory / f"{name}-slave"
-            broker.slave = Broker(name, home=home, setup=setup, namesrv=self.nameserver, is_slave=True)
+            broker.slave = Broker(name, home=home, setup=setup, nameservers=self.nameservers, is_slave=True)
         return broker
 
 

@@ -35,10 +35,12 @@ def up(
     target_version: Annotated[str, typer.Option(help="Version of all but the first cluster.")] = "",
     brokers: Annotated[int, typer.Option(help="Masters in each cluster.")] = 1,
     acl: Annotated[str, typer.Option(help="Access control: none, 1.0 or 2.0.")] = "none",
+    target_acl: Annotated[str, typer.Option(help="That of all but the first cluster.")] = "",
     tls: Annotated[bool, typer.Option("--tls", help="Serve TLS only.")] = False,
 ) -> None:
     """Start clusters; they run until `sandbox down`."""
-    _run(lambda: _up(clusters, version=version, other=target_version, brokers=brokers, acl=acl, with_tls=tls))
+    versions, acls = (version, target_version or version), (acl, target_acl or acl)
+    _run(lambda: _up(clusters, versions=versions, acls=acls, brokers=brokers, with_tls=tls))
 
 
 @app.command()
@@ -65,13 +67,14 @@ def _run(command: Callable[[], Coroutine[None, None, int]]) -> None:
     raise typer.Exit(code)
 
 
-async def _up(names: str, *, version: str, other: str, brokers: int, acl: str, with_tls: bool) -> int:
+async def _up(names: str, *, versions: tuple[str, str], acls: tuple[str, str], brokers: int, with_tls: bool) -> int:
+    """Of `versions` and `acls` the first is the first cluster's, the second that of all others."""
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     if not wanted or len(set(wanted)) < len(wanted):
         raise ConfigError(f"--clusters {names!r} must name each cluster once")
     specs = [
-        ClusterSpec(name=name, version=chosen, brokers=brokers, acl=acl, tls=with_tls)
-        for name, chosen in zip(wanted, [version] + [other or version] * (len(wanted) - 1), strict=True)
+        ClusterSpec(name=name, version=versions[index > 0], brokers=brokers, acl=acls[index > 0], tls=with_tls)
+        for index, name in enumerate(wanted)
     ]
     console, state = Console(soft_wrap=True), State()
     java.java()

@@ -13,12 +13,12 @@ __all__ = ["NameServer"]
 
 
 class NameServer(Node):
-    """The cluster's one name server. It keeps nothing: brokers register anew within 10 s of a restart."""
+    """One of the cluster's name servers. It keeps nothing: brokers register anew within 10 s of a restart."""
 
     role = "name server"
 
-    def __init__(self, *, home: Path, setup: Setup) -> None:
-        super().__init__(f"{setup.spec.name}-namesrv", home=home, setup=setup)
+    def __init__(self, name: str, *, home: Path, setup: Setup) -> None:
+        super().__init__(name, home=home, setup=setup)
         self.address = f"127.0.0.1:{self.port}"
 
     async def answers(self) -> bool:

@@ -30,6 +30,7 @@ class ClusterSpec:
 
     name: str
     version: str = "5.3.3"
+    name_servers: int = 1
     brokers: int = 1
     slaves: bool = False
     acl: str = "none"
@@ -49,6 +50,8 @@ class ClusterSpec:
             )
         if not 1 <= self.brokers <= _MOST_BROKERS:
             raise ConfigError(f"brokers {self.brokers} is not between 1 and {_MOST_BROKERS}")
+        if self.name_servers < 1:
+            raise ConfigError(f"name_servers {self.name_servers} is less than 1")
         if self.acl not in _ACL_VERSIONS:
             raise ConfigError(f"acl {self.acl!r} is unknown", hint=f"use one of {', '.join(_ACL_VERSIONS)}")
         if self.version not in _ACL_VERSIONS[self.acl]:
@@ -68,6 +71,9 @@ class ClusterSpec:
 
     def __hash__(self) -> int:  # the generated one cannot take a mapping
         return hash((self.name, self.version, self.brokers, self.acl, tuple(sorted(self.properties.items()))))
+
+    def nameserver_names(self) -> list[str]:
+        return ["namesrv", *(f"namesrv-{number}" for number in range(2, self.name_servers + 1))]
 
     def broker_names(self) -> list[str]:
         return [f"{self.name}-{chr(ord('a') + index)}" for index in range(self.brokers)]

@@ -52,10 +52,12 @@ def files(directory: Path) -> TlsFiles:
 def make(directory: Path, *, client_auth: bool) -> TlsFiles:
     """A fresh authority, a server and a client certificate, and `tls.properties`, in `directory`."""
     try:
-        import trustme  # noqa: PLC0415 - a development dependency: only TLS clusters need it
+        import trustme  # noqa: PLC0415 - of the extra [sandbox]: only TLS clusters need it
         from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
     except ImportError as error:
-        raise SandboxError("TLS clusters need the package trustme", hint="pip install trustme") from error
+        raise SandboxError(
+            "TLS clusters need the package trustme", hint="pip install 'rocketmq-replicator[sandbox]'"
+        ) from error
 
     directory.mkdir(parents=True, exist_ok=True)
     made = files(directory)

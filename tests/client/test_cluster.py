@@ -13,7 +13,7 @@ from replicator.client.cluster import Broker, Cluster, Topology, _read_topology
 from replicator.errors import ProtocolError, StartupError, Unreachable
 from replicator.protocol.fastjson import parse
 from replicator.sandbox import ClusterSpec
-from tests.client.peer import Peer
+from tests.client.peer import Peer, unused_port
 from tests.support.clusters import ClusterPool
 from tests.support.worker import until
 
@@ -121,6 +121,54 @@ async def test_a_refusal_names_code_and_remark() -> None:
         cluster = Cluster([peer.address])
         with pytest.raises(StartupError, match="code 16, no right"):
             await cluster.refresh()
+        await cluster.close()
+
+
+async def test_a_name_server_that_knows_nobody_is_no_answer() -> None:
+    """As right after its start; the next one is asked, and first from then on, until that one forgets too."""
+    tables = {"first": info(), "second": info(east=EAST)}
+
+    def answering(name: str) -> Peer:
+        return Peer(lambda session, request: session.answer(request, body=tables[name]))
+
+    async with answering("first") as first, answering("second") as second:
+        cluster = Cluster([first.address, second.address])
+        for _ in range(2):
+            assert (await cluster.refresh()).cluster == "east"
+        assert (len(first.requests), len(second.requests)) == (1, 2)
+        tables.update(first=tables["second"], second=tables["first"])
+        assert (await cluster.refresh()).cluster == "east"
+        await cluster.close()
+
+
+async def test_a_name_server_that_does_not_know_the_cluster_yet_is_no_answer() -> None:
+    """It knows another one so far."""
+    tables = [info(west=EAST), info(west=EAST, east=EAST)]
+    async with (
+        Peer(lambda session, request: session.answer(request, body=tables[0])) as first,
+        Peer(lambda session, request: session.answer(request, body=tables[1])) as second,
+    ):
+        cluster = Cluster([first.address, second.address], name="east")
+        assert (await cluster.refresh()).cluster == "east"
+        await cluster.close()
+
+
+async def test_when_no_name_server_knows_anybody_one_error_names_them_all() -> None:
+    """Those that do not answer too; nothing is forgotten of what was known."""
+    table = [info(east=EAST)]
+    gone = f"127.0.0.1:{unused_port()}"
+    async with (
+        Peer(lambda session, request: session.answer(request, body=table[-1])) as first,
+        Peer(lambda session, request: session.answer(request, body=info())) as second,
+    ):
+        cluster = Cluster([first.address, gone, second.address])
+        await cluster.refresh()
+        table.append(info())
+        with pytest.raises(StartupError, match="none") as caught:
+            await cluster.refresh()
+        assert all(address in caught.value.message for address in cluster.addresses)
+        assert caught.value.hint == "start a broker there"
+        assert cluster.brokers().keys() == {"east-a", "east-b"}
         await cluster.close()
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import termios
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -34,7 +38,9 @@ class Demo:
 
     @property
     def output(self) -> str:
-        return self._output.read_text()
+        """As plain text, whatever a terminal is told beside it."""
+        text = self._output.read_text(errors="replace").replace("\r\n", "\n")
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
 
     async def says(self, pattern: str) -> None:
         """Waits until it has printed that."""
@@ -97,12 +103,34 @@ class Demo:
         return self._process.poll()
 
 
+@contextmanager
+def terminal(output: Path) -> Iterator[int]:
+    """The end of a terminal that a program is started in; what it shows goes to a file."""
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 80, 0, 0))
+
+    def take() -> None:
+        with output.open("wb", buffering=0) as file, suppress(OSError):  # EIO: nobody has the other end any more
+            while data := os.read(ours, 65536):
+                file.write(data)
+
+    taking = threading.Thread(target=take)
+    taking.start()
+    try:
+        yield theirs
+    finally:
+        os.close(theirs)
+        taking.join()
+        os.close(ours)
+
+
 @asynccontextmanager
 async def running(
-    directory: Path, *flags: str, environment: Mapping[str, str] | None = None
+    directory: Path, *flags: str, environment: Mapping[str, str] | None = None, in_terminal: bool = False
 ) -> AsyncIterator[Demo]:
     output = directory / "output"
-    with output.open("wb") as file:
+    output.touch()
+    with terminal(output) if in_terminal else output.open("wb") as file:
         process = subprocess.Popen(  # noqa: ASYNC220 - it returns at once
             [sys.executable, "-m", "replicator", "demo", *flags],
             stdin=subprocess.DEVNULL,
@@ -110,11 +138,11 @@ async def running(
             stderr=subprocess.STDOUT,
             env={**os.environ, **(environment or {})},
         )
-    demo = Demo(process, output)
-    try:
-        yield demo
-    finally:
-        demo.kill()
+        demo = Demo(process, output)
+        try:
+            yield demo
+        finally:
+            demo.kill()
 
 
 def assert_clean(output: str) -> None:
@@ -126,8 +154,9 @@ def assert_clean(output: str) -> None:
 
 
 async def test_it_ends_by_itself_with_a_summary(tmp_path: Path) -> None:
-    async with running(tmp_path, "--seconds", "8") as demo:
+    async with running(tmp_path, "--seconds", "8", "--version", "5.5.0") as demo:
         assert await demo.ended() == 0, demo.output
+        assert "two clusters of RocketMQ 5.5.0" in demo.output
         assert_clean(demo.output)
         assert re.search(r"metrics at http://127\.0\.0\.1:\d+/metrics", demo.output)
         await demo.assert_nothing_left()
@@ -139,6 +168,23 @@ async def test_an_interrupt_drains(tmp_path: Path) -> None:
         demo.interrupt()
         assert await demo.ended() == 0, demo.output
         assert_clean(demo.output)
+        await demo.assert_nothing_left()
+
+
+async def test_a_terminal_gets_a_live_view(tmp_path: Path) -> None:
+    """Figures and the newest orders, drawn again and again in place, without a line that is too long."""
+    plain = {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "30"}
+    async with running(tmp_path, "--version", "4.9.7", environment=plain, in_terminal=True) as demo:
+        await demo.says(r"replicator demo · RocketMQ 4\.9\.7 · 0:\d\d")
+        await demo.says(r"│ +orders +running +[1-9][\d,]* +[1-9][\d,]* +[\d,]+ +\d+\.\d ")
+        await demo.says(r"Orders as the consumer on west gets them: [1-9][\d,]* of [1-9][\d,]* produced")
+        await demo.says(r"│ +\d+ +order-0*[1-9]\d* +\w+ +\S+ +\w.* +\d+ +[\d,]+\.\d\d +│")
+        await demo.says(r"Ctrl-C drains and ends everything")
+        demo.interrupt()
+        await demo.says(r"Draining")
+        assert await demo.ended() == 0, demo.output
+        assert_clean(demo.output)
+        assert {len(line) for line in demo.output.splitlines() if line.startswith("│")} == {80}
         await demo.assert_nothing_left()
 
 

@@ -1,4 +1,4 @@
-"""A source master dies, and its slave goes on serving."""
+"""A source master dies, and its slave goes on serving until it is back."""
 
 from __future__ import annotations
 
@@ -7,46 +7,67 @@ import pytest
 from replicator.client.brokers import max_offset
 from replicator.client.endpoint import Endpoint
 from replicator.client.security import Security
-from replicator.client.topics import TopicConfig, write_topic
+from replicator.client.topics import TopicConfig, read_topics, write_topic
 from replicator.protocol import properties
 from replicator.sandbox import Broker, ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.scene import SceneOf
 from tests.support.traffic import raw_topic
-from tests.support.worker import until
+from tests.support.worker import Worker, until
 
 pytestmark = pytest.mark.brokers
 
-COUNT, SIZE = 5000, 2048
+COUNT, MORE, SIZE = 5000, 100, 2048
 
 #: What may have been read ahead at most: the memory that is allowed, and what may come on top of it.
 MOST_AHEAD = (1024**2 + 256 * 1024) // SIZE
 
 
-async def _copy_to(slave: Broker, topic: str) -> None:
+async def _copy_to(slave: Broker, topic: str, version: str) -> None:
     """Returns when it has all messages, and the topic, which a 5.x slave fetches once a minute only."""
     endpoint = Endpoint(slave.address, Security())
 
     async def has_all() -> bool:
-        return await max_offset(endpoint, topic, 0) == COUNT
+        return topic in (await read_topics(endpoint)).topics and await max_offset(endpoint, topic, 0) == COUNT
 
     try:
-        await write_topic(endpoint, TopicConfig(name=topic, read_queues=1, write_queues=1))
+        if version >= "5":
+            await write_topic(endpoint, TopicConfig(name=topic, read_queues=1, write_queues=1))
         await until(has_all, what="the slave has it all")
     finally:
         await endpoint.close()
 
 
-async def test_a_slave_serves_when_the_master_is_gone(clusters: ClusterPool, scene: SceneOf) -> None:
-    """What the master had replicated to it goes on being copied, far beyond what had been read by then."""
-    spec = ClusterSpec(name="twin", version="5.3.3", slaves=True)
+def _read_at(worker: Worker) -> str:
+    """The address that the only queue is pulled from since it last began to be."""
+    *_, last = (event["source"] for event in worker.events if event["event"] == "copying")
+    return str(last)
+
+
+@pytest.mark.parametrize("version", ["5.3.3", "4.9.7"])
+async def test_a_slave_serves_when_the_master_is_gone(clusters: ClusterPool, scene: SceneOf, version: str) -> None:
+    """What the master had replicated to it goes on being copied, far beyond what had been read by then.
+
+    Once the master is back, it is read again.
+    """
+    spec = ClusterSpec(name="twin", version=version, slaves=True)
     async with clusters.fresh(spec) as source, scene(source=source, queues=1) as route:
         await route.produce(COUNT, size=SIZE)
         (master,) = source.brokers
         slave = master.slave
         assert slave is not None
-        await _copy_to(slave, route.topic)
-        flags = ("--rate-messages", "500", "--batch-messages", "50", "--memory-bytes", "1MiB", "--standalone")
+        await _copy_to(slave, route.topic, version)
+        flags = (
+            "--rate-messages",
+            "500",
+            "--batch-messages",
+            "50",
+            "--memory-bytes",
+            "1MiB",
+            "--standalone",
+            "--log-level",
+            "debug",
+        )
         async with route.worker(*flags) as worker:
             await until(lambda: worker.has_copied(route.topic, 200))
             await master.kill()
@@ -56,5 +77,12 @@ async def test_a_slave_serves_when_the_master_is_gone(clusters: ClusterPool, sce
             await worker.caught_up(route.topic, COUNT, seconds=90)
             (queue,) = worker.queues(route.topic)
             assert queue["position"] == COUNT > read
+
+            assert _read_at(worker) == slave.address
+            await master.start()
+            await until(lambda: _read_at(worker) == master.address)
+            slave.pause()
+            await route.produce(MORE, start=COUNT, size=SIZE)
+            await worker.caught_up(route.topic, COUNT + MORE)
         (copies,) = (await raw_topic(route.target, route.topic)).values()
-        assert [int(properties.decode(message.properties)["n"]) for message in copies] == list(range(COUNT))
+        assert [int(properties.decode(message.properties)["n"]) for message in copies] == list(range(COUNT + MORE))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from replicator.errors import SandboxError
+from replicator.client.brokers import read_settings
+from replicator.client.cluster import Cluster
+from replicator.client.security import Credentials, Security, tls_context
+from replicator.errors import BrokerRefused, SandboxError
 from replicator.sandbox import commands
 from replicator.sandbox.process import ProcessId
 from replicator.sandbox.state import State
@@ -37,6 +42,24 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     yield tmp_path / "rocketmq-replicator" / "sandbox" / "state.json"
     sandbox("down")
+
+
+async def assert_let_in(address: str, *, brokers: list[str], account: tuple[str, str], ca: Path) -> None:
+    """Each of these brokers serves TLS and this account, and refuses others."""
+    tls = tls_context("verify", ca_file=ca, cert_file=None, key_file=None)
+    known, other = (
+        Cluster([address], security=Security(Credentials(*keys), tls)) for keys in (account, ("x", "y"))
+    )
+    try:
+        assert sorted((await known.refresh()).brokers) == brokers
+        await other.refresh()
+        for name in brokers:
+            await read_settings(known.master(name))
+            with pytest.raises(BrokerRefused):
+                await read_settings(other.master(name))
+    finally:
+        await known.close()
+        await other.close()
 
 
 def processes(state: Path) -> list[ProcessId]:
@@ -77,6 +100,27 @@ def test_up_status_down(state: Path) -> None:
     assert not any(process.running() for process in started)
     assert list((state.parent / "clusters").iterdir()) == []
     assert sandbox("status").stdout == "No clusters are up.\n"
+
+
+def test_up_with_accounts_tls_and_brokers(state: Path) -> None:
+    """Each side has the access control of its version; `status` tells how to get in."""
+    versions = ("--version", "4.9.7", "--acl", "1.0", "--target-version", "5.5.0", "--target-acl", "2.0")
+    result = sandbox("up", "--clusters", "north,south", *versions, "--brokers", "2", "--tls")
+    assert (result.returncode, result.stderr) == (0, "")
+    started = processes(state)
+    assert len(started) == 6
+
+    result = sandbox("status")
+    assert result.returncode == 0, result.stdout
+    assert result.stdout.count("running") == 6
+    addresses = re.findall(r"replicator --source (\S+) --target (\S+)", result.stdout)[0]
+    for name, address in zip(("north", "south"), addresses, strict=True):
+        (account,) = re.findall(rf"^{name}: access key (\w+), secret key (\w+)$", result.stdout, re.MULTILINE)
+        (ca,) = re.findall(rf"^{name}: TLS, certificate authority (.+)$", result.stdout, re.MULTILINE)
+        asyncio.run(assert_let_in(address, brokers=[f"{name}-a", f"{name}-b"], account=account, ca=Path(ca)))
+
+    assert sandbox("down").returncode == 0
+    assert not any(process.running() for process in started)
 
 
 def test_down_spares_a_process_that_got_the_id_of_an_old_one(state: Path) -> None:

@@ -15,6 +15,7 @@ from replicator.sandbox import ClusterSpec
     [
         ({"version": "5.3.2"}, "5.3.2"),
         ({"brokers": 0}, "brokers 0"),
+        ({"name_servers": 0}, "name_servers 0"),
         ({"name": "a b"}, "a b"),
         ({"acl": "3.0"}, "acl '3.0'"),
         ({"acl": "1.0", "version": "5.3.3"}, "RocketMQ 5.3.3 has no ACL 1.0"),

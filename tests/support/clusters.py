@@ -73,9 +73,9 @@ class ClusterPool:
         cluster = await self.get(spec)
         try:
             yield cluster
-            for broker in cluster.brokers:
-                if not broker.running:
-                    await broker.start()
+            for node in cluster.nodes:
+                if not node.running:
+                    await node.start()
         except BaseException:
             self._clusters.pop(spec, None)
             await cluster.close()
@@ -115,7 +115,7 @@ async def clusters(
 
 
 async def _wake(cluster: Cluster) -> None:
-    """Resumes all of a paused cluster. To the name server its brokers may have been silent for too long."""
+    """Resumes all of a paused cluster. To the name servers its brokers may have been silent for too long."""
 
     async def serving(node: Node) -> None:
         node.resume()
@@ -124,8 +124,8 @@ async def _wake(cluster: Cluster) -> None:
             await asyncio.sleep(0.05)
             await node.assist()
 
-    await serving(cluster.nameserver)
-    await asyncio.gather(*(serving(node) for node in cluster.nodes[1:]))
+    await asyncio.gather(*map(serving, cluster.nameservers))
+    await asyncio.gather(*(serving(node) for node in cluster.nodes if node not in cluster.nameservers))
 
 
 def pytest_runtest_teardown(item: pytest.Item) -> None:

@@ -52,7 +52,7 @@ async def connected(cluster: Cluster) -> AsyncIterator[Client]:
     if cluster.spec.tls:
         files = cluster.tls_files
         tls = tls_context("verify", ca_file=files.ca, cert_file=files.client_cert, key_file=files.client_key)
-    client = Client([cluster.namesrv], security=Security(administrator, tls))
+    client = Client(cluster.namesrv.split(","), security=Security(administrator, tls))
     try:
         await client.refresh()
         yield client
@@ -95,7 +95,8 @@ async def remove_topic(cluster: Cluster, topic: str) -> None:
     async with connected(cluster) as client:
         for broker in client.brokers():
             await delete_topic(client.master(broker), topic)
-        await NameServers([cluster.namesrv], Security()).invoke(Request.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
+        for each in cluster.nameservers:
+            await NameServers([each.address], Security()).invoke(Request.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
 
 
 async def topics_of(cluster: Cluster) -> dict[str, Mapping[str, TopicConfig]]:

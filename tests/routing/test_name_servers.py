@@ -1,0 +1,56 @@
+"""One of two name servers dies, and comes back without knowing anybody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from replicator.sandbox import ClusterSpec
+from tests.support import scene as usual
+from tests.support.scene import SceneOf
+from tests.support.traffic import create_topic, judge, produce
+from tests.support.worker import until
+
+pytestmark = pytest.mark.brokers
+
+
+@pytest.mark.parametrize(("side", "version"), [("source", "4.9.7"), ("target", "5.5.0")])
+async def test_one_of_two_name_servers_dies_and_comes_back_empty(
+    scene: SceneOf, topic_name: Callable[[str], str], side: str, version: str
+) -> None:
+    """A route goes on and sees what is new; a worker starts while the first name server knows nobody yet."""
+    twice = ClusterSpec(name="served", version=version, name_servers=2)
+    source, target = (twice, usual.TARGET) if side == "source" else (usual.SOURCE, twice)
+    async with scene(source=source, target=target, mistreated=(twice,)) as route:
+        cluster = route.source if side == "source" else route.target
+        (broker,) = cluster.brokers
+        first, other = cluster.nameservers
+        late = topic_name("late")
+        flags = ("--topics", f"{route.topic},{late}")
+        async with route.worker(*flags) as worker, route.producer(per_second=500) as producer:
+            await until(lambda: worker.running == [route.topic])
+            await first.kill()
+            await create_topic(route.source, late, queues=2)
+            await produce(route.source, late, 100)
+            await until(lambda: worker.has_copied(late, 100))
+
+            await first.start()
+            await until(lambda: first.lists(broker.address), what="told of the broker")
+            await first.kill()
+            await first.start()  # and is told again in ten seconds only
+            assert not await first.lists(broker.address)
+            async with route.worker(*flags, at="second") as second:
+                await until(lambda: second.running)
+                await until(lambda: first.lists(broker.address))
+                await other.kill()
+                await produce(route.source, late, 100, start=100)
+                await producer.finish()
+                assert await second.drain() == 0
+            await until(lambda: len(worker.queues(route.topic)) == 4 and len(worker.queues(late)) == 2)
+            await worker.caught_up(route.topic, 0)
+            await worker.caught_up(late, 0)
+        await route.assert_clean(producer.acknowledged)
+        verdict = await judge(route.source, route.target, late)
+        assert verdict.clean, verdict.report()
+        assert verdict.copies == 200
