@@ -70,8 +70,10 @@ class RequestTimeout(ClientError):
 class BrokerRefused(ClientError):
     """The peer answered with response code `code` and `remark`."""
 
-    def __init__(self, address: str, request: int, code: int, remark: str) -> None:
-        super().__init__(f"{address} refused request {request} with code {code}: {remark or 'no remark'}")
+    def __init__(self, address: str, request: int, code: int, remark: str, *, hint: str = "") -> None:
+        super().__init__(
+            f"{address} refused request {request} with code {code}: {remark or 'no remark'}", hint=hint
+        )
         self.address = address
         self.request = request
         self.code = code

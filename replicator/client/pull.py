@@ -107,6 +107,8 @@ _ANSWERS: Final = frozenset(
     }
 )
 
+_DENIED: Final = "it must be readable, and the replicator's account needs SUB on it"
+
 
 def read(frame: Frame, address: str) -> Pulled:
     """What is in an answer.
@@ -117,7 +119,9 @@ def read(frame: Frame, address: str) -> Pulled:
     """
     code = frame.code
     if code not in _ANSWERS:
-        raise BrokerRefused(address, Request.PULL_MESSAGE, code, frame.remark)
+        # 4.9's ACL throws, with a code that may mean anything.
+        denied = code == Response.NO_PERMISSION or "AclException" in frame.remark
+        raise BrokerRefused(address, Request.PULL_MESSAGE, code, frame.remark, hint=_DENIED if denied else "")
     return Pulled(
         code,
         frame.remark,

@@ -40,6 +40,7 @@ SETTINGS: Final = (
     "pulls_in_flight",
     "memory_bytes",
     "connector",
+    "standalone",
     "group",
     "source_online_topic",
     "session_timeout",
@@ -75,7 +76,7 @@ def backfill(
     configure(level=settings.log_level)
     with ExitStack() as stack:
         begin = partial(stack.enter_context, session(master=master))
-        made, job, spark = asyncio.run(_prepare(settings, manifest or settings.store_path / _FILE, begin))
+        made, job, spark = asyncio.run(_prepare(settings, manifest or settings.store_path / _FILE, begin, stack))
         if made.open:
             drawn = copying("backfill", settings.store_path, made.open, made.add, port=metrics_port)
             on_copied, on_look = stack.enter_context(drawn)
@@ -84,14 +85,19 @@ def backfill(
     show_copied(made.ranges, made.outcomes, output)
 
 
-async def _prepare(settings: Settings, file: Path, begin: Callable[[], Any]) -> tuple[Manifest, CopyJob, Any]:
-    """What is to be done, and the session that `begin` gives, unless all is done."""
+async def _prepare(
+    settings: Settings, file: Path, begin: Callable[[], Any], stack: ExitStack
+) -> tuple[Manifest, CopyJob, Any]:
+    """What is to be done, and the session that `begin` gives, unless all is done; others know of it until `stack`
+    ends.
+    """
     async with surveying(settings, writes=True) as survey:
         identity = survey.world.identity
         made, spark = Manifest.read(file, settings, identity), None
         if made is None or made.open:
+            ours = stack.enter_context(survey.claimed("backfill"))
             # Spark starts while we listen. It ends with the command, also where that is refused.
-            spark, _ = await asyncio.gather(asyncio.to_thread(begin), survey.refuse_live_route())
+            spark, _ = await asyncio.gather(asyncio.to_thread(begin), survey.refuse_others(ours))
         if made is None:
             await survey.make_ready()
             made = Manifest.begin(file, settings, identity, await survey.ranges())

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any, Final
@@ -79,16 +80,21 @@ def run(
     if checkpoint is None:
         raise ConfigError("checkpoint is missing", hint="give --checkpoint, a directory that is kept")
     configure(level=settings.log_level)
-    raise typer.Exit(run_async(_serve(settings, checkpoint, master, metrics_port)))
+    with ExitStack() as stack:
+        code = run_async(_serve(settings, checkpoint, master, metrics_port, stack))
+    raise typer.Exit(code)
 
 
-async def _serve(settings: Settings, checkpoint: str, master: str | None, metrics_port: int | None) -> int:
-    """Runs the job until it is told to stop; gives the exit code."""
+async def _serve(
+    settings: Settings, checkpoint: str, master: str | None, metrics_port: int | None, stack: ExitStack
+) -> int:
+    """Runs the job until it is told to stop; others know of it until `stack` ends. Gives the exit code."""
     from replicator.spark.route_stream import RouteStream  # noqa: PLC0415 - PySpark may be missing
 
     loop = asyncio.get_running_loop()
     async with surveying(settings, writes=True) as survey:
-        await survey.refuse_live_route()
+        ours = stack.enter_context(survey.claimed("run --engine spark"))
+        await survey.refuse_others(ours)
         await survey.make_ready()
         first = {(part.topic, part.source): part.start for part in await survey.ranges()}
 

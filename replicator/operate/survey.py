@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Set
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,8 +21,9 @@ from replicator.routing.budget import MemoryBudget
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
+from replicator.runtime.claim import claimed, jobs_of, selector_of
 from replicator.runtime.discovery import Discovery
-from replicator.runtime.membership import Heartbeat, Stage
+from replicator.runtime.membership import Stage
 from replicator.runtime.records import read_heartbeat
 from replicator.runtime.route_topics import RouteTopics
 from replicator.runtime.store import Store
@@ -135,45 +136,69 @@ class Survey:
             return oldest
         return max(oldest, await offset_at(reader, topic, source.queue_id, moment))
 
-    async def refuse_live_route(self) -> None:
-        """Listens for a session timeout whether a worker of the route's group is there.
+    async def refuse_others(self, incarnation: str) -> None:
+        """Listens for a session timeout whether somebody else copies our topics: a worker of the route's group, or
+        a job like the one that has called itself `incarnation`.
 
         Raises:
-            StartupError: one is, and runs our topics or says nothing of what it runs.
+            StartupError: somebody does, or a worker says nothing of what it runs.
         """
-        settings, identity = self.settings, self.world.identity
-        group = settings.group or f"{identity.source}-{identity.target}"
-        ours = {plan.topic for plan in self.topics.plans}
-        source, heard = self.world.source, settings.source_online_topic
-        brokers = [name for name, topics in source.topics.items() if heard in topics]
-        found = await asyncio.gather(
-            *(_listen(source.cluster, name, heard, group, settings.session_timeout) for name in brokers)
-        )
-        for heartbeat in (each for each in found if each is not None):
-            tasks = {task.split("/", 2)[1] for task in heartbeat.info.get("tasks", {}) if "/" in task}
-            if not tasks or tasks & ours:
+        source, heard = self.world.source, self.settings.source_online_topic
+        topics = {plan.topic for plan in self.topics.plans}
+        listening = _Listening(self.group, topics, incarnation, self.settings.session_timeout)
+        brokers = [name for name, there in source.topics.items() if heard in there]
+        await asyncio.gather(*(listening.at(source.cluster, name, heard) for name in brokers))
+
+    def claimed(self, command: str) -> AbstractContextManager[str]:
+        """Tells workers, and jobs like `command`, that it copies our topics; gives what it calls itself."""
+        if self.settings.standalone:
+            return nullcontext("")
+        return claimed(command, self.settings, self.group, lambda: cluster_of(self.settings.source))
+
+    @property
+    def group(self) -> str:
+        """The group whose workers would copy the same."""
+        identity = self.world.identity
+        return self.settings.group or f"{identity.source}-{identity.target}"
+
+
+class _Listening:
+    """For others that copy `topics`, of workers in `group` and jobs beside it."""
+
+    def __init__(self, group: str, topics: Set[str], incarnation: str, seconds: float) -> None:
+        self._group = group
+        self._topics = topics
+        self._incarnation = incarnation
+        self._seconds = seconds
+
+    async def at(self, cluster: Cluster, broker: str, topic: str) -> None:
+        try:
+            reader = cluster.reader(broker)
+            at = await max_offset(reader, topic, 0)
+            until = asyncio.get_running_loop().time() + self._seconds
+            while (left := until - asyncio.get_running_loop().time()) > 0:
+                pulled = await pull(reader, topic, 0, at, suspend=min(1.0, left))
+                for message in pulled.messages:
+                    self._refuse(message.body[4:])
+                at = max(at, pulled.next_offset)
+        except ClientError as error:
+            raise StartupError(f"source broker {broker} does not say whether a route is live: {error}") from None
+
+    def _refuse(self, body: bytes) -> None:
+        worker, job = read_heartbeat(body, self._group), read_heartbeat(body, jobs_of(self._group))
+        if worker is not None and worker.stage is not Stage.LEFT:
+            tasks = {task.split("/", 2)[1] for task in worker.info.get("tasks", {}) if "/" in task}
+            if not tasks or tasks & self._topics:
                 raise StartupError(
-                    f"worker {heartbeat.worker} of the group {group} runs, and may copy the same queues",
+                    f"worker {worker.worker} of the group {self._group} runs, and may copy the same queues",
                     hint="stop the group's workers, and start them again after the backfill",
                 )
-
-
-async def _listen(cluster: Cluster, broker: str, topic: str, group: str, seconds: float) -> Heartbeat | None:
-    """The first heartbeat of a group that comes to a broker within so many seconds."""
-    try:
-        reader = cluster.reader(broker)
-        at = await max_offset(reader, topic, 0)
-        until = asyncio.get_running_loop().time() + seconds
-        while (left := until - asyncio.get_running_loop().time()) > 0:
-            pulled = await pull(reader, topic, 0, at, suspend=min(1.0, left))
-            for message in pulled.messages:
-                beat = read_heartbeat(message.body[4:], group)
-                if beat is not None and beat.stage is not Stage.LEFT:
-                    return beat
-            at = max(at, pulled.next_offset)
-    except ClientError as error:
-        raise StartupError(f"source broker {broker} does not say whether a route is live: {error}") from None
-    return None
+        if job is not None and job.stage is not Stage.LEFT and job.incarnation != self._incarnation:
+            theirs = selector_of(job.info["topics"], job.info["exclude_topics"])
+            if both := sorted(filter(theirs.selects, self._topics)):
+                raise StartupError(
+                    f"{job.worker} copies the same queues, of {both[0]}", hint="wait for its end, or stop it"
+                )
 
 
 def world_of(settings: Settings, source: Discovery, target: Discovery, identity: Identity, store: Store) -> World:

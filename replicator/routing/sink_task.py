@@ -173,7 +173,7 @@ class SinkTask:
         except Unreachable as error:
             raise TargetBlocked(str(error), code=code_of(error)) from None
         if not self._may_send():
-            raise LeaseLost("this worker's lease is over: others may own its queues by now")
+            raise LeaseLost("the lease is over: others may have this queue by now")
         try:
             self._state.waits.begin(TARGET)
             return await send()

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 
 from replicator.errors import ClientError, ProtocolError, StartupError
 from replicator.observe.logging import get_logger
+from replicator.runtime.claim import jobs_of
 from replicator.runtime.control_log import Place, Said
 from replicator.runtime.coordinator import Assignment, Coordinator
 from replicator.runtime.membership import Generation, Heartbeat, Side, Stage
@@ -83,6 +84,7 @@ class Group:
     `skews` are the seconds that brokers' clocks are ahead of ours, by their names; `incarnation` is this process.
 
     Args:
+        waits_for: whether a job that says this of itself copies queues of ours, so that we join after its end.
         on_change: called when something has come that may ask for deeds.
         on_records: called with news of the shared state, by kind.
         on_lost: called when the topic of the shared state has lost all that was in it.
@@ -95,6 +97,7 @@ class Group:
         store: Store,
         topics: Topics,
         *,
+        waits_for: Callable[[Mapping[str, Any]], bool],
         on_change: Callable[[], None],
         on_records: Callable[[set[Kind]], None],
         on_lost: Callable[[], None],
@@ -107,6 +110,7 @@ class Group:
         self.skews: dict[str, float] = {}
         self.store = store
         self._topics = topics
+        self._waits_for = waits_for
         self._on_change = on_change
         self._on_records = on_records
         self._on_lost = on_lost
@@ -119,6 +123,9 @@ class Group:
         self._clock: dict[Place, float] = {}
         self._warned: set[str] = set()
         self._failing = False
+        #: The last heartbeat of each job that copies queues of this group, with where and when it was stored.
+        self._jobs: dict[str, tuple[Heartbeat, Place, int]] = {}
+        self._waiting_for = ""
         #: When processes with our id were heard that may have been there before us, or took our place meanwhile.
         self._before: dict[str, float] = {}
         self._believed = 1
@@ -192,6 +199,8 @@ class Group:
         except (Unreadable, NewerForm) as error:
             self._ignore(said.place, error)
             return
+        if envelope.group == jobs_of(self.name) and envelope.heartbeat is not None:
+            self._jobs[envelope.heartbeat.incarnation] = envelope.heartbeat, said.place, said.stored
         if envelope.group != self.name:
             return
         if envelope.heartbeat is not None:
@@ -283,10 +292,23 @@ class Group:
         After a process with our id, which may live, not before that would have been heard again.
         """
         heard = self.coordinator.membership.echo > -inf
-        if heard and not self.joined.is_set() and self._log is not None and self._log.caught_up:
+        ready = heard and self._log is not None and self._log.caught_up
+        if ready and not self.joined.is_set() and not self._has_to_wait():
             for place in list(self._early):
                 self._hear_early(place)
             self.joined.set()
+
+    def _has_to_wait(self) -> bool:
+        """Whether a job that gave a heartbeat within a session timeout copies queues of ours."""
+        for heartbeat, place, stored in self._jobs.values():
+            silent = now() - (stored / 1000 + self._clock[place]) if place in self._clock else 0.0
+            alive = heartbeat.stage is not Stage.LEFT and silent <= self.coordinator.membership.timeout
+            if alive and self._waits_for(heartbeat.info):
+                if self._waiting_for != heartbeat.incarnation:
+                    log.warning("a job copies queues of this group, waiting for its end", job=heartbeat.worker)
+                self._waiting_for = heartbeat.incarnation
+                return True
+        return False
 
     def _hear_early(self, place: Place) -> None:
         """What was stored before we came counts from when it was stored, by the broker's clock and ours."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, Literal
 
 from replicator import __version__
@@ -21,6 +22,7 @@ from replicator.routing.options import Identity
 from replicator.runtime.assignment import load_strategy
 from replicator.runtime.bulk import Bulk
 from replicator.runtime.bulk_lease import JOBS
+from replicator.runtime.claim import copies_ours
 from replicator.runtime.cleanup import Cleaner
 from replicator.runtime.connectors import Connectors
 from replicator.runtime.control_log import ControlLog
@@ -170,6 +172,7 @@ class Worker:
             self.coordinator,
             self.store,
             topics,
+            waits_for=partial(copies_ours, settings.route, self.connectors, self._source),
             on_change=self._kicked.set,
             on_records=self._on_records,
             on_lost=self._on_lost,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Protocol
@@ -31,6 +31,7 @@ from replicator.routing.recovery import Copy, first_copy
 from replicator.routing.state import Phase, QueueState
 from replicator.settings import Settings
 from replicator.spark.access import Access
+from replicator.spark.awake import awake
 from replicator.spark.rates import Rated
 from replicator.spark.reading import RangeReader
 
@@ -131,7 +132,7 @@ class Lease(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyJob(Sinking):
-    """What all ranges have in common; without a `lease` nobody else may have their queues meanwhile."""
+    """What all ranges have in common; without a `lease` no worker may have their queues meanwhile."""
 
     source: Access
     lease: Lease | None = None
@@ -164,7 +165,7 @@ async def copy_range(job: CopyJob, part: Range) -> Copied:
     patience = job.stall_seconds
     async with (
         job.source.connected(patience=patience) as source,
-        nullcontext(None) if job.lease is None else job.lease.held(source) as may_send,
+        awake() if job.lease is None else job.lease.held(source) as may_send,
         job.target.connected(patience=patience, may_go_on=may_send) as target,
     ):
 
@@ -177,7 +178,7 @@ async def copy_range(job: CopyJob, part: Range) -> Copied:
             await refuse_later_start(job.options.identity, part, target, before)
         past_end = partial(_refuse_shorter_source, part, source)
         make = partial(QueuePair, end=part.end)
-        return await settle(job, part, source, target, make, past_end=past_end, may_send=may_send)
+        return await settle(job, part, source, target, make, may_send=may_send, past_end=past_end)
 
 
 async def settle(
@@ -187,14 +188,14 @@ async def settle(
     target: Cluster,
     make: Callable[..., QueuePair],
     *,
+    may_send: Callable[[], bool],
     past_end: Callable[[int], Awaitable[None]] | None = None,
-    may_send: Callable[[], bool] | None = None,
 ) -> Copied:
     """What became of `part`, once the pair that `make` gives for it has ended.
 
     Args:
+        may_send: whether nobody else may have taken the range over meanwhile.
         past_end: called with the position where it is behind the end of `part`.
-        may_send: whether the lease lasts, where there is one.
 
     Raises:
         CopyFailed: a policy stopped it, or there was no progress for too long.
@@ -207,9 +208,7 @@ async def settle(
         state.store_timestamp = part.behind.stored
         state.clean = True
     async with _auditing() as auditor:
-        shared = await _shared(job, part, source, target, auditor)
-        if may_send is not None:
-            shared = replace(shared, may_send=may_send)
+        shared = replace(await _shared(job, part, source, target, auditor), may_send=may_send)
         copying = asyncio.create_task(make(state, shared, topic=part.target_topic, from_start=False).run())
         try:
             await _watch(copying, state, clusters=(source, target), seconds=job.stall_seconds)

@@ -19,6 +19,7 @@ from replicator.routing.source_task import select
 from replicator.routing.state import QueueState
 from replicator.spark.access import run
 from replicator.spark.archive import File, read
+from replicator.spark.awake import awake
 from replicator.spark.backfill import Gauge
 from replicator.spark.copying import Copied, Range, Sinking, refuse_later_start, settle
 from replicator.spark.rates import shared_by
@@ -97,9 +98,9 @@ async def import_range(job: ImportJob, archived: Archived) -> Copied:
     def make(state: QueueState, shared: Shared, **more: Any) -> QueuePair:
         return _ArchivePair(state, shared, job.directory, archived, **more)
 
-    async with job.target.connected(patience=job.stall_seconds) as target:
+    async with awake() as may_send, job.target.connected(patience=job.stall_seconds, may_go_on=may_send) as target:
         await refuse_later_start(job.options.identity, part, target, before)
-        return await settle(job, part, target, target, make)
+        return await settle(job, part, target, target, make, may_send=may_send)
 
 
 class _ArchivePair(QueuePair):

@@ -9,10 +9,11 @@ import pytest
 
 from replicator.errors import ClientError
 from replicator.runtime.assignment import sticky
+from replicator.runtime.claim import jobs_of
 from replicator.runtime.control_log import Place, Said
 from replicator.runtime.coordinator import Coordinator
 from replicator.runtime.group import Group, Topics
-from replicator.runtime.membership import Heartbeat
+from replicator.runtime.membership import Heartbeat, Stage
 from replicator.runtime.records import Kind, read_message, write_heartbeat
 from replicator.runtime.store import Store
 from tests.support.scene import SceneOf
@@ -41,6 +42,7 @@ def group(tmp_path: Path) -> Group:
     topics = Topics("source-online", "sink-online", "control")
     return Group(
         *("g", coordinator, Store(tmp_path), topics),
+        waits_for=lambda info: info["topics"] == ["ours"],
         on_change=lambda: None,
         on_records=lambda _kinds: None,
         on_lost=lambda: None,
@@ -91,6 +93,37 @@ async def test_a_process_with_our_id_was_there_before(group: Group, *, lives: bo
     group.on_said(log.written[-2])
     assert group.joined.is_set()
     assert (group.conflict is not None) == lives
+
+
+@pytest.mark.parametrize("how", ["ends", "falls silent", "copies others"])
+async def test_a_job_copies_our_queues(group: Group, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """We join when it says that it has ended, or says nothing for a session timeout; at once if they are others."""
+    log, clock = FakeLog(), 1000.0
+    monkeypatch.setattr("replicator.runtime.group.now", lambda: clock)
+    log.caught_up = True
+    group.use(log)
+    topics = ["others"] if how == "copies others" else ["ours"]
+    job = Heartbeat(worker="backfill", incarnation="job", sequence=1, info={"topics": topics})
+
+    def hear(heartbeat: Heartbeat) -> None:
+        group.on_said(Said(ONLINE, write_heartbeat(jobs_of("g"), heartbeat), int(clock * 1000)))
+
+    async def beat() -> None:
+        await group.beat({}, target_reachable=True)
+        group.on_said(log.written[-2])
+        group.join()
+
+    hear(job)
+    await beat()
+    assert group.joined.is_set() == (how == "copies others")
+    if how == "ends":
+        hear(replace(job, sequence=2, stage=Stage.LEFT))
+    clock += 4.0
+    await beat()
+    assert group.joined.is_set() == (how != "falls silent")
+    clock += 2.0
+    await beat()
+    assert group.joined.is_set()
 
 
 async def test_a_process_with_our_id_that_comes_later_is_no_matter(group: Group) -> None:

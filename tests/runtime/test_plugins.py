@@ -97,8 +97,8 @@ async def test_lines_survive_the_death_of_their_owner(
     east, west = await clusters.pair(EAST, WEST)
     topic = topic_name("lines")
     read, written = tmp_path / "in", tmp_path / "out"
-    lines = [b"line %06d" % i for i in range(30_000)]
-    chunks = [b"\n".join(lines[i : i + 10_000]) + b"\n" for i in (0, 10_000, 20_000)]
+    lines = [b"line %06d" % i for i in range(12_000)]
+    chunks = [b"\n".join(lines[i : i + 4000]) + b"\n" for i in (0, 4000, 8000)]
     read.write_bytes(chunks[0][:-1])  # the last line is not complete yet
     async with (
         _group(tmp_path, (west, east), topic_name("back"), topic_name("none")) as back,
@@ -113,9 +113,9 @@ async def test_lines_survive_the_death_of_their_owner(
             found = written.read_bytes().splitlines() if written.exists() else []
             return _first_seen(found, lines[:count]) == lines[:count]
 
-        await until(partial(out, 9_999), what="all complete lines are out")
-        assert lines[9_999] not in written.read_bytes().splitlines()
-        await until(partial(_saved, back, len(chunks[0]) - len(lines[9_999]) - 1, 9_999), what="both know")
+        await until(partial(out, 3999), what="all complete lines are out")
+        assert lines[3999] not in written.read_bytes().splitlines()
+        await until(partial(_saved, back, len(chunks[0]) - len(lines[3999]) - 1, 3999), what="both know")
         with read.open("ab") as file:
             file.write(b"\n" + chunks[1])
         for connector in ("fileSource", "fileSink"):
@@ -125,7 +125,7 @@ async def test_lines_survive_the_death_of_their_owner(
             await until(partial(_owner, [other], connector), what="the other goes on")
             await owner.start()
             await until(partial(_settled, owner), what="it takes part again")
-        await until(partial(out, 20_000), what="all lines are out after both deaths")
+        await until(partial(out, 8000), what="all lines are out after both deaths")
         status, told = back[0].ask("GET", "/connectors/fileSink/status")
         assert (status, told["type"], [task["id"] for task in told["tasks"]]) == (200, "SINK", ["0"])
         await until(lambda: back[0].ask("GET", "/connectors/fileSource/tasks/0/status")[1]["state"] == "running")
@@ -133,12 +133,12 @@ async def test_lines_survive_the_death_of_their_owner(
             file.write(chunks[2])
         drained = await until(lambda: _owner(back, "fileSource"))
         assert await drained.drain() == 0
-        await until(partial(out, 30_000), what="all lines are out after a hand-over")
+        await until(partial(out, 12_000), what="all lines are out after a hand-over")
         (left,) = (worker for worker in back if worker is not drained)
         await until(lambda: left.topic(topic)["lag_messages"] == 0)
         assert f'topic="{topic}"' in left.get("/metrics")
         assert sum(worker.topic(topic).get("repeated", 0) for worker in forth) == 0
-    assert _times(written, lines[:9_999]) == {1}
+    assert _times(written, lines[:3999]) == {1}
 
 
 async def test_a_truncated_file_is_told_and_not_read_on(

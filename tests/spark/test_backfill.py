@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from replicator.routing import provenance
 from replicator.sandbox import ClusterSpec
 from replicator.spark import backfill as job
 from replicator.spark import copying
-from tests.spark.waiting import settled
+from tests.spark.waiting import ends, settled
 from tests.support.offsets import are_at, commit, make_group
 from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import raw_topic
@@ -121,6 +122,35 @@ async def test_tasks_that_fail_and_are_killed_are_made_again(
         assert told["before"] > 0
         assert told["before"] + told["copied"] == 12_000
         await here.assert_clean(12_000)
+
+
+async def test_others_that_would_copy_the_same(run: Any, scene: SceneOf, tmp_path: Path) -> None:
+    """Another backfill, from elsewhere, is refused; a worker that starts meanwhile waits and goes on behind it."""
+    async with scene() as here:
+        await here.produce(8000)
+        await settled(here.source, here.topic, 8000)
+        group = ("--group", here.topic)
+        backfill = asyncio.create_task(run(here, *group, "--rate-messages", "1000", "--batch-messages", "50"))
+
+        async def copies() -> bool:
+            return sum(await ends(here.target, here.topic)) > 0
+
+        await until(copies, what="it copies")
+        elsewhere = ("--store-path", str(tmp_path / "elsewhere"))
+        refused = await run(here, *group, *elsewhere)
+        assert f"backfill on {socket.gethostname()} copies the same queues, of {here.topic}" in str(
+            refused.exception
+        )
+        async with here.worker(*group) as worker:
+            await until(lambda: "a job copies queues of this group" in worker.log)
+            assert worker.get("/status")["topics"] == []
+            assert not backfill.done()
+            ended = await backfill
+            assert ended.exit_code == 0, (ended.output, ended.exception)
+            await here.produce(100, start=8000)
+            await worker.caught_up(here.topic, 100)
+            assert worker.topic(here.topic)["copied"] == 100
+        await here.assert_clean(8100)
 
 
 async def test_a_rate_is_that_of_all_tasks(

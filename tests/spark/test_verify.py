@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 from typer.testing import Result
 
 from replicator.client.send import send_single
@@ -18,7 +19,7 @@ from replicator.protocol.properties import encode
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue
 from replicator.spark.access import Access
-from replicator.spark.comparing import Compared, CompareJob, compare
+from replicator.spark.comparing import KINDS, Compared, CompareJob, compare
 from replicator.spark.copying import CopyJob, Range, copy_range
 from tests.spark.waiting import settled
 from tests.support.scene import Scene, SceneOf
@@ -126,8 +127,8 @@ async def test_what_the_copy_makes_is_clean(scene: SceneOf) -> None:
         assert outcome.counts == {"missing": 10}
 
 
-async def test_every_kind_of_damage_is_found_where_it_is(scene: SceneOf) -> None:
-    """Ten kinds in one queue, each with its coordinates; all else is right."""
+async def test_every_kind_of_damage_is_found_where_it_is(run: Any, scene: SceneOf, tmp_path: Path) -> None:
+    """All kinds in one queue, each with its coordinates; all else is right. The command tells all of them."""
     async with scene(queues=1) as here:
         forged = await forger(here)
         copy, write = forged.copy, forged.write
@@ -160,10 +161,24 @@ async def test_every_kind_of_damage_is_found_where_it_is(scene: SceneOf) -> None
             ("extra", None, 14),
             ("unknown", COUNT + 5, 15 + COUNT - 13),
         }
-        assert set(outcome.counts.values()) == {1}
+        assert outcome.counts == dict.fromkeys(KINDS, 1)
         (changed,) = [each.detail for each in outcome.findings if each.kind == "properties"]
         assert changed == "more, n"
         assert "extra" not in (await compared(here, extra=False)).counts
+
+        ended = await run(here, "--output", "json", "--report", str(tmp_path / "report.md"))
+        assert ended.exit_code == 1, (ended.output, ended.exception)
+        told = json.loads(ended.stdout)
+        (queue,) = told["queues"]
+        assert (told["clean"], told["counts"]) == (False, outcome.counts)
+        assert queue["findings"] == to_builtins(outcome.findings)
+        report = (tmp_path / "report.md").read_text()
+        source, target = (f"{here.topic}/{side.brokers[0].name}/0" for side in (here.source, here.target))
+        for each in outcome.findings:
+            places = {f" source {source}/": each.source, f" target {target}/": each.target}
+            said = "".join(f"{place}{offset}" for place, offset in places.items() if offset is not None)
+            assert f"- {each.kind}:{said}{f' ({each.detail})' if each.detail else ''}\n" in report
+            assert f"- {each.kind}: 1\n" in report
 
 
 async def test_order_alone_is_seen_too(scene: SceneOf) -> None:

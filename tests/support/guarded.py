@@ -8,7 +8,7 @@ from urllib.parse import quote
 from replicator.sandbox import Cluster
 from tests.support.worker import Worker, signing
 
-__all__ = ["access", "assert_hidden"]
+__all__ = ["access", "assert_hidden", "shown"]
 
 
 def access(side: str, cluster: Cluster, *, secret: str | None = None, tls: str = "verify") -> dict[str, str]:
@@ -30,9 +30,14 @@ def access(side: str, cluster: Cluster, *, secret: str | None = None, tls: str =
 
 
 def assert_hidden(secret: str, worker: Worker, *more: str) -> None:
-    """In no log, state file or page of HTTP, nor in `more`: plain, in base64 or URL-encoded."""
-    forms = {secret, base64.b64encode(secret.encode()).decode(), quote(secret, safe="")}
+    """In no log, state file or page of HTTP, nor in `more`."""
     written = [worker.log, *more, *(path.read_text() for path in worker.store.iterdir() if path.is_file())]
     if worker.port:
         written += [str(worker.get(path)) for path in ("/metrics", "/status", "/status/queues", "/openapi.json")]
-    assert not [form for form in forms for text in written if form in text]
+    assert not shown(secret, *written)
+
+
+def shown(secret: str, *written: str) -> list[str]:
+    """The forms in which a secret stands in texts: plain, in base64, URL-encoded."""
+    forms = {secret, base64.b64encode(secret.encode()).decode(), quote(secret, safe="")}
+    return [form for form in forms for text in written if form in text]

@@ -1,0 +1,128 @@
+"""A job from the command line that copies queues of a group: it says so while it runs, and workers wait for it.
+
+Its heartbeats are on the workers' topic, in a group of their own, so that nobody takes it for a worker. It begins
+to say so before it listens for workers: whoever joins later has heard of it, whoever joined before is heard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from replicator.client.cluster import Cluster
+from replicator.errors import ClientError, ProtocolError, ReplicatorError
+from replicator.observe.logging import get_logger
+from replicator.routing.selector import TopicSelector, compile_patterns
+from replicator.runtime.connectors import Connectors
+from replicator.runtime.control_log import ControlLog
+from replicator.runtime.discovery import Discovery
+from replicator.runtime.membership import Heartbeat, Stage
+from replicator.runtime.records import write_heartbeat
+from replicator.settings import RouteSettings, Settings
+
+__all__ = ["claimed", "copies_ours", "jobs_of", "selector_of"]
+
+#: Brokers that each heartbeat is written to, if there are as many.
+_COPIES: Final = 2
+
+log = get_logger(__name__)
+
+
+def jobs_of(group: str) -> str:
+    """The group of the jobs that copy queues of `group`; no group can be called so."""
+    return f"{group}/jobs"
+
+
+def selector_of(topics: Sequence[str], exclude: Sequence[str]) -> TopicSelector:
+    """What a route with these settings, or a job that says them of itself, copies."""
+    return TopicSelector(compile_patterns("topics", topics), compile_patterns("exclude_topics", exclude))
+
+
+def copies_ours(route: RouteSettings, connectors: Connectors, source: Discovery, info: Mapping[str, Any]) -> bool:
+    """Whether the job that says `info` of itself copies a topic that `route` or one of `connectors` selects."""
+    held = (connector.settings for connector in connectors.all().values())
+    routes = [route, *(each for each in held if isinstance(each, RouteSettings))]
+    ours = [selector_of(each.topics, each.exclude_topics) for each in routes]
+    job = selector_of(info["topics"], info["exclude_topics"])
+    topics = {topic for there in source.topics.values() for topic in there}
+    return any(job.selects(topic) and any(each.selects(topic) for each in ours) for topic in topics)
+
+
+@contextmanager
+def claimed(command: str, settings: Settings, group: str, connect: Callable[[], Cluster]) -> Iterator[str]:
+    """Says that `command` copies the queues of `settings`, within the context; gives the job's own incarnation.
+
+    Raises:
+        StartupError, ClientError: it cannot be said.
+    """
+    claim = _Claim(command, settings, group)
+    thread = threading.Thread(target=claim.run, args=(connect,), name="claim", daemon=True)
+    thread.start()
+    claim.said.wait()
+    try:
+        if claim.failure is not None:
+            raise claim.failure
+        yield claim.incarnation
+    finally:
+        claim.end()
+        thread.join()
+
+
+class _Claim:
+    def __init__(self, command: str, settings: Settings, group: str) -> None:
+        self.incarnation = uuid.uuid4().hex
+        self.said = threading.Event()
+        self.failure: ReplicatorError | None = None
+        self._name = f"{command} on {socket.gethostname()}"
+        self._settings = settings
+        self._group = jobs_of(group)
+        self._sequence = 0
+        self._over = threading.Event()
+
+    def run(self, connect: Callable[[], Cluster]) -> None:
+        """The thread: heartbeats until `end`."""
+        asyncio.run(self._run(connect))
+
+    def end(self) -> None:
+        self._over.set()
+
+    async def _run(self, connect: Callable[[], Cluster]) -> None:
+        cluster, topic = connect(), self._settings.source_online_topic
+        carrier = ControlLog(
+            cluster, {topic: 0.0}, on_said=lambda _: None, on_reset=lambda _: None, on_caught_up=lambda: None
+        )
+        try:
+            try:
+                await carrier.open()
+                await self._beat(carrier, Stage.ONLINE)
+            except ReplicatorError as error:
+                self.failure = error
+                return
+            finally:
+                self.said.set()
+            while not await asyncio.to_thread(self._over.wait, self._settings.heartbeat_interval):
+                try:
+                    await self._beat(carrier, Stage.ONLINE)
+                except (ClientError, ProtocolError) as error:
+                    log.warning("heartbeat not written", reason=str(error))
+            try:
+                await self._beat(carrier, Stage.LEFT)
+            except (ClientError, ProtocolError) as error:
+                log.warning("the end could not be told, workers wait a session timeout", reason=str(error))
+        finally:
+            await carrier.close()
+            await cluster.close()
+
+    async def _beat(self, carrier: ControlLog, stage: Stage) -> None:
+        self._sequence += 1
+        info = {"topics": self._settings.topics, "exclude_topics": self._settings.exclude_topics}
+        beat = Heartbeat(
+            worker=self._name, incarnation=self.incarnation, sequence=self._sequence, stage=stage, info=info
+        )
+        body = write_heartbeat(self._group, beat)
+        await carrier.write(self._settings.source_online_topic, body, copies=_COPIES)

@@ -1,0 +1,51 @@
+"""Whether this process has stood still: Spark may have begun another attempt of its tasks meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+__all__ = ["awake"]
+
+#: Seconds. Spark takes an executor for lost after 60 s (a standalone worker's) or 120 (`spark.network.timeout`).
+_LIMIT: Final = 20.0
+#: Looks at the clock in that time.
+_LOOKS: Final = 8
+
+
+@asynccontextmanager
+async def awake(*, limit: float = _LIMIT) -> AsyncIterator[Callable[[], bool]]:
+    """What says whether the process has run all the time, within the context; once it has not, never again."""
+    watch = _Watch(limit)
+    looking = asyncio.create_task(watch.run())
+    try:
+        yield watch.holds
+    finally:
+        looking.cancel()
+        await asyncio.wait([looking])
+
+
+class _Watch:
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
+        self._looked = _now()
+        self._lost = False
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(self._limit / _LOOKS)
+            self.holds()
+
+    def holds(self) -> bool:
+        now = _now()
+        self._lost |= now - self._looked > self._limit
+        self._looked = now
+        return not self._lost
+
+
+def _now() -> float:
+    # A clock that also runs while the machine sleeps, where there is one.
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

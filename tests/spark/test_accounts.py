@@ -1,0 +1,141 @@
+"""Jobs of Spark's between guarded clusters: what accounts need, what is said where they lack it, no secret told."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import os
+import signal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acl_sync.model import PUB, SUB, Account, Kind
+from replicator.client.pull import pull
+from replicator.client.security import Credentials
+from replicator.errors import BrokerRefused
+from tests.acl_sync.test_brokers import Side
+from tests.routing.test_rights import guarded
+from tests.spark.stream_job import Job
+from tests.spark.test_archive import export, restore, told
+from tests.spark.test_surroundings import NEW, OLD
+from tests.spark.waiting import ends, settled
+from tests.support.clusters import ClusterPool
+from tests.support.guarded import access, shown
+from tests.support.scene import SceneOf
+from tests.support.traffic import create_topic, judge
+from tests.support.worker import signing, until
+
+pytestmark = [pytest.mark.brokers, pytest.mark.timeout(400)]
+
+
+def without(who: Account, action: str) -> Account:
+    """One that may not do this to topics."""
+    rules = [
+        dataclasses.replace(rule, actions=rule.actions - {action}) if rule.kind is Kind.TOPIC else rule
+        for rule in who.rules
+    ]
+    return dataclasses.replace(who, rules=tuple(rules))
+
+
+async def is_known(side: Side, who: Account, action: str, name: str, *, allowed: bool) -> bool:
+    """Whether it is so by now that an account may, or may not, read or write a topic."""
+    may = side.lets_send(who, name) if action == PUB else lets_read(side, who, name)
+    return await may is allowed
+
+
+async def lets_read(side: Side, who: Account, name: str) -> bool:
+    """Whether every broker gives an account what is in a topic."""
+    client = side.connect(Credentials(who.name, who.secret.reveal()))
+    try:
+        for broker in (await client.refresh()).brokers:
+            await pull(client.reader(broker), name, 0, 0)
+    except BrokerRefused:
+        return False
+    finally:
+        await client.close()
+    return True
+
+
+async def test_accounts_that_lack_a_right(
+    command: Any, clusters: ClusterPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For one topic: each of its queues says in one line which right that is; with it the next run does them."""
+    async with guarded(clusters) as here:
+        for side, who in (("SOURCE", here.reader), ("TARGET", here.writer)):
+            for name, value in signing(side, who.name, who.secret.reveal()).items():
+                monkeypatch.setenv(name, value)
+        flags = ["--source", here.source.namesrv, "--target", here.target.namesrv, "--topics", here.topic]
+        flags += ["--store-path", str(tmp_path / "store"), "--session-timeout", "3", "--stall-seconds", "2"]
+        probe = f"{here.topic}-probe"  # the same rules hold for it
+        for cluster in (here.source.cluster, here.target.cluster):
+            await create_topic(cluster, probe, queues=1)
+        await settled(here.source.cluster, here.topic, 100)
+        for place, who, action in (
+            (here.source, here.reader, SUB),
+            (here.target, here.writer, SUB),
+            (here.target, here.writer, PUB),
+        ):
+            for account, allowed in ((without(who, action), False), (who, True)):
+                await place.put(account)
+                known = partial(is_known, place, account, action, probe, allowed=allowed)
+                await until(known, what=f"the brokers know of {action}: {allowed}")
+                if allowed:
+                    continue
+                ended = await command("backfill", *flags, "--output", "json")
+                assert ended.exit_code == 1, (ended.output, ended.exception)
+                errors = [queue["error"] for queue in json.loads(ended.stdout)["queues"]]
+                assert len(errors) == 2
+                for error in errors:
+                    assert f"User:{who.name} has no permission to access Topic:{here.topic}" in error
+                    assert f"account needs {action.upper()} on" in error
+                    assert "\n" not in error
+        assert told(await command("backfill", *flags, "--output", "json"))["copied"] == 100
+
+
+async def test_import_and_a_route_by_spark(
+    command: Any, scene: SceneOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ACL 1.0 to ACL 2.0; the checkpoint, the archive and Spark's event log hold no secret."""
+    async with scene(source=OLD, target=NEW, queues=2) as here:
+        await here.produce(1000)
+        await settled(here.source, here.topic, 1000)
+        environment = access("SOURCE", here.source) | access("TARGET", here.target)
+        conf, events = tmp_path / "conf", tmp_path / "events"
+        for directory in (conf, events):
+            directory.mkdir()
+        settings = {"enabled": "true", "dir": str(events), "compress": "false", "rolling.enabled": "false"}
+        lines = [f"spark.eventLog.{name} {value}\n" for name, value in settings.items()]
+        (conf / "spark-defaults.conf").write_text("".join(lines))
+        with monkeypatch.context() as patch:
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            assert told(await export(command, here, tmp_path / "archive"))["messages"] == 1000
+            again = ("--rename", "{topic}-again")
+            done = told(await restore(command, here, tmp_path / "archive", tmp_path / "store", *again))
+        assert done["copied"] == 1000
+        verdict = await judge(here.source, here.target, here.topic, target_topic=f"{here.topic}-again")
+        assert (verdict.clean, verdict.copies) == (True, 1000), verdict.report()
+
+        given = {**os.environ, **environment, "SPARK_CONF_DIR": str(conf)}
+        job = Job(here, tmp_path, "--master", "local[2,4]", environment=given)
+
+        async def all_there() -> bool:
+            return sum(await ends(here.target, here.topic)) == 1000
+
+        async with job.running() as stream:
+            await until(all_there, seconds=120, what="1000 copies")
+            stream.send_signal(signal.SIGTERM)
+            assert await asyncio.wait_for(stream.wait(), 60) == 0, job.log
+        await here.assert_clean(1000)
+        places = ("checkpoint", "events", "archive", "store")
+        files = [file for place in places for file in (tmp_path / place).rglob("*") if file.is_file()]
+        written = {file: file.read_text(encoding="latin-1") for file in files}
+        (log,) = (text for file, text in written.items() if file.parent == events)
+        assert "SparkListenerApplicationEnd" in log
+        assert [file for file in files if file.parent.name == "commits"]
+        for cluster in (here.source, here.target):
+            assert not shown(cluster.secret_key, job.log, *written.values())
