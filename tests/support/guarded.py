@@ -31,7 +31,8 @@ def access(side: str, cluster: Cluster, *, secret: str | None = None, tls: str =
 
 def assert_hidden(secret: str, worker: Worker, *more: str) -> None:
     """In no log, state file or page of HTTP, nor in `more`."""
-    written = [worker.log, *more, *(path.read_text() for path in worker.store.iterdir() if path.is_file())]
+    files = worker.store.iterdir() if worker.store.exists() else ()  # none, where the worker was refused
+    written = [worker.log, *more, *(path.read_text() for path in files if path.is_file())]
     if worker.port:
         written += [str(worker.get(path)) for path in ("/metrics", "/status", "/status/queues", "/openapi.json")]
     assert not shown(secret, *written)
