@@ -93,4 +93,4 @@ def test_a_missing_trustme_names_the_way_out(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "trustme", None)
     with pytest.raises(SandboxError, match="trustme") as caught:
         tls.make(tmp_path, client_auth=False)
-    assert caught.value.hint == "pip install trustme"
+    assert caught.value.hint == "pip install 'rocketmq-replicator[sandbox]'"
