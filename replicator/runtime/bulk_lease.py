@@ -19,7 +19,7 @@ from replicator.client.cluster import Cluster
 from replicator.client.pull import pull
 from replicator.errors import ClientError, ProtocolError, Unreachable
 from replicator.protocol.codes import Response
-from replicator.runtime.group import now
+from replicator.routing.clock import now
 from replicator.runtime.membership import Heartbeat
 from replicator.runtime.records import read_heartbeat
 

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 
 from replicator.errors import ClientError, ProtocolError, StartupError
 from replicator.observe.logging import get_logger
+from replicator.routing.clock import now
 from replicator.runtime.claim import jobs_of
 from replicator.runtime.control_log import Place, Said
 from replicator.runtime.coordinator import Assignment, Coordinator
@@ -40,11 +41,6 @@ _AFTER_NAMESAKE: Final = 3
 _REMEMBERED: Final = 256
 
 log = get_logger(__name__)
-
-
-def now() -> float:
-    """Seconds on a clock that also runs while the machine sleeps, where there is one."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def clock_skew(sent: float, stored: float, received: float) -> float:
@@ -123,7 +119,7 @@ class Group:
         self._clock: dict[Place, float] = {}
         self._warned: set[str] = set()
         self._failing = False
-        #: The last heartbeat of each job that copies queues of this group, with where and when it was stored.
+        #: Until we have joined, the last heartbeat of each job of this group, with where and when it was stored.
         self._jobs: dict[str, tuple[Heartbeat, Place, int]] = {}
         self._waiting_for = ""
         #: When processes with our id were heard that may have been there before us, or took our place meanwhile.
@@ -199,7 +195,7 @@ class Group:
         except (Unreadable, NewerForm) as error:
             self._ignore(said.place, error)
             return
-        if envelope.group == jobs_of(self.name) and envelope.heartbeat is not None:
+        if envelope.group == jobs_of(self.name) and envelope.heartbeat is not None and not self.joined.is_set():
             self._jobs[envelope.heartbeat.incarnation] = envelope.heartbeat, said.place, said.stored
         if envelope.group != self.name:
             return

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from replicator import __version__
 from replicator.observe.numbers import Sample, Snapshot
+from replicator.routing.clock import now
 from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState
-from replicator.runtime.group import now
 from replicator.runtime.membership import Side
 from replicator.runtime.pulse import Pulse
 from replicator.runtime.route import Route

@@ -6,8 +6,9 @@ import asyncio
 import time
 
 from replicator.observe.logging import get_logger
+from replicator.routing.clock import now
 from replicator.runtime.cleanup import Cleaner
-from replicator.runtime.group import Group, now
+from replicator.runtime.group import Group
 from replicator.runtime.records import Kind
 from replicator.runtime.routes import Routes
 from replicator.runtime.status import topic_status

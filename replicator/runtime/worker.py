@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final, Literal
 
 from replicator import __version__
@@ -18,6 +17,7 @@ from replicator.observe.audit import Audit
 from replicator.observe.logging import get_logger
 from replicator.routing.auditor import Auditor
 from replicator.routing.budget import MemoryBudget
+from replicator.routing.clock import now
 from replicator.routing.options import Identity
 from replicator.runtime.assignment import load_strategy
 from replicator.runtime.bulk import Bulk
@@ -28,7 +28,7 @@ from replicator.runtime.connectors import Connectors
 from replicator.runtime.control_log import ControlLog
 from replicator.runtime.coordinator import Coordinator, Deeds
 from replicator.runtime.discovery import Discovery
-from replicator.runtime.group import Group, Topics, now
+from replicator.runtime.group import Group, Topics
 from replicator.runtime.identity import worker_id
 from replicator.runtime.local_log import LocalLog
 from replicator.runtime.membership import Stage
@@ -172,7 +172,7 @@ class Worker:
             self.coordinator,
             self.store,
             topics,
-            waits_for=partial(copies_ours, settings.route, self.connectors, self._source),
+            waits_for=lambda job: copies_ours(settings.route, self.connectors, self._source, job),
             on_change=self._kicked.set,
             on_records=self._on_records,
             on_lost=self._on_lost,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
+
+from replicator.routing.clock import now
 
 __all__ = ["awake"]
 
@@ -31,7 +32,7 @@ async def awake(*, limit: float = _LIMIT) -> AsyncIterator[Callable[[], bool]]:
 class _Watch:
     def __init__(self, limit: float) -> None:
         self._limit = limit
-        self._looked = _now()
+        self._looked = now()
         self._lost = False
 
     async def run(self) -> None:
@@ -40,12 +41,6 @@ class _Watch:
             self.holds()
 
     def holds(self) -> bool:
-        now = _now()
-        self._lost |= now - self._looked > self._limit
-        self._looked = now
+        looked, self._looked = self._looked, now()
+        self._lost |= self._looked - looked > self._limit
         return not self._lost
-
-
-def _now() -> float:
-    # A clock that also runs while the machine sleeps, where there is one.
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
