@@ -25,7 +25,7 @@ from replicator.operate.progress import watched
 from replicator.operate.show import Output, Shown, show, table
 from replicator.routing.plan import unsupported
 from replicator.routing.queue_map import Queue
-from replicator.routing.selector import TopicSelector, compile_patterns
+from replicator.routing.selector import TopicSelector
 from replicator.runtime.discovery import Discovery
 from replicator.runtime.world import first_look
 from replicator.service import cluster_of
@@ -131,9 +131,7 @@ async def _contents(
     settings: Settings, source: Discovery, topology: Topology, selection: dict[str, Any]
 ) -> Contents:
     """What the source has now of the selected topics: [oldest, next) of each queue."""
-    selector = TopicSelector(
-        compile_patterns("topics", settings.topics), compile_patterns("exclude_topics", settings.exclude_topics)
-    )
+    selector = TopicSelector.of(settings.topics, settings.exclude_topics)
     system = [*source.topics, topology.cluster]
     topics = {
         broker: {name: config for name, config in there.items() if selector.selects(name, system=system)}

@@ -21,7 +21,8 @@ from replicator.routing.budget import MemoryBudget
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
-from replicator.runtime.claim import claimed, jobs_of, selector_of
+from replicator.routing.selector import TopicSelector
+from replicator.runtime.claim import claimed, jobs_of
 from replicator.runtime.discovery import Discovery
 from replicator.runtime.membership import Stage
 from replicator.runtime.records import read_heartbeat
@@ -194,7 +195,7 @@ class _Listening:
                     hint="stop the group's workers, and start them again after the backfill",
                 )
         if job is not None and job.stage is not Stage.LEFT and job.incarnation != self._incarnation:
-            theirs = selector_of(job.info["topics"], job.info["exclude_topics"])
+            theirs = TopicSelector.of(job.info["topics"], job.info["exclude_topics"])
             if both := sorted(filter(theirs.selects, self._topics)):
                 raise StartupError(
                     f"{job.worker} copies the same queues, of {both[0]}", hint="wait for its end, or stop it"

@@ -69,6 +69,21 @@ class TopicSelector:
     exclude: tuple[re.Pattern[str], ...] = ()
     retries: Callable[[str], bool] = lambda _: False
 
+    @classmethod
+    def of(
+        cls,
+        topics: Sequence[str],
+        exclude: Sequence[str],
+        *,
+        retries: Callable[[str], bool] = lambda _: False,
+    ) -> TopicSelector:
+        """That of a route with these settings.
+
+        Raises:
+            ConfigError: one is no regular expression.
+        """
+        return cls(compile_patterns("topics", topics), compile_patterns("exclude_topics", exclude), retries)
+
     def selects(self, topic: str, *, system: Collection[str] = ()) -> bool:
         """Whether `topic` is copied.
 

@@ -10,14 +10,14 @@ import asyncio
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
 from replicator.client.cluster import Cluster
 from replicator.errors import ClientError, ProtocolError, ReplicatorError
 from replicator.observe.logging import get_logger
-from replicator.routing.selector import TopicSelector, compile_patterns
+from replicator.routing.selector import TopicSelector
 from replicator.runtime.connectors import Connectors
 from replicator.runtime.control_log import ControlLog
 from replicator.runtime.discovery import Discovery
@@ -25,7 +25,7 @@ from replicator.runtime.membership import Heartbeat, Stage
 from replicator.runtime.records import write_heartbeat
 from replicator.settings import RouteSettings, Settings
 
-__all__ = ["claimed", "copies_ours", "jobs_of", "selector_of"]
+__all__ = ["claimed", "copies_ours", "jobs_of"]
 
 #: Brokers that each heartbeat is written to, if there are as many.
 _COPIES: Final = 2
@@ -38,17 +38,12 @@ def jobs_of(group: str) -> str:
     return f"{group}/jobs"
 
 
-def selector_of(topics: Sequence[str], exclude: Sequence[str]) -> TopicSelector:
-    """What a route with these settings, or a job that says them of itself, copies."""
-    return TopicSelector(compile_patterns("topics", topics), compile_patterns("exclude_topics", exclude))
-
-
 def copies_ours(route: RouteSettings, connectors: Connectors, source: Discovery, info: Mapping[str, Any]) -> bool:
     """Whether the job that says `info` of itself copies a topic that `route` or one of `connectors` selects."""
     held = (connector.settings for connector in connectors.all().values())
     routes = [route, *(each for each in held if isinstance(each, RouteSettings))]
-    ours = [selector_of(each.topics, each.exclude_topics) for each in routes]
-    job = selector_of(info["topics"], info["exclude_topics"])
+    ours = [TopicSelector.of(each.topics, each.exclude_topics) for each in routes]
+    job = TopicSelector.of(info["topics"], info["exclude_topics"])
     topics = {topic for there in source.topics.values() for topic in there}
     return any(job.selects(topic) and any(each.selects(topic) for each in ours) for topic in topics)
 

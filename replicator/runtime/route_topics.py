@@ -21,7 +21,7 @@ from replicator.observe.logging import get_logger
 from replicator.routing.plan import TopicPlan, Topics, make_plan
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import last_copy
-from replicator.routing.selector import TopicSelector, compile_patterns
+from replicator.routing.selector import TopicSelector
 from replicator.runtime.records import Kind
 from replicator.runtime.world import World
 from replicator.settings import RouteSettings
@@ -53,10 +53,10 @@ class RouteTopics:
         self.problems: dict[str, str] = {}
         self._world = world
         #: Which topics of the source are copied.
-        self.selector = TopicSelector(
-            compile_patterns("topics", settings.topics),
-            compile_patterns("exclude_topics", settings.exclude_topics),
-            GroupSelector.of(settings.sync_groups, settings.exclude_groups).selects
+        self.selector = TopicSelector.of(
+            settings.topics,
+            settings.exclude_topics,
+            retries=GroupSelector.of(settings.sync_groups, settings.exclude_groups).selects
             if settings.retry_topics
             else lambda _: False,
         )

@@ -17,7 +17,7 @@ LEGAL = st.text(
 
 
 def selector(*include: str, exclude: tuple[str, ...] = ()) -> TopicSelector:
-    return TopicSelector(compile_patterns("topics", include), compile_patterns("exclude_topics", exclude))
+    return TopicSelector.of(include, exclude)
 
 
 @pytest.mark.parametrize(
