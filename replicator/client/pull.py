@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from replicator.client.endpoint import Endpoint
 from replicator.errors import BrokerRefused
-from replicator.protocol.codes import Request, Response
+from replicator.protocol.codes import Request, Response, is_denied
 from replicator.protocol.frame import Frame
 from replicator.protocol.message import StoredMessage, cut
 
@@ -119,9 +119,8 @@ def read(frame: Frame, address: str) -> Pulled:
     """
     code = frame.code
     if code not in _ANSWERS:
-        # 4.9's ACL throws, with a code that may mean anything.
-        denied = code == Response.NO_PERMISSION or "AclException" in frame.remark
-        raise BrokerRefused(address, Request.PULL_MESSAGE, code, frame.remark, hint=_DENIED if denied else "")
+        hint = _DENIED if is_denied(code, frame.remark) else ""
+        raise BrokerRefused(address, Request.PULL_MESSAGE, code, frame.remark, hint=hint)
     return Pulled(
         code,
         frame.remark,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from replicator.errors import BrokerRefused, ProtocolError, ReplicatorError, RequestTimeout, Unreachable
-from replicator.protocol.codes import Response
+from replicator.protocol.codes import Response, is_denied
 
 __all__ = [
     "LeaseLost",
@@ -102,9 +102,6 @@ _MISSING = frozenset({Response.TOPIC_NOT_EXIST, Response.INVALID_PARAMETER})
 #: Remarks of code 1 that mean the message: 5.x throws, and 4.9.7 does for properties (measured).
 _ABOUT_THE_MESSAGE = ("size exceeded", "newPosition", "IllegalArgumentException", "BufferOverflow", "NumberFormat")
 
-#: What 4.9's ACL throws, with code 1 and before anything is stored (measured).
-_ABOUT_RIGHTS = "AclException"
-
 #: Remarks of code 1 that mean the disk: nothing is stored when the next file of the commit log cannot be made.
 _ABOUT_THE_DISK = "create mapped file failed"
 
@@ -148,7 +145,7 @@ def judge(error: BrokerRefused) -> Fault:
     if error.code == Response.MESSAGE_ILLEGAL:
         return MessageRejected(error.message, code=code)
     if error.code == Response.SYSTEM_ERROR:
-        if _ABOUT_RIGHTS in error.remark:
+        if is_denied(error.code, error.remark):  # before anything is stored
             denied = Response.NO_PERMISSION
             return TargetBlocked(error.message, hint=_HINTS[denied], code=denied.name.lower())
         if _ABOUT_THE_DISK in error.remark:
