@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from typing import Any, Final
 
 from replicator.client.bounded import bounded
@@ -13,9 +12,8 @@ from replicator.observe.logging import get_logger
 from replicator.routing.queue_map import Queue
 from replicator.spark.access import Access, run
 from replicator.spark.copying import Copied, CopyJob, Range, copy_range
-from replicator.spark.rates import shared_by
 from replicator.spark.settling import for_attempt, settled
-from replicator.spark.tasks import each_as_task, run_all
+from replicator.spark.tasks import each_as_task, run_rated
 
 __all__ = ["Gauge", "copy_all"]
 
@@ -43,16 +41,9 @@ def copy_all(
         ConfigError: speculation is switched on.
         ReplicatorError: Spark gave up; what was copied is there, and found when it is tried again.
     """
-    shared = shared_by(spark, settled(job, parts), len(parts))
+    job = settled(job, parts)
     gauge = Gauge(job.target, parts)
-    run_all(
-        spark,
-        partial(_copy, shared.job),
-        parts,
-        on_outcome=on_copied,
-        on_look=lambda: on_look(gauge.moved()),
-        at_once=shared.at_once,
-    )
+    run_rated(spark, _copy, job, parts, on_outcome=on_copied, on_look=lambda: on_look(gauge.moved()))
 
 
 def _copy(job: CopyJob, attempts: int, parts: Iterable[Range]) -> Iterator[Copied]:

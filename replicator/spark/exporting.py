@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -26,9 +25,9 @@ from replicator.protocol.message import StoredMessage
 from replicator.routing.limiter import RateLimiter
 from replicator.spark.access import Access, run
 from replicator.spark.archive import SCHEMA, File, Slice, batch_of, partition
-from replicator.spark.rates import Rated, shared_by
+from replicator.spark.rates import Rated
 from replicator.spark.reading import PATIENCE, RangeReader
-from replicator.spark.tasks import each_as_task, run_all
+from replicator.spark.tasks import each_as_task, run_rated
 
 __all__ = ["ExportJob", "Exported", "export_all", "export_slice"]
 
@@ -93,9 +92,7 @@ def export_all(
     spark: Any, job: ExportJob, parts: Sequence[Slice], *, on_exported: Callable[[Exported], None]
 ) -> None:
     """Exports `parts`, one Spark task each; errors as those of `run_all`."""
-    shared = shared_by(spark, job, len(parts))
-    work = partial(_export, shared.job)
-    run_all(spark, work, parts, on_outcome=on_exported, on_look=lambda: None, at_once=shared.at_once)
+    run_rated(spark, _export, job, parts, on_outcome=on_exported, on_look=lambda: None)
 
 
 def _export(job: ExportJob, attempts: int, parts: Iterable[Slice]) -> Iterator[Exported]:

@@ -22,9 +22,8 @@ from replicator.spark.archive import File, read
 from replicator.spark.awake import awake
 from replicator.spark.backfill import Gauge
 from replicator.spark.copying import Copied, Range, Sinking, refuse_later_start, settle
-from replicator.spark.rates import shared_by
 from replicator.spark.settling import for_attempt, settled
-from replicator.spark.tasks import each_as_task, run_all
+from replicator.spark.tasks import each_as_task, run_rated
 
 __all__ = ["Archived", "ImportJob", "import_all", "import_range"]
 
@@ -56,16 +55,9 @@ def import_all(
 ) -> None:
     """Imports `parts`, one Spark task each; as `copy_all`."""
     ranges = [each.part for each in parts]
-    shared = shared_by(spark, settled(job, ranges), len(parts))
+    job = settled(job, ranges)
     gauge = Gauge(job.target, ranges)
-    run_all(
-        spark,
-        partial(_import, shared.job),
-        parts,
-        on_outcome=on_copied,
-        on_look=lambda: on_look(gauge.moved()),
-        at_once=shared.at_once,
-    )
+    run_rated(spark, _import, job, parts, on_outcome=on_copied, on_look=lambda: on_look(gauge.moved()))
 
 
 def _import(job: ImportJob, attempts: int, parts: Iterable[Archived]) -> Iterator[Copied]:

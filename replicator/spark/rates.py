@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TypeVar
 
-__all__ = ["Rated", "Shared", "share", "shared_by"]
+__all__ = ["Rated", "share"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,23 +17,6 @@ class Rated:
 
 
 R = TypeVar("R", bound=Rated)
-
-
-class Shared(NamedTuple, Generic[R]):
-    """`job` with each task's part of its limits, and how many tasks may run at a time; None: as many as can."""
-
-    job: R
-    at_once: int | None
-
-
-def shared_by(spark: Any, job: R, tasks: int) -> Shared[R]:
-    """`job` for `tasks` tasks.
-
-    A limit is kept whatever slots turn up later: no more tasks run at a time than those that share it.
-    """
-    at_once = min(tasks, spark.sparkContext.defaultParallelism)
-    limited = job.rate_messages or job.rate_bytes
-    return Shared(share(job, at_once), at_once if limited else None)
 
 
 def share(job: R, at_once: int) -> R:

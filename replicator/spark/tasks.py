@@ -6,14 +6,16 @@ import importlib
 import re
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
 from replicator.errors import ReplicatorError
+from replicator.spark.rates import Rated, share
 from replicator.spark.session import refuse_speculation
 
-__all__ = ["attempts_of", "each_as_task", "is_last", "is_retry", "run_all"]
+__all__ = ["attempts_of", "each_as_task", "is_last", "is_retry", "run_all", "run_rated"]
 
 #: Seconds between two looks at what has come.
 _LOOK: Final = 1.0
@@ -21,7 +23,7 @@ _LOOK: Final = 1.0
 _FAILURES: Final = 4
 
 P = TypeVar("P")
-T = TypeVar("T")
+R = TypeVar("R", bound=Rated)
 
 
 def run_all(
@@ -51,17 +53,20 @@ def run_all(
     outcomes = context.accumulator([], _Rows())
     as_task, tell = partial(work, attempts_of(spark)), partial(_tell, outcomes)
     # A job has as many tasks at a time as there are slots; jobs of one task each, as many as threads begin them.
-    jobs: Iterator[Sequence[P]] = iter([parts] if at_once is None else [[part] for part in parts])
+    jobs = deque([list(parts)] if at_once is None else [[part] for part in parts])
     failure: list[Exception] = []
 
     def run() -> None:
-        while job := _next(jobs, lock):
+        while True:
             try:
-                context.parallelize(list(job), len(job)).mapPartitions(as_task).foreach(tell)
+                job = jobs.popleft()
+            except IndexError:
+                return
+            try:
+                context.parallelize(job, len(job)).mapPartitions(as_task).foreach(tell)
             except Exception as error:  # noqa: BLE001 - the JVM's errors come as many types
                 failure.append(error)
 
-    lock = threading.Lock()
     threads = [threading.Thread(target=run, name="spark job", daemon=True) for _ in range(at_once or 1)]
     for thread in threads:
         thread.start()
@@ -77,8 +82,7 @@ def run_all(
         for outcome in list(outcomes.value)[told:]:
             on_outcome(outcome)
     except BaseException:
-        with lock:
-            jobs = iter(())
+        jobs.clear()
         context.cancelAllJobs()
         raise
     if failure:
@@ -87,9 +91,28 @@ def run_all(
         raise ReplicatorError(f"Spark gave up: {reason}", hint="mend that and run it again")
 
 
-def _next(jobs: Iterator[T], lock: threading.Lock) -> T | None:
-    with lock:
-        return next(jobs, None)
+def run_rated(
+    spark: Any,
+    work: Callable[[R, int, Iterable[P]], Iterator[Any]],
+    job: R,
+    parts: Sequence[P],
+    *,
+    on_outcome: Callable[[Any], None],
+    on_look: Callable[[], None],
+) -> None:
+    """As `run_all`, of `work` that is given its part of the limits of `job`.
+
+    They are kept whatever slots turn up later: no more tasks run at a time than those that share them.
+    """
+    at_once = min(len(parts), spark.sparkContext.defaultParallelism)
+    run_all(
+        spark,
+        partial(work, share(job, at_once)),
+        parts,
+        on_outcome=on_outcome,
+        on_look=on_look,
+        at_once=at_once if job.rate_messages or job.rate_bytes else None,
+    )
 
 
 def _join(threads: Sequence[threading.Thread], seconds: float) -> None:
