@@ -43,6 +43,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?", re.IGNORECASE)
 _UNITS: Final = {"b": 1, "kib": 1024, "mib": 1024**2, "gib": 1024**3}
 _TOPIC = re.compile(r"[%|a-zA-Z0-9_-]+")
+_NAME = re.compile(r"[%a-zA-Z0-9_-]+")
 
 
 def _size(value: object) -> object:
@@ -60,8 +61,6 @@ def _kinds(value: object) -> object:
 
 
 SyncKinds = Annotated[list[Literal["topics", "groups", "offsets", "acl"]], BeforeValidator(_kinds)]
-_NAME: Final = re.compile(r"[%a-zA-Z0-9_-]+")
-
 Names = Annotated[list[str], BeforeValidator(comma_list)]
 Size = Annotated[int, BeforeValidator(_size), Field(ge=0)]
 
