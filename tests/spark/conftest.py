@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 
 from replicator.cli import app
 from replicator.observe.logging import configure
+from replicator.spark import session as sessions
 from replicator.spark.session import session
 
 
@@ -56,6 +57,17 @@ def logs_aside() -> Iterator[None]:
     configure(level="error")
     yield
     configure()
+
+
+@pytest.fixture
+def session_of_pages(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What examples in docs/ take for a session of their own is the tests'."""
+
+    @contextmanager
+    def ours() -> Iterator[Any]:
+        yield spark
+
+    monkeypatch.setattr(sessions, "session", ours)
 
 
 @pytest.fixture

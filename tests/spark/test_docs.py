@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from replicator.spark import session
 from tests.spark.waiting import settled
 from tests.support.scene import SceneOf
 from tests.support.traffic import create_topic, raw_topic
@@ -21,15 +17,9 @@ PAGE = Path(__file__).parent.parent.parent / "docs" / "SPARK.md"
 
 
 async def test_the_examples_run(
-    spark: Any, scene: SceneOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    session_of_pages: None, scene: SceneOf, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Each writes what is paid to another topic, the batch and the stream."""
-
-    @contextmanager
-    def ours() -> Iterator[Any]:
-        yield spark
-
-    monkeypatch.setattr(session, "session", ours)
     batch, stream = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     async with scene(queues=2) as here:
         await here.produce(300)

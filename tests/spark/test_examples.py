@@ -7,14 +7,13 @@ import os
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from replicator.spark import session
 from tests.spark.waiting import settled
 from tests.support.scene import SceneOf
 from tests.support.traffic import connected, send
@@ -27,15 +26,9 @@ TAGS = ("new", "paid", "sent")
 
 
 async def test_the_cells_run(
-    spark: Any, scene: SceneOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    session_of_pages: None, scene: SceneOf, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Those of the shell in processes of their own; each prints what stands below it."""
-
-    @contextmanager
-    def ours() -> Iterator[Any]:
-        yield spark
-
-    monkeypatch.setattr(session, "session", ours)
     page = PAGE.read_text("utf-8")
     cells = re.findall(r"```(sh|python)\n(.*?)```(?:\n```text\n(.*?)```)?", page, re.DOTALL)
     assert len(cells) + sum(bool(expected) for *_, expected in cells) == page.count("```") / 2 > 12
