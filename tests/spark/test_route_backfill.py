@@ -92,9 +92,11 @@ async def test_between_guarded_clusters(scene: SceneOf) -> None:
     async with scene(source=old, target=new, queues=2) as here:
         await here.produce(3000)
         environment = access("SOURCE", here.source) | access("TARGET", here.target)
-        async with here.worker("--backfill", *BY_SPARK, environment=environment) as worker:
+        flags = ("--backfill", *BY_SPARK, "--rate-messages", "500")
+        async with here.worker(*flags, environment=environment) as worker:
             await until(lambda: _moves(worker), what="Spark copies")
             started = _command_of(_java_of(worker))
+            await worker.set_rates()
             await until(lambda: _told(worker, "backfill ended"), what="the backfill ended")
             await worker.caught_up(here.topic, 3000)
             assert not _told(worker, "backfill ended early: the live tasks copy the rest")
