@@ -94,6 +94,8 @@ async def _prepare(
     async with surveying(settings, writes=True) as survey:
         identity = survey.world.identity
         made, spark = Manifest.read(file, settings, identity), None
+        if made is None:
+            await survey.check()
         if made is None or made.open:
             ours = stack.enter_context(survey.claimed("backfill"))
             # Spark starts while we listen. It ends with the command, also where that is refused.

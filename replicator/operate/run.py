@@ -93,6 +93,7 @@ async def _serve(
 
     loop = asyncio.get_running_loop()
     async with surveying(settings, writes=True) as survey:
+        await survey.check()
         ours = stack.enter_context(survey.claimed("run --engine spark"))
         await survey.refuse_others(ours)
         await survey.make_ready()

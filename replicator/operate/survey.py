@@ -26,6 +26,7 @@ from replicator.runtime.claim import claimed, jobs_of
 from replicator.runtime.discovery import Discovery
 from replicator.runtime.membership import Stage
 from replicator.runtime.records import read_heartbeat
+from replicator.runtime.rights import refuse_missing_rights
 from replicator.runtime.route_topics import RouteTopics
 from replicator.runtime.store import Store
 from replicator.runtime.world import World, look, route_options
@@ -93,6 +94,15 @@ class Survey:
         """Whether the target has the range's queue."""
         config = self.world.target.topics.get(part.target.broker, {}).get(part.target_topic)
         return config is not None and part.target.queue_id < config.queues
+
+    async def check(self) -> None:
+        """Whether all that is selected can be copied; writes nothing.
+
+        Raises:
+            StartupError: no topic is selected, one cannot be copied, or a right is missing.
+        """
+        self._refuse()
+        await refuse_missing_rights(self.topics, self.world)
 
     async def make_ready(self) -> None:
         """Gives the target's topics the queues that they need, as the live route does.

@@ -21,6 +21,7 @@ from replicator.routing.state import Phase, QueueState
 from replicator.runtime.backfill import Backfill
 from replicator.runtime.bulk import Bulk
 from replicator.runtime.records import Kind
+from replicator.runtime.rights import refuse_missing_rights
 from replicator.runtime.route_topics import Key, RouteTopics
 from replicator.runtime.sync_task import SyncTask
 from replicator.runtime.watchdog import Watchdog
@@ -98,6 +99,18 @@ class Route:
     def plan(self) -> None:
         """Looks at what both clusters have now; errors as `RouteTopics.plan`."""
         self.topics.plan()
+
+    async def check(self) -> None:
+        """Whether all that is selected can be copied, before the first start; writes nothing.
+
+        Raises:
+            StartupError: it cannot; says why and the way out.
+            ClientError: a side cannot be asked.
+        """
+        self.plan()
+        self.topics.refuse_problems()
+        await refuse_missing_rights(self.topics, self._world)
+        await self.sync.check()
 
     async def make_ready(self) -> None:
         """Gives the target's topics the queues that they need; the leader does it."""

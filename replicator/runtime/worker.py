@@ -160,10 +160,7 @@ class Worker:
             audit=Audit(self.store.directory / "audit.jsonl"),
             publish=self._publish,
         )
-        route = Route(settings.connector, settings.route, self.world, self._bulk)
-        route.plan()
-        route.topics.refuse_problems()
-        await route.sync.check()
+        await Route(settings.connector, settings.route, self.world, self._bulk).check()
         self.routes = Routes(self.connectors, self.coordinator, self.world, self._bulk)
         self.store.save_identity({"worker": self.id, "source_id": identity.source, "target_id": identity.target})
         topics = Topics(settings.source_online_topic, settings.sink_online_topic, settings.control_topic)

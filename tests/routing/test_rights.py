@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from acl_sync.model import GET, PUB, SUB, Account, Kind, Pattern, Rule
+from acl_sync.model import GET, PUB, SUB, Account, Dialect, Kind, Pattern, Rule
+from replicator.client.brokers import read_settings
+from replicator.client.security import Credentials
 from replicator.client.topics import READABLE, TopicConfig, write_topic
+from replicator.errors import BrokerRefused
 from replicator.sandbox import ClusterSpec
-from tests.acl_sync.test_brokers import MIDDLE, NEW, OLD_PAIR, Side, a_scene
+from tests.acl_sync.test_brokers import MIDDLE, NEW, OLD_PAIR, Scene, Side, a_scene
 from tests.support.accounts import account, topic
 from tests.support.alerts import fires, rests, watching
 from tests.support.clusters import ClusterPool
@@ -111,7 +114,9 @@ async def test_without_the_right_to_change_topics(clusters: ClusterPool, tmp_pat
 
 @pytest.mark.parametrize("spec", [OLD_PAIR, NEW], ids=["ACL 1.0", "ACL 2.0"])
 async def test_rights_that_come_and_go(clusters: ClusterPool, tmp_path: Path, spec: ClusterSpec) -> None:
-    """A topic that may not be read or written waits alone and says what is missing; with the right it goes on."""
+    """A topic that turns up and may not be read or written waits alone and says what is missing; with the right it
+    goes on.
+    """
     async with a_scene(clusters, MIDDLE, spec) as here:
         get = () if spec is OLD_PAIR else (GET,)
         may_send, may_read = (topic(here.topic, *more, SUB, *get) for more in ((PUB,), ()))
@@ -122,10 +127,7 @@ async def test_rights_that_come_and_go(clusters: ClusterPool, tmp_path: Path, sp
         writer = account(f"{here.name}-writer", *everything, secret="secret of who writes")
         if spec is OLD_PAIR:
             writer = dataclasses.replace(writer, group_default=frozenset({SUB}))
-        for name in (here.topic, here.other):
-            await create_topic(here.source.cluster, name, queues=2)
-            await create_topic(here.target.cluster, name, queues=2)
-            await produce(here.source.cluster, name, 100)
+        await _fill(here, here.other)
         await here.target.put(dataclasses.replace(writer, rules=everything[1:]))
         environment = access("SOURCE", here.source.cluster) | signing("TARGET", writer.name, "secret of who writes")
         worker = Worker(
@@ -137,6 +139,8 @@ async def test_rights_that_come_and_go(clusters: ClusterPool, tmp_path: Path, sp
         )
         async with worker:
             await worker.caught_up(here.other, 100)
+            await _fill(here, here.topic)
+            await until(lambda: worker.get("/status")["problems"], what="the new topic has a problem")
             problems = worker.get("/status")["problems"]
             assert "let the target's account read the topic" in problems[here.topic]
             assert list(problems) == [here.topic]
@@ -155,6 +159,77 @@ async def test_rights_that_come_and_go(clusters: ClusterPool, tmp_path: Path, sp
             assert worker.topic(here.topic)["copied"] == 100
             await here.target.put(writer)
             await worker.caught_up(here.topic, 200)
+
+
+@pytest.mark.parametrize(
+    ("spec", "lacking", "told"),
+    [
+        (OLD_PAIR, {"source": SUB}, "the source's account may not read it"),
+        (OLD_PAIR, {"target": CREATE}, "the target's account may not make topic"),
+        (NEW, {"source": GET}, "the source's account may not read it"),
+        (NEW, {"target": CREATE}, "the target's account may not make topic"),
+        (NEW, {"target": PUB}, "the target's account may not send to topic"),
+    ],
+    ids=["reading, ACL 1.0", "making, ACL 1.0", "reading, ACL 2.0", "making, ACL 2.0", "sending, ACL 2.0"],
+)
+async def test_a_missing_right_is_told_before_anything_is_written(
+    clusters: ClusterPool, tmp_path: Path, spec: ClusterSpec, lacking: dict[str, str], told: str
+) -> None:
+    """At the first start: neither cluster has a topic more than before; the line names the topic and the side."""
+    sides = (spec, MIDDLE) if "source" in lacking else (MIDDLE, spec)
+    async with a_scene(clusters, *sides) as here:
+        await create_topic(here.source.cluster, here.topic, queues=2)
+        environment: dict[str, str] = {}
+        for name, side in (("source", here.source), ("target", here.target)):
+            who = _may_copy(here, side, name, lacking.get(name, ""))
+            await side.put(who)
+            await until(partial(_signs_in, side, who), what="brokers know the account")
+            environment |= signing(name.upper(), who.name, who.secret.reveal())
+        before = [await topics_of(side.cluster) for side in (here.source, here.target)]
+        worker = Worker(
+            *(here.source.cluster, here.target.cluster, tmp_path, "--topics", here.topic), environment=environment
+        )
+        await worker.start(ready=False)
+        assert await worker.wait() == 3, worker.log
+        (line,) = [line for line in worker.log.splitlines() if line.startswith("replicator: ")]
+        assert f"topic {here.topic}: {told}" in line
+        assert "docs/ACL.md" in worker.log
+        assert [await topics_of(side.cluster) for side in (here.source, here.target)] == before
+
+
+def _may_copy(here: Scene, side: Side, name: str, lacking: str) -> Account:
+    """Who may do all that copying needs but what is `lacking`."""
+    secret = f"secret of the {name}"
+    if side.dialect is Dialect.ACL1:
+        who = account(f"{here.name}-{name}", topic(here.topic, *({PUB, SUB} - {lacking})), secret=secret)
+        return dataclasses.replace(who, group_default=frozenset({SUB}), admin=lacking == "")
+    rights = frozenset({PUB, SUB, GET, CREATE}) - {lacking}
+    return account(
+        f"{here.name}-{name}",
+        _right(Kind.TOPIC, "replicator_sys_", PUB, SUB, GET, CREATE),
+        _right(Kind.TOPIC, here.topic, *rights),
+        _right(Kind.GROUP, "", SUB),
+        secret=secret,
+    )
+
+
+async def _signs_in(side: Side, who: Account) -> bool:
+    """Whether every broker knows the account."""
+    client = side.connect(Credentials(who.name, who.secret.reveal()))
+    try:
+        for broker in (await client.refresh()).brokers:
+            await read_settings(client.master(broker))
+    except BrokerRefused:
+        return False
+    finally:
+        await client.close()
+    return True
+
+
+async def _fill(here: Scene, name: str) -> None:
+    await create_topic(here.target.cluster, name, queues=2)
+    await create_topic(here.source.cluster, name, queues=2)
+    await produce(here.source.cluster, name, 100)
 
 
 async def _denied(side: Side, who: Account, name: str) -> bool:

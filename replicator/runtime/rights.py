@@ -1,0 +1,82 @@
+"""Whether our accounts may copy topics that are new to us, before anything is written for them.
+
+What they may not later, or of a topic that turns up later, is a problem of that topic alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from replicator.client.bounded import bounded
+from replicator.client.rights import denies_creation, denies_reading, denies_sending
+from replicator.client.topics import READABLE
+from replicator.errors import ClientError, ProtocolError, StartupError
+from replicator.observe.logging import get_logger
+from replicator.routing.plan import TopicPlan
+from replicator.runtime.discovery import Discovery
+from replicator.runtime.route_topics import RouteTopics
+from replicator.runtime.world import World
+
+__all__ = ["refuse_missing_rights"]
+
+#: Topics asked about at the same time.
+_AT_ONCE: Final = 32
+#: Topics named in an error.
+_NAMED: Final = 10
+
+log = get_logger(__name__)
+
+
+async def refuse_missing_rights(topics: RouteTopics, world: World) -> None:
+    """Asks one broker of each side about each topic that has no queue map yet.
+
+    Raises:
+        StartupError: an account may not read, make or send to one.
+    """
+
+    async def missing(plan: TopicPlan) -> str:
+        try:
+            return await _missing(plan, world)
+        except (ClientError, ProtocolError) as error:  # then its queues wait, and say so
+            log.warning("rights cannot be asked for", topic=plan.topic, reason=str(error))
+            return ""
+
+    new = [plan for plan in topics.plans if not plan.problem and not world.store.is_mapped(topics.name, plan.topic)]
+    found = await bounded(missing, new, at_once=_AT_ONCE)
+    refused = [f"topic {plan.topic}: {why}" for plan, why in zip(new, found, strict=True) if why]
+    if refused:
+        more = [f"and {len(refused) - _NAMED} topics more"] if len(refused) > _NAMED else []
+        raise StartupError(
+            "\n".join(refused[:_NAMED] + more),
+            hint="give the account what docs/ACL.md says, or leave topics out with --exclude-topics",
+        )
+
+
+async def _missing(plan: TopicPlan, world: World) -> str:
+    """The right that is missing first; empty where none is."""
+    source, target, name = world.source, world.target, plan.target_topic
+    for broker in _readable(source, plan.topic):
+        if why := await denies_reading(source.cluster.reader(broker), plan.topic):
+            return f"the source's account may not read it ({why})"
+    for broker in _answering(target, [broker for broker, _ in plan.writes]):
+        if why := await denies_creation(target.cluster.writer(broker), name, cluster=target.cluster_name):
+            return f"the target's account may not make topic {name} ({why})"
+    for broker in _answering(target, [queue.broker for queue in plan.queue_map.values()]):
+        if why := await denies_sending(target.cluster.writer(broker), name):
+            return f"the target's account may not send to topic {name} ({why})"
+    for broker in _readable(target, name):
+        if why := await denies_reading(target.cluster.master(broker), name):
+            return f"the target's account may not read topic {name} ({why})"
+    return ""
+
+
+def _readable(cluster: Discovery, topic: str) -> list[str]:
+    """A broker that has the topic and lets it be read, if there is one that answers."""
+    there = [broker for broker, held in cluster.topics.items() if topic in held and held[topic].perm & READABLE]
+    return _answering(cluster, there)
+
+
+def _answering(cluster: Discovery, brokers: Iterable[str]) -> list[str]:
+    """The first of `brokers` that answered at the last look, if any did."""
+    return sorted(set(brokers) & (set(cluster.topics) - set(cluster.failures)))[:1]
