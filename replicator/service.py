@@ -53,6 +53,7 @@ def run(settings: Settings) -> int:
 
 async def _serve(settings: Settings) -> int:
     security = {"source": security_of(settings.source), "target": security_of(settings.target)}
+    token = settings.token()
     store = _store(settings)
     worker = Worker(settings, connect=partial(_connect, settings, security), store=store)
     try:
@@ -62,7 +63,7 @@ async def _serve(settings: Settings) -> int:
             await worker.prepare()
         except ClientError as error:
             raise StartupError(error.message, hint=error.hint or "check the address, credentials and TLS") from None
-        return await _run_until_signal(worker, sock)
+        return await _run_until_signal(worker, sock, token)
     finally:
         await worker.close()
         store.close()
@@ -81,10 +82,6 @@ def _store(settings: Settings) -> Store:
     return Store(settings.store_path)
 
 
-def _token(settings: Settings) -> str | None:
-    return None if settings.rest_token is None else settings.rest_token.get_secret_value()
-
-
 def _socket(settings: Settings) -> socket.socket:
     """The port of REST; where the default one is taken, any free one."""
     if "rest_port" in settings.model_fields_set:
@@ -96,7 +93,7 @@ def _socket(settings: Settings) -> socket.socket:
         return bind(settings.rest_host, 0)
 
 
-async def _run_until_signal(worker: Worker, sock: socket.socket) -> int:
+async def _run_until_signal(worker: Worker, sock: socket.socket, token: str | None) -> int:
     stop = asyncio.Event()
     received: list[signal.Signals] = []
     cut = 0
@@ -126,7 +123,7 @@ async def _run_until_signal(worker: Worker, sock: socket.socket) -> int:
         # FastAPI alone takes a third of the time that all imports take.
         from replicator.api.app import make_app  # noqa: PLC0415
 
-        return make_app(worker, metrics=metrics, stopping=stop.is_set, token=_token(worker.settings))
+        return make_app(worker, metrics=metrics, stopping=stop.is_set, token=token)
 
     server = Server(Deferred(application), sock, worker.settings.rest_tls)
     serving = asyncio.create_task(server.run_on_socket(), name="http")

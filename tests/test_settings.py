@@ -345,6 +345,20 @@ def secret_file(tmp_path: Path) -> Path:
     return path
 
 
+def test_the_token_from_a_file(secret_file: Path) -> None:
+    """As good as one from the environment, on any address; both are one too many, an empty one guards nothing."""
+    settings = load(flags(rest_token_file=str(secret_file), rest_host="0.0.0.0"), file=None)
+    assert settings.token() == CANARY
+    assert CANARY not in repr(settings)
+    (both,) = mistakes(flags(rest_token_file=str(secret_file), rest_token=CANARY))
+    assert "keep one" in both
+    assert CANARY not in both
+    assert any("rest_token" in line for line in mistakes(flags(rest_token="", rest_host="0.0.0.0")))
+    secret_file.chmod(0o644)
+    with pytest.raises(ConfigError, match=r"rest_token_file = .* can be read"):
+        settings.token()
+
+
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o660, 0o644, 0o601])
 def test_a_secret_file_that_others_can_use_is_refused(secret_file: Path, mode: int) -> None:
     """As ssh does; the way out is one command."""

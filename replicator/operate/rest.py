@@ -7,12 +7,14 @@ import json
 import os
 import ssl
 import time
+from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
 import typer
 
 from replicator.errors import ConfigError, ReplicatorError
+from replicator.settings.secret_file import read_secret
 
 __all__ = ["HERE", "NotFound", "Refused", "Rest", "Url", "path"]
 
@@ -51,6 +53,13 @@ def _tls() -> ssl.SSLContext:
     return context
 
 
+def _token() -> str:
+    """What the settings `rest_token` and `rest_token_file` name in the environment, or nothing."""
+    if file := os.environ.get("REPLICATOR_REST_TOKEN_FILE"):
+        return read_secret("REPLICATOR_REST_TOKEN_FILE", Path(file))
+    return os.environ.get("REPLICATOR_REST_TOKEN", "")
+
+
 class Rest:
     """Requests to `url`, with the token and the TLS files that REPLICATOR_REST_… names in the environment.
 
@@ -58,7 +67,7 @@ class Rest:
         timeout: seconds for an answer.
 
     Raises:
-        ConfigError: `url` is none.
+        ConfigError: `url` is none, or a file that is named cannot be used.
     """
 
     def __init__(self, url: str, *, timeout: float = _TIMEOUT) -> None:
@@ -74,6 +83,7 @@ class Rest:
         # Not urllib: it would ask a proxy that the environment names.
         self._host, self._port = host, port
         self._tls = _tls() if parts.scheme == "https" else None
+        self._token = _token()
 
     def _connection(self) -> http.client.HTTPConnection:
         if self._tls is None:
@@ -105,8 +115,8 @@ class Rest:
 
     def _once(self, method: str, where: str, body: Any) -> tuple[int, Any, Any]:
         headers = {"Content-Type": "application/json"}
-        if token := os.environ.get("REPLICATOR_REST_TOKEN"):
-            headers["Authorization"] = f"Bearer {token}"
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
         connection = self._connection()
         connected = False
         try:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import stat
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
 
-from replicator.errors import ConfigError
+from replicator.settings.secret_file import read_secret
 
 __all__ = [
     "Cluster",
@@ -140,23 +139,8 @@ class ClusterSettings(BaseModel):
         """
         if self.secret_key is not None:
             return self.secret_key.get_secret_value()
-        path = self.secret_key_file
-        assert path is not None  # noqa: S101 - _credentials has seen to it
-        try:
-            if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-                raise ConfigError(f"secret_key_file = {str(path)!r} can be read by others", hint="chmod 600 it")
-            secret = path.read_text(encoding="utf-8").strip()
-        except OSError as error:
-            raise ConfigError(
-                f"secret_key_file = {str(path)!r} cannot be read ({error.strerror})", hint="name a readable file"
-            ) from None
-        except UnicodeDecodeError:
-            raise ConfigError(
-                f"secret_key_file = {str(path)!r} is no text", hint="write the secret into it"
-            ) from None
-        if not secret:
-            raise ConfigError(f"secret_key_file = {str(path)!r} is empty", hint="write the secret into it")
-        return secret
+        assert self.secret_key_file is not None  # noqa: S101 - _credentials has seen to it
+        return read_secret("secret_key_file", self.secret_key_file)
 
 
 def expand_cluster(value: object) -> object:

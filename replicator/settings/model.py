@@ -29,6 +29,7 @@ from replicator.settings.clusters import (
     is_loopback,
     valid_id,
 )
+from replicator.settings.secret_file import read_secret
 
 __all__ = [
     "ENV_PREFIX",
@@ -282,13 +283,15 @@ class Settings(RouteSettings, BaseSettings):
     )
     store_path: Path = Field(Path("replicator-store"), description="directory of the state files")
     rest_host: str = Field(
-        "127.0.0.1", description="address of REST and /metrics; rest_token goes with any but loopback"
+        "127.0.0.1", description="address of REST and /metrics; a token goes with any but loopback"
     )
     rest_port: int = Field(8082, ge=0, le=65535, description="port of REST and /metrics; 0: any free one")
     rest_token: SecretStr | None = Field(
         None,
+        min_length=1,
         description="what requests must bring as bearer token; from the environment or the file only",
     )
+    rest_token_file: Path | None = Field(None, description="file with that token, readable by its owner only")
     rest_tls: RestTlsSettings = RestTlsSettings()
     refresh_interval: float = Field(5.0, ge=0.1, description="seconds between looks for new topics and queues")
     save_interval: float = Field(1.0, ge=0.1, description="seconds between writes of the state files")
@@ -332,15 +335,29 @@ class Settings(RouteSettings, BaseSettings):
                 "backfill and standalone are both set, but Spark's tasks send by the group's heartbeats:"
                 " run `replicator backfill` before"
             )
-        guarded = self.rest_token is not None or self.rest_tls.ca_file is not None
-        if not guarded and not is_loopback(self.rest_host):
+        if self.rest_token is not None and self.rest_token_file is not None:
+            raise ValueError("rest_token and rest_token_file are both set: keep one")
+        if not (self.rest_token or self.rest_token_file or self.rest_tls.ca_file) and not is_loopback(
+            self.rest_host
+        ):
             raise ValueError(
                 f"rest_host = {self.rest_host!r} is no loopback address: whoever reaches it could stop or delete"
-                " connectors. Set rest_token (REPLICATOR_REST_TOKEN), or rest_tls with client certificates"
+                " connectors. Set rest_token (REPLICATOR_REST_TOKEN), rest_token_file, or rest_tls with client"
+                " certificates"
             )
         if len({self.source_online_topic, self.sink_online_topic, self.control_topic}) < 3:
             raise ValueError("source_online_topic, sink_online_topic and control_topic must be three topics")
         return self
+
+    def token(self) -> str | None:
+        """What requests to REST must bring, if anything.
+
+        Raises:
+            ConfigError: its file cannot be read, or others can read it.
+        """
+        if self.rest_token_file is not None:
+            return read_secret("rest_token_file", self.rest_token_file)
+        return None if self.rest_token is None else self.rest_token.get_secret_value()
 
     @property
     def route(self) -> RouteSettings:

@@ -190,7 +190,10 @@ async def test_a_missing_right_is_told_before_anything_is_written(
             *(here.source.cluster, here.target.cluster, tmp_path, "--topics", here.topic), environment=environment
         )
         await worker.start(ready=False)
-        assert await worker.wait() == 3, worker.log
+        try:
+            assert await worker.wait() == 3, worker.log
+        finally:
+            await worker.kill()
         (line,) = [line for line in worker.log.splitlines() if line.startswith("replicator: ")]
         assert f"topic {here.topic}: {told}" in line
         assert "docs/ACL.md" in worker.log
