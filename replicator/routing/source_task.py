@@ -157,6 +157,8 @@ class SourceTask:
         if covered > 0 and pulled.code != Response.PULL_OFFSET_MOVED:  # a filter leaves out most, maybe
             self._per_offset += 0.25 * (pulled.size / covered - self._per_offset)
         self._state.max_offset = pulled.max_offset
+        if pulled.code != Response.PULL_OFFSET_MOVED and pulled.max_offset > self._state.known_end:
+            self._state.known_end = pulled.max_offset
         starving = not self._channel.chunks
         done = self._window.answered(pull, pulled)
         self._budget.release(sum(pull.reserved for pull in done))

@@ -26,7 +26,7 @@ LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 
 _COUNTERS: Final = (
     *("batches", "copied", "copied_bytes", "errors", "foreign", "gaps", "latency", "latency_sum", "repeated"),
-    *("resets", "retries", "skipped", "waits", "lost", "reset_at"),
+    *("resets", "retries", "skipped", "waits", "lost", "reset_at", "known_end"),
 )
 
 
@@ -56,7 +56,8 @@ class QueueState:
     oldest one that is on its way (0: none is), both by the source broker's clock, which is `skew` seconds ahead
     of ours. `errors` counts by what an error meant for the queue, and by its code. `lost` are the source offsets
     [start, end) that `gaps` counted last, `reset_at` is the position of the reset that `resets` counted last until
-    the copy has gone on behind it: what stops a queue is met again at each attempt, and counts once.
+    the copy has gone on behind it: what stops a queue is met again at each attempt, and counts once. Up to
+    `known_end` the source queue had messages when it was pulled from, whatever became of them.
     """
 
     __slots__ = (
@@ -70,6 +71,7 @@ class QueueState:
         "gaps",
         "head_timestamp",
         "key",
+        "known_end",
         "latency",
         "latency_sum",
         "lost",
@@ -109,6 +111,7 @@ class QueueState:
         self.position: int | None = None
         self.start: int | None = None
         self.max_offset = 0
+        self.known_end = 0
         self.target_end: int | None = None
         self.target_floor = 0
         self.clean = False
@@ -203,10 +206,15 @@ class QueueState:
         self.lost = (min(start, low), max(end, high)) if again else (start, end)
 
     def reset(self) -> None:
-        """Counts that the source queue is not what was copied, unless that has been counted."""
+        """Counts that the source queue is not what was copied, and what was not read of it, unless that has been
+        counted.
+        """
         if self.reset_at != self.position:
             self.resets += 1
             self.reset_at = self.position
+            if self.position is not None and self.position < self.known_end:
+                self.lose(self.position, self.known_end)
+            self.known_end = 0
             self.lost = (0, 0)
 
     def skip(self, reason: str, count: int) -> None:

@@ -104,6 +104,25 @@ async def test_topic_deleted_and_made_anew_while_it_runs(scene: SceneOf) -> None
         assert await _numbers(route) == [*range(300), *range(1000, 1150)]
 
 
+async def test_what_was_unread_of_a_topic_that_is_made_anew_counts_as_lost(scene: SceneOf) -> None:
+    """To the message: what was copied of the old topic and what was lost of it are all that it had."""
+    async with scene(queues=1) as route:
+        flags = ("--memory-bytes", "1MiB", "--rate-messages", "20")  # reads 100 messages ahead at most
+        await route.produce(1000, size=10_000)  # all are there at the first pull, which tells of them
+        async with route.worker(*flags) as worker:
+            await until(lambda: worker.has_copied(route.topic, 1))
+            await _make_anew(route)
+            await worker.set_rates()
+            await route.produce(50, start=5000)
+            await until(lambda: worker.metric("source_resets_total") == 1, what="the reset is noticed")
+            await worker.caught_up(route.topic, 50)
+            numbers = await _numbers(route)
+            old = [number for number in numbers if number < 5000]
+            assert numbers == [*range(len(old)), *range(5000, 5050)]
+            assert 0 < len(old) < 500
+            assert worker.metric("source_gap_messages_total") == 1000 - len(old)
+
+
 @pytest.mark.parametrize(
     ("version", "later", "reason"),
     [
