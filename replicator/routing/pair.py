@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from replicator.client.brokers import first_after, max_offset, min_offset, offset_at
+from replicator.client.brokers import check_filter, first_after, max_offset, min_offset, offset_at
 from replicator.client.cluster import Cluster
 from replicator.client.endpoint import Endpoint
 from replicator.client.pull import pull
@@ -231,6 +231,8 @@ class QueuePair:
         """What reads the source from `offset` on into `channel`; not started yet."""
         shared, broker = self._shared, self.state.source.broker
         reader = shared.source.reader(broker)
+        if shared.options.subscription.kind == "SQL92":
+            await check_filter(reader, shared.options.subscription)  # it may be another one than at the start
         return SourceTask(
             await reader.connection(),
             channel,

@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from replicator.client.cluster import Cluster as Client
+from replicator.client.pull import Subscription
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue
 from replicator.spark.access import Access
@@ -84,6 +85,18 @@ async def test_an_attempt_that_dies_on_the_way_is_made_again(scene: SceneOf) -> 
         assert sum(each.before + each.copied for each in done) == 8000
         assert sum(each.repeated for each in done) == 0
         await here.assert_clean(8000)
+
+
+async def test_nothing_is_copied_where_the_broker_does_not_understand_the_filter(scene: SceneOf) -> None:
+    """Such as an older one that joined later: to pulls it would give all messages."""
+    async with scene() as here:
+        await here.produce(100)
+        parts = await ranges_of(here, 25)
+        job = job_of(here, stall_seconds=1.0)
+        job = replace(job, options=replace(job.options, subscription=Subscription("SQL92", "n >= AND")))
+        with pytest.raises(CopyFailed, match="refused request 46"):
+            await copy_range(job, parts[0])
+        assert sum(await ends(here.target, here.topic)) == 0
 
 
 async def _grown(here: Scene, before: int) -> bool:
