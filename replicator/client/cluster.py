@@ -119,6 +119,12 @@ class Cluster:
         """Where to read the queues of `broker`: its master, or a slave when the master is gone."""
         return self._endpoint(self._broker(broker).readable)
 
+    def slave(self, broker: str) -> Endpoint | None:
+        """The slave of `broker` with the lowest id, while it has a master; None: it has no slave, or that alone."""
+        addresses = self._broker(broker).addresses
+        slaves = [i for i in addresses if i != _MASTER]
+        return self._endpoint(addresses[min(slaves)]) if slaves and _MASTER in addresses else None
+
     def is_master(self, broker: str, address: str) -> bool:
         return self._broker(broker).master == address
 

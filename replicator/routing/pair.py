@@ -242,6 +242,7 @@ class QueuePair:
             budget=shared.budget,
             from_master=shared.source.is_master(broker, reader.address),
             end=self._end,
+            slave=None if self._end is None else shared.source.slave(broker),
         )
 
     async def _recover(self) -> None:

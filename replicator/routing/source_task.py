@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from replicator.client.connection import Answer, Connection
+from replicator.client.endpoint import Endpoint
+from replicator.client.history import HistoryConnection
 from replicator.client.pull import PULL_TIMEOUT, SUSPEND, Pulled, pull_fields, read
 from replicator.errors import BrokerRefused, ClientError, ProtocolError
 from replicator.protocol import properties
@@ -39,6 +41,8 @@ class SourceTask:
         offset: queue offset, next to read.
         from_master: whether the connection leads to the master; what a slave has not yet is no loss.
         end: queue offset, greater than `offset`, before which it ends the channel with `SourceEnded`.
+        slave: read instead of the master while that asks for it. Not where brokers filter: what a slave has lost
+            could not be told from what the filter leaves out.
     """
 
     def __init__(
@@ -52,8 +56,10 @@ class SourceTask:
         budget: MemoryBudget,
         from_master: bool,
         end: int | None = None,
+        slave: Endpoint | None = None,
     ) -> None:
-        self._connection = connection
+        at_slave = None if options.filtered else slave
+        self._connection = connection if at_slave is None else HistoryConnection(connection, at_slave)
         self._channel = channel
         self._state = state
         self._options = options

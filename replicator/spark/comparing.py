@@ -219,7 +219,9 @@ class _Reading:
     async def target(self, places: tuple[int, int] | None = None) -> AsyncGenerator[list[StoredMessage]]:
         """What is at target offsets `places`, or all of it, some at a time."""
         start, end = places or (self._oldest, self._end)
-        reader = RangeReader(self._target, self.part.target_topic, self.part.target, start, end, on_loss="skip")
+        place = self._target, self.part.target_topic, self.part.target
+        # What the master has is what counts; a slave may still show what a deleted topic had.
+        reader = RangeReader(*place, start, end, on_loss="skip", at_slave=False)
         async for messages in reader.chunks():
             if messages:
                 yield messages

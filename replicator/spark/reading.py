@@ -36,6 +36,7 @@ class RangeReader:
     Args:
         on_loss: what to do where the broker no longer has a message of the range.
         options: those of a route leave out what the route would.
+        at_slave: a slave may be read where the master asks for it.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class RangeReader:
         *,
         on_loss: Literal["fail", "skip"] = "fail",
         options: RouteOptions = PLAIN,
+        at_slave: bool = True,
     ) -> None:
         #: Queue offset, next to read.
         self.position = start
@@ -59,6 +61,7 @@ class RangeReader:
         self._end = end
         self._on_loss = on_loss
         self._options = options
+        self._at_slave = at_slave
 
     async def chunks(self) -> AsyncIterator[list[StoredMessage]]:
         """The messages, some at a time.
@@ -108,6 +111,7 @@ class RangeReader:
             budget=budget,
             from_master=self._cluster.is_master(self._queue.broker, reader.address),
             end=self._end,
+            slave=self._cluster.slave(self._queue.broker) if self._at_slave else None,
         )
         task.start()
         try:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from replicator.client.brokers import max_offset
-from replicator.client.endpoint import Endpoint
-from replicator.client.security import Security
-from replicator.client.topics import TopicConfig, read_topics, write_topic
 from replicator.protocol import properties
-from replicator.sandbox import Broker, ClusterSpec
+from replicator.sandbox import ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.scene import SceneOf
+from tests.support.slaves import replicated
 from tests.support.traffic import raw_topic
 from tests.support.worker import Worker, until
 
@@ -21,21 +18,6 @@ COUNT, MORE, SIZE = 5000, 100, 2048
 
 #: What may have been read ahead at most: the memory that is allowed, and what may come on top of it.
 MOST_AHEAD = (1024**2 + 256 * 1024) // SIZE
-
-
-async def _copy_to(slave: Broker, topic: str, version: str) -> None:
-    """Returns when it has all messages, and the topic, which a 5.x slave fetches once a minute only."""
-    endpoint = Endpoint(slave.address, Security())
-
-    async def has_all() -> bool:
-        return topic in (await read_topics(endpoint)).topics and await max_offset(endpoint, topic, 0) == COUNT
-
-    try:
-        if version >= "5":
-            await write_topic(endpoint, TopicConfig(name=topic, read_queues=1, write_queues=1))
-        await until(has_all, what="the slave has it all")
-    finally:
-        await endpoint.close()
 
 
 def _read_at(worker: Worker) -> str:
@@ -54,9 +36,7 @@ async def test_a_slave_serves_when_the_master_is_gone(clusters: ClusterPool, sce
     async with clusters.fresh(spec) as source, scene(source=source, queues=1) as route:
         await route.produce(COUNT, size=SIZE)
         (master,) = source.brokers
-        slave = master.slave
-        assert slave is not None
-        await _copy_to(slave, route.topic, version)
+        slave = await replicated(source, route.topic, COUNT)
         flags = (
             "--rate-messages",
             "500",

@@ -69,6 +69,9 @@ class _Restarting(Cluster):
     def is_master(self, broker: str, address: str) -> bool:
         return True
 
+    def slave(self, broker: str) -> None:
+        return None
+
 
 class _Endpoint:
     def __init__(self, broker: Shown) -> None:
