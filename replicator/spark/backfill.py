@@ -13,7 +13,7 @@ from replicator.routing.queue_map import Queue
 from replicator.spark.access import Access, run
 from replicator.spark.copying import Copied, CopyJob, Range, copy_range
 from replicator.spark.settling import for_attempt, settled
-from replicator.spark.tasks import each_as_task, run_rated
+from replicator.spark.tasks import each_as_task, in_turn, run_rated
 
 __all__ = ["Gauge", "copy_all"]
 
@@ -43,7 +43,8 @@ def copy_all(
     """
     job = settled(job, parts)
     gauge = Gauge(job.target, parts)
-    run_rated(spark, _copy, job, parts, on_outcome=on_copied, on_look=lambda: on_look(gauge.moved()))
+    turns = in_turn(parts, lambda part: part.source.broker)
+    run_rated(spark, _copy, job, turns, on_outcome=on_copied, on_look=lambda: on_look(gauge.moved()))
 
 
 def _copy(job: CopyJob, attempts: int, parts: Iterable[Range]) -> Iterator[Copied]:

@@ -27,7 +27,7 @@ from replicator.spark.access import Access, run
 from replicator.spark.archive import SCHEMA, File, Slice, batch_of, partition
 from replicator.spark.rates import Rated
 from replicator.spark.reading import PATIENCE, RangeReader
-from replicator.spark.tasks import each_as_task, run_rated
+from replicator.spark.tasks import each_as_task, in_turn, run_rated
 
 __all__ = ["ExportJob", "Exported", "export_all", "export_slice"]
 
@@ -92,7 +92,8 @@ def export_all(
     spark: Any, job: ExportJob, parts: Sequence[Slice], *, on_exported: Callable[[Exported], None]
 ) -> None:
     """Exports `parts`, one Spark task each; errors as those of `run_all`."""
-    run_rated(spark, _export, job, parts, on_outcome=on_exported, on_look=lambda: None)
+    turns = in_turn(parts, lambda part: part.queue.broker)
+    run_rated(spark, _export, job, turns, on_outcome=on_exported, on_look=lambda: None)
 
 
 def _export(job: ExportJob, attempts: int, parts: Iterable[Slice]) -> Iterator[Exported]:

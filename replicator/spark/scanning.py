@@ -19,6 +19,7 @@ from replicator.spark.offsets import Part, split
 from replicator.spark.options import ReadOptions
 from replicator.spark.reading import PATIENCE, RangeReader
 from replicator.spark.rows import batch_of
+from replicator.spark.tasks import in_turn
 
 __all__ = ["Partition", "plan", "scan"]
 
@@ -40,7 +41,8 @@ class Partition(InputPartition):
 async def plan(cluster: Cluster, options: ReadOptions, parts: Sequence[Part]) -> list[InputPartition]:
     """`parts` as partitions, as many as the options want."""
     cluster_id = options.cluster_id or (await cluster.refresh()).cluster
-    return [Partition(part, cluster_id) for part in split(parts, options.min_partitions)]
+    pieces = in_turn(split(parts, options.min_partitions), lambda part: part.queue.broker)
+    return [Partition(part, cluster_id) for part in pieces]
 
 
 def scan(options: ReadOptions, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:

@@ -6,7 +6,7 @@ import importlib
 import re
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -15,7 +15,7 @@ from replicator.errors import ReplicatorError
 from replicator.spark.rates import Rated, share
 from replicator.spark.session import refuse_speculation
 
-__all__ = ["attempts_of", "each_as_task", "is_last", "is_retry", "run_all", "run_rated"]
+__all__ = ["attempts_of", "each_as_task", "in_turn", "is_last", "is_retry", "run_all", "run_rated"]
 
 #: Seconds between two looks at what has come.
 _LOOK: Final = 1.0
@@ -24,6 +24,17 @@ _FAILURES: Final = 4
 
 P = TypeVar("P")
 R = TypeVar("R", bound=Rated)
+
+
+def in_turn(parts: Iterable[P], broker: Callable[[P], str]) -> list[P]:
+    """One of each broker in turn, each broker's in their order: tasks that run together share the brokers."""
+    before = Counter[str]()
+
+    def turn(part: P) -> int:
+        before[broker(part)] += 1
+        return before[broker(part)]
+
+    return sorted(parts, key=turn)
 
 
 def run_all(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from replicator.spark.access import run
 from replicator.spark.comparing import Compared, CompareJob, compare
 from replicator.spark.copying import Range
-from replicator.spark.tasks import each_as_task, run_all
+from replicator.spark.tasks import each_as_task, in_turn, run_all
 
 __all__ = ["Lane", "compare_all"]
 
@@ -29,7 +29,8 @@ def compare_all(
     Args:
         on_compared: called with the outcome of each when it is known.
     """
-    run_all(spark, partial(_compare, job), lanes, on_outcome=on_compared, on_look=lambda: None)
+    turns = in_turn(lanes, lambda lane: lane.part.source.broker)
+    run_all(spark, partial(_compare, job), turns, on_outcome=on_compared, on_look=lambda: None)
 
 
 def _compare(job: CompareJob, attempts: int, lanes: Iterable[Lane]) -> Iterator[Compared]:
