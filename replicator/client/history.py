@@ -92,7 +92,7 @@ class HistoryConnection:
             answer = error
         if isinstance(answer, Frame) and answer.code == Response.SUCCESS and known.startswith(answer.body):
             self._slave, self._same_from = slave, place.offset
-            log.info("history is read from the slave", slave=slave.address, **place._asdict())
+            log.debug("history is read from the slave", slave=slave.address, **place._asdict())
         else:
             self._rest(place, answer)
 

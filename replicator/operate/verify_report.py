@@ -35,10 +35,7 @@ def counts_of(found: Sequence[Compared]) -> Mapping[str, int]:
 
 def said(each: Compared) -> str:
     """What was found in a queue, in short."""
-    parts = [f"{kind} {each.counts[kind]}" for kind in KINDS if kind in each.counts]
-    if each.more_runs:
-        parts.append(f"and {each.more_runs} more runs of {RUN} offsets differ")
-    return ", ".join(parts)
+    return ", ".join(f"{kind} {each.counts[kind]}" for kind in KINDS if kind in each.counts)
 
 
 def findings(found: Sequence[Compared]) -> Iterator[str]:

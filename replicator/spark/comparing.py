@@ -1,7 +1,7 @@
 """A source queue against its target queue by provenance: in step first, single messages where they differ.
 
 What differs is remembered as runs of source offsets, so a queue of any length needs little memory, and only those
-are read again.
+are read again, one run after the other.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -26,9 +26,6 @@ from replicator.spark.pairing import RUN, Pairing
 from replicator.spark.reading import PATIENCE, RangeReader
 
 __all__ = ["KINDS", "CompareJob", "Compared", "Finding", "compare"]
-
-#: Runs of one queue that are compared message by message, at most.
-_DETAILED: Final = 64
 
 #: What can be wrong.
 KINDS: Final = (
@@ -61,8 +58,7 @@ class Compared(msgspec.Struct, frozen=True):
 
     `selected` source messages of offsets [start, end) should have a copy, `copies` are there; `behind` are offsets
     of the source that were not compared, since nothing behind them is copied yet. `counts` are by kind.
-    `differing` are the runs of 4096 source offsets that differ, by their number; where `more_runs` is not 0, so
-    many of them were not looked into. `findings` are the first ones.
+    `differing` are the runs of 4096 source offsets that differ, by their number. `findings` are the first ones.
     """
 
     key: str
@@ -77,14 +73,13 @@ class Compared(msgspec.Struct, frozen=True):
     counts: dict[str, int] = {}
     findings: list[Finding] = []
     differing: list[int] = []
-    more_runs: int = 0
     seconds: float = 0.0
     error: str = ""
 
     @property
     def clean(self) -> bool:
         """Whether all is as it should be."""
-        return not self.counts and not self.more_runs and not self.error
+        return not self.counts and not self.error
 
     @classmethod
     def failed(cls, part: Range, error: str) -> Compared:
@@ -153,7 +148,9 @@ async def compare(job: CompareJob, part: Range, *, there: bool = True) -> Compar
             for message in messages:
                 pairing.miss(message)
         differing = sorted(pairing.differing)
-        await _Detail(reading, pairing, found).compare(differing[:_DETAILED], start, end)
+        detail = _Detail(reading, pairing, found)
+        for run in differing:
+            await detail.compare(run, start, end)
     source_digest, target_digest = pairing.digests
     return Compared(
         part.key,
@@ -168,7 +165,6 @@ async def compare(job: CompareJob, part: Range, *, there: bool = True) -> Compar
         counts=found.counts,
         findings=sorted(found.first, key=lambda each: (each.source is None, each.source or each.target or 0)),
         differing=differing,
-        more_runs=len(differing[_DETAILED:]),
         seconds=round(time.monotonic() - started, 3),
     )
 
@@ -260,48 +256,61 @@ class _Reading:
                 yield messages
 
 
+class _Copy(NamedTuple):
+    """One at target offset `target`; `late`: behind the copy of a later message."""
+
+    target: int
+    kept: Kept
+    late: bool
+
+
 class _Detail:
-    """Message by message, in runs that differ."""
+    """Message by message, in a run that differs."""
 
     def __init__(self, reading: _Reading, pairing: Pairing, found: _Findings) -> None:
         self._reading = reading
         self._pairing = pairing
         self._found = found
 
-    async def compare(self, runs: list[int], start: int, end: int) -> None:
-        """Puts what differs in `runs` into the findings."""
-        wanted, places = set(runs), [self._pairing.places[run] for run in runs if run in self._pairing.places]
-        there: dict[int, list[tuple[int, Kept]]] = defaultdict(list)
-        if places:
-            reach = min(low for low, _ in places), max(high for _, high in places)
-            async for messages in self._reading.target(reach):
+    async def compare(self, run: int, start: int, end: int) -> None:
+        """Puts what differs in `run` into the findings; of the source, what is in [start, end)."""
+        there = await self._copies(run)
+        born_here = self._reading.job.options.identity.source
+        async for messages in self._reading.source(max(start, run * RUN), min(end, (run + 1) * RUN)):
+            for message in messages:
+                self._judge(message, Kept.of_source(message, born_here), there)
+        for offset, left in sorted(there.items()):
+            for copy in left:
+                self._found.add("unknown", offset, copy.target, "the source has no such message to copy")
+
+    async def _copies(self, run: int) -> dict[int, list[_Copy]]:
+        """All copies of `run`, by source offset, in their order."""
+        there: dict[int, list[_Copy]] = defaultdict(list)
+        for stretch in self._pairing.stretches.get(run, ()):
+            highest = stretch.highest
+            async for messages in self._reading.target((stretch.start, stretch.end)):
                 copies = self._reading.copies(messages)
                 for message, offset in zip(copies.messages, copies.offsets, strict=True):
-                    if offset // RUN in wanted:
-                        there[offset].append((message.queue_offset, Kept.of_copy(message)))
-        born_here = self._reading.job.options.identity.source
-        for run in runs:
-            async for messages in self._reading.source(max(start, run * RUN), min(end, (run + 1) * RUN)):
-                for message in messages:
-                    self._judge(message, Kept.of_source(message, born_here), there)
-        for offset, left in sorted(there.items()):
-            for target, _ in left:
-                self._found.add("unknown", offset, target, "the source has no such message to copy")
+                    if offset // RUN == run:
+                        late = offset <= highest
+                        there[offset].append(_Copy(message.queue_offset, Kept.of_copy(message), late))
+                    highest = max(highest, offset)
+        return there
 
-    def _judge(self, message: StoredMessage, wanted: Kept, there: dict[int, list[tuple[int, Kept]]]) -> None:
+    def _judge(self, message: StoredMessage, wanted: Kept, there: dict[int, list[_Copy]]) -> None:
         offset = message.queue_offset
         copies = there.pop(offset, [])
         if not copies:
             self._found.add("missing", offset, None)
             return
         first, *again = copies
-        for target, _ in again:
-            self._found.add("repeated", offset, target, f"first at {first[0]}")
-        if first[0] in self._pairing.behind[offset // RUN]:
-            self._found.add("reordered", offset, first[0], "behind the copy of a later message")
-        for target, parts in copies:
-            for kind, detail in wanted.changes(parts):
-                self._found.add(kind, offset, target, detail)
+        for copy in again:
+            self._found.add("repeated", offset, copy.target, f"first at {first.target}")
+        if first.late:
+            self._found.add("reordered", offset, first.target, "behind the copy of a later message")
+        for copy in copies:
+            for kind, detail in wanted.changes(copy.kept):
+                self._found.add(kind, offset, copy.target, detail)
 
 
 def _name(part: Range) -> str:

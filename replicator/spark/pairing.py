@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from replicator.protocol.batch import KEPT_SYS_FLAGS
@@ -18,20 +18,31 @@ from replicator.routing.provenance import PREFIX, Stamp
 from replicator.routing.queue_map import Queue
 from replicator.spark.copies import Copies, Kept, copies_of, own
 
-__all__ = ["RUN", "Pairing"]
+__all__ = ["RUN", "Pairing", "Stretch"]
 
 #: Source offsets that are looked into together.
 RUN: Final = 4096
+#: Stretches that are remembered of one run.
+_STRETCHES: Final = 64
 
 _pack = struct.Struct(">IiIi").pack
+
+
+@dataclass(slots=True)
+class Stretch:
+    """Target offsets [start, end); of what lies before them `highest` is the highest source offset."""
+
+    start: int
+    end: int
+    highest: int
 
 
 class Pairing:
     """Takes what the target has, in its order.
 
-    `differing` are the runs in which something is not as it should be. Of each run `places` says between which
-    target offsets its copies lie, and `behind` which of them stand behind a later one. `selected` counts messages
-    of the source, `copies` those of the target; `first` and `highest` are source offsets that have been copied.
+    `differing` are the runs in which something is not as it should be. The copies of each run lie in its
+    `stretches`, where others may lie too. `selected` counts messages of the source, `copies` those of the target;
+    `first` and `highest` are source offsets that have been copied.
 
     Args:
         queue: that of `cluster` from which the messages come.
@@ -49,8 +60,7 @@ class Pairing:
         end: int | None = None,
     ) -> None:
         self.differing: set[int] = set()
-        self.places: dict[int, tuple[int, int]] = {}
-        self.behind: defaultdict[int, set[int]] = defaultdict(set)
+        self.stretches: dict[int, list[Stretch]] = {}
         self.selected = 0
         self.copies = 0
         self.first: int | None = None
@@ -61,6 +71,7 @@ class Pairing:
         self._end = end
         self._source = source
         self._stamp = Stamp(cluster, *queue)
+        self._run = -1
         self._ahead: list[StoredMessage] = []
         self._at = 0
         self._tails: set[bytes] = set()
@@ -156,22 +167,21 @@ class Pairing:
         self._at += len(wanted)
         self.selected += len(wanted)
         first, last = wanted[0].queue_offset, wanted[-1].queue_offset
-        self._reached(first)
-        self._reached(last)
         self.copies += len(copies)
         if first // RUN == last // RUN:
             self._lies(first // RUN, copies[0].queue_offset, copies[-1].queue_offset)
+            self._reached(first)
+            self._reached(last)
         else:
             for copy, message in zip(copies, wanted, strict=True):
                 self._lies(message.queue_offset // RUN, copy.queue_offset, copy.queue_offset)
+                self._reached(message.queue_offset)
         self._both(b"".join(map(_record, wanted, stamped)))
 
     async def _take_one(self, copy: StoredMessage, offset: int) -> None:
         self.copies += 1
-        if offset <= self.highest:
-            self.behind[offset // RUN].add(copy.queue_offset)
-        self._reached(offset)
         self._lies(offset // RUN, copy.queue_offset, copy.queue_offset)
+        self._reached(offset)
         message = await self._miss_before(offset)
         if message is None or message.queue_offset > offset:
             self._differs(copy, offset)
@@ -189,8 +199,13 @@ class Pairing:
         self.first = offset if self.first is None else min(self.first, offset)
 
     def _lies(self, run: int, first: int, last: int) -> None:
-        low, _ = self.places.get(run, (first, 0))
-        self.places[run] = (low, last + 1)
+        """The next copies are of `run`, at target offsets `first` to `last`; `highest` does not know them yet."""
+        stretches = self.stretches.setdefault(run, [])
+        if stretches and (run == self._run or len(stretches) == _STRETCHES):
+            stretches[-1].end = last + 1  # of many the last one has what lies between, too: memory stays bounded
+        else:
+            stretches.append(Stretch(first, last + 1, self.highest))
+        self._run = run
 
     def _differs(self, copy: StoredMessage, offset: int) -> None:
         self.differing.add(offset // RUN)

@@ -101,7 +101,6 @@ async def test_copies_are_what_their_messages_are(
         assert pairing.differing == set()
         assert pairing.selected == pairing.copies == len(source)
         assert len(set(pairing.digests)) == 1
-        assert not any(pairing.behind.values())
         offsets = [message.queue_offset for message in source]
         assert (pairing.first, pairing.highest) == (min(offsets, default=None), max(offsets, default=-1))
 
@@ -112,11 +111,12 @@ async def test_copies_are_what_their_messages_are(
         st.tuples(st.sampled_from(["lose", "repeat", "move", "change", "foreign", "invent"]), st.integers(0, 40))
     ),
     st.lists(st.integers(1, 6), min_size=1, max_size=4),
+    st.integers(1, 3),
 )
 async def test_the_runs_that_differ_are_those_that_differ(
-    source: list[StoredMessage], damages: list[tuple[str, int]], pulls: list[int]
+    source: list[StoredMessage], damages: list[tuple[str, int]], pulls: list[int], most: int
 ) -> None:
-    """Whatever was done to the copies, in whatever order: neither more runs nor fewer."""
+    """Whatever was done to the copies, in whatever order: neither more runs nor fewer, and where copies lie."""
     target = _copies(source)
     for damage, number in damages:
         at = number % (len(target) + 1)
@@ -136,7 +136,9 @@ async def test_the_runs_that_differ_are_those_that_differ(
         else:
             target[at] = msgspec.structs.replace(target[at], flag=8)
     target = _stored(target)
-    pairing = await _paired(source, target, pulls=pulls)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_STRETCHES", most)
+        pairing = await _paired(source, target, pulls=pulls)
 
     found = copies_of("east", QUEUE, target, start=0)
     end = max(found.offsets, default=-1) + 1
@@ -152,16 +154,18 @@ async def test_the_runs_that_differ_are_those_that_differ(
         if [each for each in sent if each[0] // RUN == run] != [each for each in there if each[0] // RUN == run]
     }
     assert pairing.differing == differing
-    assert {run for run, places in pairing.behind.items() if places} == late
     assert (pairing.selected, pairing.copies) == (len(wanted), len(sent))
     assert (len(set(pairing.digests)) == 1) == (sent == there)
-    for run in differing:
-        places = [
-            copy.queue_offset
-            for copy, offset in zip(found.messages, found.offsets, strict=True)
-            if offset // RUN == run
-        ]
-        assert not places or pairing.places[run] == (places[0], places[-1] + 1)
+    placed = [(copy.queue_offset, offset) for copy, offset in zip(found.messages, found.offsets, strict=True)]
+    assert pairing.stretches.keys() == {offset // RUN for _, offset in placed}
+    for run, stretches in pairing.stretches.items():
+        lie = [at for at, offset in placed if offset // RUN == run]
+        assert (stretches[0].start, stretches[-1].end) == (lie[0], lie[-1] + 1)
+        assert len(stretches) <= most
+        for at in lie:
+            assert sum(stretch.start <= at < stretch.end for stretch in stretches) == 1
+        for stretch in stretches:
+            assert stretch.highest == max((offset for at, offset in placed if at < stretch.start), default=-1)
 
 
 async def test_a_repeat_does_not_put_what_follows_out_of_step() -> None:

@@ -18,6 +18,7 @@ from replicator.protocol.batch import header_fields
 from replicator.protocol.properties import encode
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue
+from replicator.spark import comparing, pairing
 from replicator.spark.access import Access
 from replicator.spark.comparing import KINDS, Compared, CompareJob, compare
 from replicator.spark.copying import CopyJob, Range, copy_range
@@ -190,6 +191,30 @@ async def test_order_alone_is_seen_too(scene: SceneOf) -> None:
         outcome = await compared(here)
         assert outcome.selected == outcome.copies
         assert found(outcome) == {("reordered", 20, 21)}
+
+
+async def test_however_much_differs_all_is_counted(scene: SceneOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a hundred runs, in one whose copies lie in a hundred places, and of a queue that is there twice."""
+    for module in (comparing, pairing):
+        monkeypatch.setattr(module, "RUN", 4)
+    async with scene(queues=1) as here:
+        await here.produce(400)
+        await settled(here.source, here.topic, 400)
+        await create_topic(here.target, here.topic, queues=1)
+        ((_, messages),) = (await raw_topic(here.source, here.topic)).items()
+        forged = Forger(here, {m.queue_offset: m.store_timestamp for m in messages})
+        kept = [forged.copy(offset) for offset in range(400) if offset % 4 != 2]
+        await forged.write(kept)
+        await forged.write([forged.copy(399), forged.copy(7)] * 100)
+        await settled(here.target, here.topic, 500)
+        outcome = await compared(here, end=400)
+        assert outcome.counts == {"missing": 100, "repeated": 200}
+        assert len(outcome.findings) == 2 * 20
+        await forged.write(kept)
+        await forged.write([forged.copy(2)])
+        await settled(here.target, here.topic, 801)
+        outcome = await compared(here, end=400)
+        assert outcome.counts == {"missing": 99, "repeated": 500, "reordered": 1}
 
 
 @pytest.mark.parametrize("singly", [False, True])
