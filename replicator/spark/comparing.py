@@ -23,7 +23,8 @@ from replicator.spark.access import Access
 from replicator.spark.copies import Copies, Kept, copies_of
 from replicator.spark.copying import Range
 from replicator.spark.pairing import RUN, Pairing
-from replicator.spark.reading import PATIENCE, RangeReader
+from replicator.spark.patience import PATIENCE
+from replicator.spark.reading import RangeReader
 
 __all__ = ["KINDS", "CompareJob", "Compared", "Finding", "compare"]
 

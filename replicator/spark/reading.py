@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator
 from typing import Final, Literal
 
@@ -17,13 +18,13 @@ from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue
 from replicator.routing.source_task import SourceTask
 from replicator.routing.state import QueueState
+from replicator.spark.patience import PATIENCE
 
-__all__ = ["PATIENCE", "PLAIN", "RangeReader"]
+__all__ = ["PLAIN", "RangeReader"]
 
 #: Bytes that one reader holds.
 _MEMORY: Final = 8 * 1024 * 1024
-#: Seconds for which a broker that does not answer is tried again, and between two attempts.
-PATIENCE: Final = 10.0
+#: Seconds between two attempts at a broker that does not answer.
 _PAUSE: Final = 0.5
 
 #: All messages, whatever they are: no loop check, no filter.
@@ -68,11 +69,11 @@ class RangeReader:
 
         Raises:
             SourceGap, SourceReset: they are not all there, and that is to fail.
-            ReplicatorError: the broker could not be read for ten seconds.
+            ReplicatorError: the broker could not be read for a minute.
         """
-        failures = 0
+        failing_since = 0.0
+        reached = None
         while self.position < self._end:
-            before = self.position
             try:
                 async for messages in self._some():
                     yield messages
@@ -89,10 +90,11 @@ class RangeReader:
                 self.gaps += self._end - self.position
                 return
             except (SourceLost, ClientError) as lost:
-                failures = 1 if self.position > before else failures + 1
-                if failures * _PAUSE >= PATIENCE:
+                if self.position != reached:
+                    reached, failing_since = self.position, time.monotonic()
+                elif time.monotonic() - failing_since >= PATIENCE:
                     place = f"{self._topic}/{self._queue.broker}/{self._queue.queue_id}"
-                    raise ReplicatorError(f"{place} cannot be read: {lost}") from None
+                    raise ReplicatorError(f"{place} cannot be read for {PATIENCE:g} s: {lost}") from None
                 await asyncio.sleep(_PAUSE)
                 with contextlib.suppress(ReplicatorError):  # its name server may be away with it
                     await self._cluster.refresh()

@@ -17,7 +17,8 @@ from replicator.routing.faults import SourceGap, SourceReset
 from replicator.routing.provenance import Stamp
 from replicator.spark.offsets import Part, split
 from replicator.spark.options import ReadOptions
-from replicator.spark.reading import PATIENCE, RangeReader
+from replicator.spark.patience import PATIENCE
+from replicator.spark.reading import RangeReader
 from replicator.spark.rows import batch_of
 from replicator.spark.tasks import in_turn
 

@@ -30,14 +30,15 @@ COUNT = 6000
 TASKS = {"verify": (verify, "_compare"), "export": (exporting, "_export")}
 
 
-def waiting(name: str, directory: Path) -> Callable[..., Iterator[Any]]:
+def waiting(name: str, directory: Path, *, patience: float) -> Callable[..., Iterator[Any]]:
     """Tasks of a command that tell when they have read something, and read on when `directory` has a file `on`."""
     module, tasks = TASKS[name][0].__name__, TASKS[name][1]
 
     def patched(*arguments: Any) -> Iterator[Any]:
         import importlib
 
-        reader: Any = reading.RangeReader
+        place: Any = reading
+        reader, usual = place.RangeReader, place.PATIENCE
         whole = reader.chunks
 
         async def chunks(self: Any) -> AsyncIterator[Any]:
@@ -47,11 +48,11 @@ def waiting(name: str, directory: Path) -> Callable[..., Iterator[Any]]:
                 while not (directory / "on").exists():  # noqa: ASYNC110 - another process makes it
                     await asyncio.sleep(0.05)
 
-        reader.chunks = chunks
+        reader.chunks, place.PATIENCE = chunks, patience
         try:
             yield from getattr(importlib.import_module(module), tasks)(*arguments)
         finally:
-            reader.chunks = whole  # the process serves other tests too
+            reader.chunks, place.PATIENCE = whole, usual  # the process serves other tests too
 
     return patched
 
@@ -74,7 +75,7 @@ async def test_a_source_broker(
             directory = tmp_path / f"{name}-{back}"
             directory.mkdir()
             with monkeypatch.context() as patch:
-                patch.setattr(*TASKS[name], waiting(name, directory))
+                patch.setattr(*TASKS[name], waiting(name, directory, patience=60.0 if back else 2.0))
                 job = asyncio.create_task(command(name, *flags, "--output", "json"))
                 read = [directory / broker.name for broker in here.source.brokers]
                 await until(lambda: all(file.exists() for file in read), what="both queues are read")

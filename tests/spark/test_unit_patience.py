@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -10,7 +11,7 @@ import pytest
 
 from replicator.client.cluster import Cluster, Topology
 from replicator.client.connection import Answer
-from replicator.errors import StartupError, Unreachable
+from replicator.errors import ReplicatorError, StartupError, Unreachable
 from replicator.routing.queue_map import Queue
 from replicator.spark import access, datasource, reading
 from replicator.spark.access import run
@@ -90,3 +91,14 @@ async def test_a_range_is_read_when_both_are_back(away: list[Exception]) -> None
     reader = RangeReader(cast("Cluster", _Restarting(Shown(b"", b"", b""), away)), "T", Queue("a", 0), 0, 3)
     assert [message.queue_offset async for chunk in reader.chunks() for message in chunk] == [0, 1, 2]
     assert not away
+
+
+async def test_a_broker_that_stays_away_is_given_up(away: list[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the time that everybody who waits for a broker waits, and no earlier."""
+    monkeypatch.setattr(reading, "PATIENCE", 0.3)
+    away += [Unreachable("n", "refused")] * 10_000
+    reader = RangeReader(cast("Cluster", _Restarting(Shown(b"", b"", b""), away)), "T", Queue("a", 0), 0, 3)
+    began = time.monotonic()
+    with pytest.raises(ReplicatorError, match=r"T/a/0 cannot be read for 0.3 s: a cannot be reached"):
+        await anext(reader.chunks())
+    assert time.monotonic() - began >= 0.3
