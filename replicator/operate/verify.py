@@ -32,6 +32,8 @@ __all__ = ["SETTINGS", "app"]
 #: The route's settings that say what should be at the target.
 SETTINGS: Final = (
     *SELECTION,
+    "rate_messages",
+    "rate_bytes",
     "pulls_in_flight",
     "connector",
     "log_level",
@@ -115,6 +117,8 @@ async def _plan(
             extra=extra,
             window=window != (None, None),
             most=most,
+            rate_messages=settings.rate_messages,
+            rate_bytes=settings.rate_bytes,
         ), lanes
 
 

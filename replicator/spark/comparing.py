@@ -18,12 +18,14 @@ import msgspec
 from replicator.client.brokers import max_offset, min_offset
 from replicator.client.cluster import Cluster
 from replicator.protocol.message import StoredMessage
+from replicator.routing.limiter import RateLimiter
 from replicator.routing.options import RouteOptions
 from replicator.spark.access import Access
 from replicator.spark.copies import Copies, Kept, copies_of
 from replicator.spark.copying import Range
 from replicator.spark.pairing import RUN, Pairing
 from replicator.spark.patience import PATIENCE
+from replicator.spark.rates import Rated
 from replicator.spark.reading import RangeReader
 
 __all__ = ["KINDS", "CompareJob", "Compared", "Finding", "compare"]
@@ -89,8 +91,8 @@ class Compared(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompareJob:
-    """What all queues have in common.
+class CompareJob(Rated):
+    """What all queues have in common; the limits hold for what is read of each side.
 
     With `complete` what the source had when it was asked must be there; else only what lies before the last copy.
     With `from_first_copy` nothing before the first copy is asked for; `extra` says whether others' messages count.
@@ -194,6 +196,8 @@ class _Reading:
         self.before = part.end if job.window else None
         self._source = source
         self._target = target
+        self._source_limiter = RateLimiter(job.rate_messages, job.rate_bytes)
+        self._target_limiter = RateLimiter(job.rate_messages, job.rate_bytes)
         self._oldest = 0
         self._end = 0
 
@@ -219,9 +223,8 @@ class _Reading:
         place = self._target, self.part.target_topic, self.part.target
         # What the master has is what counts; a slave may still show what a deleted topic had.
         reader = RangeReader(*place, start, end, on_loss="skip", at_slave=False)
-        async for messages in reader.chunks():
-            if messages:
-                yield messages
+        async for messages in _limited(reader, self._target_limiter):
+            yield messages
 
     def copies(self, messages: Sequence[StoredMessage]) -> Copies:
         """Those of our source queue among `messages`."""
@@ -252,9 +255,16 @@ class _Reading:
     async def source(self, start: int, end: int) -> AsyncGenerator[list[StoredMessage]]:
         """What the route selects of source offsets [start, end), some at a time."""
         reader = RangeReader(self._source, self.part.topic, self.part.source, start, end, options=self.job.options)
-        async for messages in reader.chunks():
-            if messages:
-                yield messages
+        async for messages in _limited(reader, self._source_limiter):
+            yield messages
+
+
+async def _limited(reader: RangeReader, limiter: RateLimiter) -> AsyncGenerator[list[StoredMessage]]:
+    """What `reader` gives, no faster than `limiter` lets it."""
+    async for messages in reader.chunks():
+        if messages:
+            await limiter.acquire(len(messages), sum(len(message.body) for message in messages))
+            yield messages
 
 
 class _Copy(NamedTuple):

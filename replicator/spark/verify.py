@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 from replicator.spark.access import run
 from replicator.spark.comparing import Compared, CompareJob, compare
 from replicator.spark.copying import Range
-from replicator.spark.tasks import each_as_task, in_turn, run_all
+from replicator.spark.tasks import each_as_task, in_turn, run_rated
 
 __all__ = ["Lane", "compare_all"]
 
@@ -30,7 +29,7 @@ def compare_all(
         on_compared: called with the outcome of each when it is known.
     """
     turns = in_turn(lanes, lambda lane: lane.part.source.broker)
-    run_all(spark, partial(_compare, job), turns, on_outcome=on_compared, on_look=lambda: None)
+    run_rated(spark, _compare, job, turns, on_outcome=on_compared, on_look=lambda: None)
 
 
 def _compare(job: CompareJob, attempts: int, lanes: Iterable[Lane]) -> Iterator[Compared]:

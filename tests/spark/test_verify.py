@@ -24,7 +24,7 @@ from replicator.spark.comparing import KINDS, Compared, CompareJob, compare
 from replicator.spark.copying import CopyJob, Range, copy_range
 from tests.spark.waiting import settled
 from tests.support.scene import Scene, SceneOf
-from tests.support.traffic import connected, create_topic, raw_topic, send
+from tests.support.traffic import connected, create_topic, produce, raw_topic, send
 
 pytestmark = pytest.mark.brokers
 
@@ -314,3 +314,17 @@ async def test_a_window_of_offsets_or_times(run: Any, scene: SceneOf) -> None:
         refused = await run(here, "--from", "yesterday")
         assert refused.exit_code != 0
         assert "--from = 'yesterday' is neither a queue offset nor a time" in str(refused.exception)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+async def test_a_rate_holds_for_each_side(run: Any, scene: SceneOf, side: str) -> None:
+    """It is that of all tasks: two have half of it each, and a thousand messages."""
+    async with scene(queues=2) as here:
+        await create_topic(here.target, here.topic, queues=2)
+        cluster = here.source if side == "source" else here.target
+        await produce(cluster, here.topic, 2000)
+        await settled(cluster, here.topic, 2000)
+        ended = await run(here, "--complete", "--ignore-extra", "--output", "json", "--rate-messages", "1000")
+        told = json.loads(ended.stdout)
+        assert told["counts"] == ({"missing": 2000} if side == "source" else {})
+        assert all(queue["seconds"] > 1.8 for queue in told["queues"])
