@@ -54,18 +54,24 @@ def make_app(
         reasons = {topic["topic"]: topic["reason"] or "stalled" for topic in wrong} | worker.routes.problems
         if stopping():
             reasons["worker"] = "it is draining"
+        elif worker.group.waiting_for:
+            reasons["worker"] = f"it waits for the end of {worker.group.waiting_for}"
         elif not worker.may_send():
             reasons["worker"] = "it does not reach its group: no heartbeat of its own comes back"
         return JSONResponse({"ready": not reasons, "reasons": reasons}, status_code=503 if reasons else 200)
 
     @app.get("/status", tags=["worker"])
     async def status() -> dict[str, Any]:
-        """What this worker does; /getClusterInfo and /connectors tell of the group."""
+        """What this worker does; /getClusterInfo and /connectors tell of the group.
+
+        `waiting_for` is a job that copies the same queues: the worker joins its group at its end.
+        """
         return {
             "version": __version__,
             "worker": worker.id,
             "source": worker.identity.source,
             "target": worker.identity.target,
+            "waiting_for": worker.group.waiting_for,
             "topics": topic_status(worker.routes.states),
             "problems": worker.routes.problems,
         }

@@ -64,9 +64,9 @@ def _cell(value: Any) -> Text:
 
 def cluster_table(cluster: Mapping[str, Any]) -> RenderableType:
     """The workers of a group."""
-    names = ("workerId", "address", "version", "state", "tasks", "leader", "takesTasks")
+    names = ("workerId", "address", "version", "state", "tasks", "leader", "takesTasks", "waitingFor")
     return table(
-        ("worker", "REST", "version", "state", "tasks", "leader", "takes tasks"),
+        ("worker", "REST", "version", "state", "tasks", "leader", "takes tasks", "waits for"),
         [[worker[name] for name in names] for worker in cluster["workers"]],
         empty="no worker",
     )

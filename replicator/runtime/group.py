@@ -77,7 +77,8 @@ class Log(Protocol):
 class Group:
     """Worker `coordinator.me` in the group `name`.
 
-    `skews` are the seconds that brokers' clocks are ahead of ours, by their names; `incarnation` is this process.
+    `skews` are the seconds that brokers' clocks are ahead of ours, by their names; `incarnation` is this process;
+    `waiting_for` is the job whose end we wait for before we join, empty if there is none.
 
     Args:
         waits_for: whether a job that says this of itself copies queues of ours, so that we join after its end.
@@ -104,6 +105,7 @@ class Group:
         self.conflict: StartupError | None = None
         self.ignored: dict[str, int] = {}
         self.skews: dict[str, float] = {}
+        self.waiting_for = ""
         self.store = store
         self._topics = topics
         self._waits_for = waits_for
@@ -121,7 +123,6 @@ class Group:
         self._failing = False
         #: Until we have joined, the last heartbeat of each job of this group, with where and when it was stored.
         self._jobs: dict[str, tuple[Heartbeat, Place, int]] = {}
-        self._waiting_for = ""
         #: When processes with our id were heard that may have been there before us, or took our place meanwhile.
         self._before: dict[str, float] = {}
         self._believed = 1
@@ -136,7 +137,8 @@ class Group:
         """Says that we are there: on the sink side only if the target can be reached."""
         assert self._log is not None  # noqa: S101 - after use
         self._sequence += 1
-        heartbeat = self.coordinator.heartbeat(self.incarnation, self._sequence, info)
+        told = {**info, "waiting_for": self.waiting_for}
+        heartbeat = self.coordinator.heartbeat(self.incarnation, self._sequence, told)
         self._said = _gist(heartbeat)
         self._sent[self._sequence] = now()
         self._sent.pop(self._sequence - _REMEMBERED, None)
@@ -289,22 +291,25 @@ class Group:
         """
         heard = self.coordinator.membership.echo > -inf
         ready = heard and self._log is not None and self._log.caught_up
-        if ready and not self.joined.is_set() and not self._has_to_wait():
+        if not ready or self.joined.is_set():
+            return
+        job = self._to_wait_for()
+        if job and job != self.waiting_for:
+            log.warning("a job copies queues of this group, waiting for its end", job=job)
+        self.waiting_for = job
+        if not job:
             for place in list(self._early):
                 self._hear_early(place)
             self.joined.set()
 
-    def _has_to_wait(self) -> bool:
-        """Whether a job that gave a heartbeat within a session timeout copies queues of ours."""
+    def _to_wait_for(self) -> str:
+        """A job that gave a heartbeat within a session timeout and copies queues of ours; empty: there is none."""
         for heartbeat, place, stored in self._jobs.values():
             silent = now() - (stored / 1000 + self._clock[place]) if place in self._clock else 0.0
             alive = heartbeat.stage is not Stage.LEFT and silent <= self.coordinator.membership.timeout
             if alive and self._waits_for(heartbeat.info):
-                if self._waiting_for != heartbeat.incarnation:
-                    log.warning("a job copies queues of this group, waiting for its end", job=heartbeat.worker)
-                self._waiting_for = heartbeat.incarnation
-                return True
-        return False
+                return heartbeat.worker
+        return ""
 
     def _hear_early(self, place: Place) -> None:
         """What was stored before we came counts from when it was stored, by the broker's clock and ours."""

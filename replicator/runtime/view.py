@@ -34,6 +34,7 @@ class GroupView:
             "rest": self._worker.rest_address,
             "version": __version__,
             "tasks": task_states(self._worker.routes),
+            "waiting_for": self._worker.group.waiting_for,
         }
         told: dict[str, tuple[Stage, Any]] = {self._worker.id: (coordinator.stage, mine)}
         for name, beat in coordinator.membership.others.items():
@@ -45,6 +46,7 @@ class GroupView:
                 "address": info.get("rest", ""),
                 "version": info.get("version", ""),
                 "state": stage.value,
+                "waitingFor": info.get("waiting_for", ""),
                 "leader": name == coordinator.assignment.generation.leader,
                 "takesTasks": name in able,
                 "tasks": len(info.get("tasks", {})),

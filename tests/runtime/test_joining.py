@@ -116,6 +116,7 @@ async def test_a_job_copies_our_queues(group: Group, monkeypatch: pytest.MonkeyP
     hear(job)
     await beat()
     assert group.joined.is_set() == (how == "copies others")
+    assert group.waiting_for == ("" if group.joined.is_set() else "backfill")
     if how == "ends":
         hear(replace(job, sequence=2, stage=Stage.LEFT))
     clock += 4.0
@@ -124,6 +125,7 @@ async def test_a_job_copies_our_queues(group: Group, monkeypatch: pytest.MonkeyP
     clock += 2.0
     await beat()
     assert group.joined.is_set()
+    assert group.waiting_for == ""
 
 
 async def test_a_process_with_our_id_that_comes_later_is_no_matter(group: Group) -> None:

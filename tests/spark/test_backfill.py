@@ -9,10 +9,13 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
+from rich.console import Console
 from typer.testing import Result
 
+from replicator.operate.show import cluster_table
 from replicator.routing import provenance
 from replicator.sandbox import ClusterSpec
 from replicator.spark import backfill as job
@@ -144,12 +147,21 @@ async def test_others_that_would_copy_the_same(run: Any, scene: SceneOf, tmp_pat
         async with here.worker(*group) as worker:
             await until(lambda: "a job copies queues of this group" in worker.log)
             assert worker.get("/status")["topics"] == []
+            job = f"backfill on {socket.gethostname()}"
+            assert worker.get("/status")["waiting_for"] == job
+            with pytest.raises(HTTPError) as not_ready:
+                worker.get("/health/ready")
+            assert json.loads(not_ready.value.read())["reasons"] == {"worker": f"it waits for the end of {job}"}
+            console = Console(record=True, width=200)
+            console.print(cluster_table(worker.ask("GET", "/getClusterInfo")[1]))
+            assert job in console.export_text()
             assert not backfill.done()
             ended = await backfill
             assert ended.exit_code == 0, (ended.output, ended.exception)
             await here.produce(100, start=8000)
             await worker.caught_up(here.topic, 100)
             assert worker.topic(here.topic)["copied"] == 100
+            assert worker.get("/status")["waiting_for"] == ""
         await here.assert_clean(8100)
 
 
