@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from replicator.client.topics import TopicConfig, write_topic
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.group import EAST, WEST, caught_up, producing, share, workers_of
-from tests.support.traffic import Producer, create_topic, judge, produce
+from tests.support.traffic import Producer, connected, create_topic, judge, produce
 from tests.support.worker import Worker, until
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(400)]
@@ -23,8 +24,10 @@ pytestmark = [pytest.mark.brokers, pytest.mark.timeout(400)]
 
 async def _topics(source: Cluster, name: Callable[[str], str], count: int) -> list[str]:
     topics = [name(f"{i:03}") for i in range(count)]
-    for topic in topics:
-        await create_topic(source, topic, queues=1)
+    async with connected(source) as client:
+        for topic in topics:
+            for broker in client.brokers():
+                await write_topic(client.writer(broker), TopicConfig(name=topic, read_queues=1, write_queues=1))
     return topics
 
 
@@ -73,7 +76,7 @@ async def test_a_worker_that_was_paused_does_no_harm(
     topics = [topic_name(f"{i}") for i in range(4)]
     for topic in topics:
         await create_topic(source, topic, queues=2)
-    producers = [Producer(source, topic, per_second=2000, size=4000) for topic in topics]
+    producers = [Producer(source, topic, per_second=1000, size=4000) for topic in topics]
     async with (
         producing(producers),
         workers_of(source, target, tmp_path, 2, "--topics", topic_name(".*")) as workers,
