@@ -32,7 +32,7 @@ GROUP: Final = "CID_RMQ_SYS_REPLICATOR"
 MAX_PULL: Final = 1024
 
 #: Seconds that a broker holds a pull for which there is no message yet.
-SUSPEND: Final = 15.0
+SUSPEND: Final = 20.0
 #: Seconds until an answer is overdue, beyond what the broker was asked to hold it.
 PULL_TIMEOUT: Final = 10.0
 

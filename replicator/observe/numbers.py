@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import add, attrgetter
 from typing import Final, Protocol
 
 __all__ = ["QueueView", "Sample", "Snapshot", "TopicNumbers"]
@@ -58,18 +59,21 @@ _ADDED: Final = (
     *("batches", "copied", "copied_bytes", "copied_in_all", "foreign", "gaps", "in_flight", "lag", "repeated"),
     *("resets", "retries", "source_wait", "stalled", "target_wait"),
 )
+#: Ten thousand queues are added up every two seconds.
+_added: Final = attrgetter(*_ADDED)
+_NOTHING: Final = (0,) * len(_ADDED)
 
 
 class TopicNumbers:
     """The queues that one connector has of one topic, added up.
 
-    `sums` are by the queues' own names; `phases` count queues, and `reasons` has the first one of a phase.
+    `phases` count queues, and `reasons` has the first one of a phase.
     """
 
-    __slots__ = ("errors", "lag_seconds", "phases", "reasons", "skipped", "sums")
+    __slots__ = ("_sums", "errors", "lag_seconds", "phases", "reasons", "skipped")
 
     def __init__(self) -> None:
-        self.sums: dict[str, float] = dict.fromkeys(_ADDED, 0)
+        self._sums: Sequence[float] = _NOTHING
         self.skipped: dict[str, int] = {}
         self.errors: dict[tuple[str, str], int] = {}
         self.phases: dict[str, int] = {}
@@ -77,13 +81,17 @@ class TopicNumbers:
         self.lag_seconds = 0.0
 
     @property
+    def sums(self) -> dict[str, float]:
+        """What is added up, by the queues' own names."""
+        return dict(zip(_ADDED, self._sums, strict=True))
+
+    @property
     def queues(self) -> int:
         return sum(self.phases.values())
 
     def add(self, queue: QueueView, now: float) -> None:
         """Adds `queue` as it is at `now`, seconds since the epoch."""
-        for name in _ADDED:
-            self.sums[name] += getattr(queue, name)
+        self._sums = [*map(add, self._sums, _added(queue))]
         for reason, count in queue.skipped.items():
             self.skipped[reason] = self.skipped.get(reason, 0) + count
         for error, count in queue.errors.items():

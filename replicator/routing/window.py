@@ -53,7 +53,7 @@ class PullWindow:
 
     def __init__(self, offset: int, *, filtered: bool = False) -> None:
         self.head = offset
-        self.max_offset = offset
+        self.max_offset = offset + 1  # not known: the first pull is not held, and tells
         self.stride = _FIRST_STRIDE
         self.depth = _FIRST_DEPTH
         self._filtered = filtered

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from replicator.client.bounded import bounded
 from replicator.client.topics import write_topic
@@ -241,15 +241,19 @@ class RouteTopics:
     def knows(self, task: str) -> bool:
         """Whether the queues of a task have a queue map."""
         _, topic, *rest = task.split("/", 2)
-        found = self.queues(task) if rest else self._world.store.queue_map(self.name, topic)
-        return bool(found) and not self.is_renamed(topic)
+        kept = self._world.store.mapped(self.name, topic)
+        if kept is None or not kept["queues"] or self._differs(topic, kept):
+            return False
+        return not rest or bool(self.queues(task))
 
     def is_renamed(self, topic: str) -> bool:
         """Whether what is kept of a topic is about a target topic of another name."""
-        wanted, store = self._targets.get(topic), self._world.store
-        if wanted is None or not store.is_mapped(self.name, topic):
-            return False
-        return wanted != store.target_topic(self.name, topic)
+        kept = self._world.store.mapped(self.name, topic)
+        return kept is not None and self._differs(topic, kept)
+
+    def _differs(self, topic: str, kept: Mapping[str, Any]) -> bool:
+        name = kept["target_topic"]
+        return bool(self._targets.get(topic, name) != name)
 
 
 def _taken(plan: TopicPlan, rivals: Mapping[str, str]) -> str:

@@ -88,7 +88,12 @@ class Routes:
         running = {
             name: self._routes[name] for name, connector in self._connectors.all().items() if self._runs(connector)
         }
-        return lambda task: connector_of(task) in running and running[connector_of(task)].knows(task)
+
+        def is_wanted(task: str) -> bool:
+            route = running.get(connector_of(task))
+            return route is not None and route.knows(task)
+
+        return is_wanted
 
     def _runs(self, connector: Connector) -> bool:
         return connector.state is State.RUNNING and self._is_current(connector)

@@ -175,9 +175,14 @@ class Store:
         topics = [key.partition("/") for key in self.state.items(Kind.TASK)]
         return {topic: self.queue_map(route, topic) for name, _, topic in topics if name == route}
 
+    def mapped(self, route: str, topic: str) -> Mapping[str, Any] | None:
+        """What is kept of a topic that has a queue map, be it an empty one."""
+        kept: Mapping[str, Any] | None = self.state.get(Kind.TASK, f"{route}/{topic}")
+        return kept
+
     def is_mapped(self, route: str, topic: str) -> bool:
         """Whether there is a queue map of a topic, be it an empty one."""
-        return self.state.get(Kind.TASK, f"{route}/{topic}") is not None
+        return self.mapped(route, topic) is not None
 
     def queue_map(self, route: str, topic: str) -> dict[Queue, Queue]:
         """The queue map of one topic; empty while there is none. Not to be changed."""

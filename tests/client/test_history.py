@@ -131,7 +131,7 @@ async def test_what_is_waited_for_is_the_masters() -> None:
     """A slave would get it later. What lies before the place that was compared is the master's too."""
     master, slave = Broker(suggests="1"), Broker()
     pulls = HistoryConnection(cast("Connection", master), cast("Endpoint", slave))
-    for offset, suspend in ((8, 0.0), (12, 15.0), (4, 0.0), (12, 0.0)):
+    for offset, suspend in ((8, 0.0), (12, 20.0), (4, 0.0), (12, 0.0)):
         coming = asyncio.get_running_loop().create_future()
         pulls.request(11, pull_fields("T", 0, offset, suspend=suspend), coming.set_result, timeout=1.0)
         await coming

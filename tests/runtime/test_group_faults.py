@@ -88,14 +88,10 @@ async def test_what_was_half_sent_before_a_pause_is_not_finished_after_it(
         owner.signal(signal.SIGCONT)
         await until(lambda: "lease lost" in owner.log)
         await produce(source, topic, 100, start=1280)
-        await until(lambda: _one_caught_up(workers, topic))
+        await until(lambda: any(caught_up([worker], topic) for worker in workers))
         verdict = await judge(source, target, topic)
         assert verdict.clean, verdict.report()
         assert verdict.copies == 1380
-
-
-async def _one_caught_up(workers: Sequence[Worker], topic: str) -> bool:
-    return any([await caught_up([worker], topic) for worker in workers])
 
 
 async def test_one_source_broker_is_down(

@@ -61,6 +61,6 @@ def share(workers: Sequence[Worker], topics: int) -> list[set[str]] | None:
     return shares if sum(map(len, shares)) == topics == len(set().union(*shares)) else None
 
 
-async def caught_up(workers: Sequence[Worker], topic: str) -> bool:
+def caught_up(workers: Sequence[Worker], topic: str) -> bool:
     queues = [queue for worker in workers for queue in worker.queues(topic)]
-    return await workers[0].have_all(queues)
+    return bool(queues) and all(q["state"] == "running" and q["position"] == q["max_offset"] for q in queues)

@@ -11,16 +11,13 @@ import sys
 import urllib.error
 import urllib.request
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from replicator.client.brokers import dispatched, max_offset
-from replicator.errors import ReplicatorError
 from replicator.sandbox import Cluster
 from tests.support.attempt import attempt
-from tests.support.traffic import connected
 
 __all__ = ["SYNC_QUICKLY", "Worker", "signing", "until"]
 
@@ -80,7 +77,6 @@ class Worker:
         program: tuple[str, ...] = ("-m", "replicator"),
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        self._source = source
         self.store = directory / "store"
         self.log_file = directory / "log"
         self.port = 0
@@ -209,41 +205,16 @@ class Worker:
         """Whether this process copied at least `count` messages of a topic."""
         return bool(self.topic(name).get("copied", 0) >= count)
 
-    async def have_all(self, queues: Sequence[dict[str, Any]]) -> bool:
-        """Whether these are some, run, and have got through all that the source shows.
-
-        A queue with nothing new knows its end when its first pull is answered, up to 20 s after its start: until
-        then the source is asked.
-        """
-        if not queues or any(q["state"] != "running" or q["position"] is None for q in queues):
-            return False
-        unknown = [q for q in queues if q["max_offset"] < q["position"]]
-        if any(q["position"] < q["max_offset"] for q in queues) or (unknown and isinstance(self._source, str)):
-            return False
-        return not unknown or await self._have_read(unknown)
-
-    async def _have_read(self, queues: Sequence[dict[str, Any]]) -> bool:
-        assert isinstance(self._source, Cluster)
-        try:
-            async with connected(self._source) as client:
-                for name in {q["source"]["broker"] for q in queues}:
-                    _, behind = await dispatched(client.master(name))
-                    if behind:
-                        return False
-                for q in queues:
-                    broker = client.master(q["source"]["broker"])
-                    if await max_offset(broker, q["topic"], q["source"]["queue"]) != q["position"]:
-                        return False
-        except ReplicatorError:  # its broker is away, or cannot say yet
-            return False
-        return True
-
     async def caught_up(self, name: str, copied: int, *, seconds: float = 60.0) -> None:
         """Waits until the topic's queues run without lag and this process copied at least `copied` of them."""
 
-        async def done() -> bool:
+        def done() -> bool:
             queues = self.queues(name)
-            return sum(q["copied"] for q in queues) >= copied and await self.have_all(queues)
+            return (
+                bool(queues)
+                and all(q["state"] == "running" and q["position"] == q["max_offset"] for q in queues)
+                and sum(q["copied"] for q in queues) >= copied
+            )
 
         try:
             await until(done, seconds=seconds, what=f"{name} caught up")
