@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Final
 
 from replicator.observe.logging import get_logger
 from replicator.routing.clock import now
@@ -15,6 +16,10 @@ from replicator.runtime.status import topic_status
 from replicator.runtime.store import Store
 
 __all__ = ["Progress"]
+
+#: The state is written once in so many times as long as writing it takes; progress is told likewise.
+_SAVING: Final = 20
+_TELLING: Final = 100
 
 log = get_logger(__name__)
 
@@ -28,23 +33,34 @@ class Progress:
         self._group = group
         self._routes = routes
         self._cleaner = cleaner
-        self._cost = 0.0
+        self._saving_cost = 0.0
         self._saved = 0.0
+        self._telling_cost = 0.0
+        self._told = 0.0
         self._saving = asyncio.Lock()
 
-    async def publish(self) -> None:
-        """Tells the group how far our tasks are, and what was changed here."""
+    async def publish(self, *, force: bool = False) -> None:
+        """Tells the group what was changed here, and how far our tasks are: that less often where it takes long to
+        add up, unless `force` is set.
+        """
+        if force or time.monotonic() - self._told >= _TELLING * self._telling_cost:
+            self._tell()
+        self._cleaner.clean(now())
+        await self._group.publish()
+
+    def _tell(self) -> None:
+        began = time.thread_time()
         self._routes.keep(ended=False)
         status = {"topics": topic_status(self._routes.states), "problems": self._routes.problems}
         me = self._group.coordinator.me
         if status != self._store.state.get(Kind.STATUS, me):
             self._store.put(Kind.STATUS, me, status)
-        self._cleaner.clean(now())
-        await self._group.publish()
+        self._telling_cost = time.thread_time() - began
+        self._told = time.monotonic()
 
     async def save(self, *, force: bool = False) -> None:
         """Writes what has changed; where that takes long it is done less often, unless `force` is set."""
-        if not force and time.monotonic() - self._saved < 20 * self._cost:
+        if not force and time.monotonic() - self._saved < _SAVING * self._saving_cost:
             return
         async with self._saving:
             started = time.monotonic()
@@ -56,4 +72,4 @@ class Progress:
                 return
             self.saved_at = time.time()
             self._saved = time.monotonic()
-            self._cost = self._saved - started
+            self._saving_cost = self._saved - started

@@ -245,7 +245,7 @@ class Worker:
         stopped.cancel()
         joined.cancel()
         self.group.recall()
-        await self.progress.publish()  # or what we last said before a crash would count twice
+        await self.progress.publish(force=True)  # or what we last said before a crash would count twice
 
     # The group.
 
@@ -265,7 +265,7 @@ class Worker:
             self.rebalances.look(self.coordinator.assignment.generation, now(), settled=settled)
             self._lead()
             if self.coordinator.stage is Stage.LEAVING and not self.coordinator.running:
-                await self.progress.publish()
+                await self.progress.publish(force=True)
                 self.coordinator.stage = Stage.LEFT
             if self.group.unsaid:
                 await self.beat()

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
+import pytest
 
 from replicator.runtime.progress import Progress
 from replicator.runtime.records import Kind
@@ -49,3 +50,29 @@ async def test_two_saves_at_once_write_one_after_the_other(tmp_path: Path) -> No
     store.close()
     kept = Store(tmp_path).state.get(Kind.POSITION, "T")
     assert kept == {"position": 2}
+
+
+async def test_progress_that_takes_long_to_add_up_is_told_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundredth of a core at most, but at once where it must be; what was changed is told each time."""
+    clock = SimpleNamespace(now=1000.0)
+    added, told = [], []
+
+    def keep(*, ended: bool) -> None:
+        added.append(ended)
+        clock.now += 0.05
+
+    async def publish() -> None:
+        told.append(len(added))
+
+    monkeypatch.setattr("time.monotonic", lambda: clock.now)
+    monkeypatch.setattr("time.thread_time", lambda: clock.now)
+    routes: Any = SimpleNamespace(keep=keep, states=[], problems={})
+    group: Any = SimpleNamespace(coordinator=SimpleNamespace(me="w1"), publish=publish)
+    progress = Progress(Store(tmp_path), group, routes, cast("Any", SimpleNamespace(clean=lambda _: None)))
+    for _ in range(4):
+        await progress.publish()
+        clock.now += 2
+    await progress.publish(force=True)
+    assert told == [1, 1, 1, 2, 3]
