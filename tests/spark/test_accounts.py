@@ -65,37 +65,45 @@ async def lets_read(side: Side, who: Account, name: str) -> bool:
 async def test_accounts_that_lack_a_right(
     command: Any, clusters: ClusterPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For one topic: each of its queues says in one line which right that is; with it the next run does them."""
+    """Before anything is begun it is refused; of one that is under way each queue says in one line which right that
+    is, and with it the next run does them.
+    """
     async with guarded(clusters) as here:
         for side, who in (("SOURCE", here.reader), ("TARGET", here.writer)):
             for name, value in signing(side, who.name, who.secret.reveal()).items():
                 monkeypatch.setenv(name, value)
         flags = ["--source", here.source.namesrv, "--target", here.target.namesrv, "--topics", here.topic]
-        flags += ["--store-path", str(tmp_path / "store"), "--session-timeout", "3", "--stall-seconds", "2"]
+        flags += ["--session-timeout", "3", "--stall-seconds", "2", "--output", "json", "--store-path"]
+        begun = tmp_path / "begun"
         probe = f"{here.topic}-probe"  # the same rules hold for it
         for cluster in (here.source.cluster, here.target.cluster):
             await create_topic(cluster, probe, queues=1)
         await settled(here.source.cluster, here.topic, 100)
+        slow = asyncio.create_task(command("backfill", *flags, begun, "--rate-messages", "10"))
+        await until(lambda: (begun / "backfill.json").exists(), what="the manifest")
         for place, who, action in (
+            (here.target, here.writer, PUB),
             (here.source, here.reader, SUB),
             (here.target, here.writer, SUB),
-            (here.target, here.writer, PUB),
         ):
-            for account, allowed in ((without(who, action), False), (who, True)):
-                await place.put(account)
-                known = partial(is_known, place, account, action, probe, allowed=allowed)
-                await until(known, what=f"the brokers know of {action}: {allowed}")
-                if allowed:
-                    continue
-                ended = await command("backfill", *flags, "--output", "json")
-                assert ended.exit_code == 1, (ended.output, ended.exception)
-                errors = [queue["error"] for queue in json.loads(ended.stdout)["queues"]]
-                assert len(errors) == 2
-                for error in errors:
-                    assert f"User:{who.name} has no permission to access Topic:{here.topic}" in error
-                    assert f"account needs {action.upper()} on" in error
-                    assert "\n" not in error
-        assert told(await command("backfill", *flags, "--output", "json"))["copied"] == 100
+            await place.put(without(who, action))
+            await until(partial(is_known, place, who, action, probe, allowed=False), what=f"{action} is taken")
+            ended = await (slow if action == PUB else command("backfill", *flags, begun))
+            assert ended.exit_code == 1, (ended.output, ended.exception)
+            errors = [queue["error"] for queue in json.loads(ended.stdout)["queues"]]
+            assert len(errors) == 2
+            for error in errors:
+                assert f"User:{who.name} has no permission to access Topic:{here.topic}" in error
+                assert f"account needs {action.upper()} on" in error
+                assert "\n" not in error
+            refused = await command("backfill", *flags, tmp_path / "new")
+            assert f"topic {here.topic}: the " in str(refused.exception)
+            assert f"User:{who.name} has no permission to access Topic:{here.topic}" in str(refused.exception)
+            await place.put(who)
+            await until(partial(is_known, place, who, action, probe, allowed=True), what=f"{action} is back")
+        told(await command("backfill", *flags, begun))
+        verdict = await judge(here.source.cluster, here.target.cluster, here.topic)
+        assert (verdict.clean, verdict.copies) == (True, 100), verdict.report()
 
 
 async def test_import_and_a_route_by_spark(

@@ -134,6 +134,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
         item.config.stash[_POOL].rest()
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in this hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of the same clusters run in one process, one after the other, so that each cluster starts once.
 
