@@ -28,6 +28,11 @@ class MemoryBudget:
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
         self._granting = False
 
+    @property
+    def spent(self) -> bool:
+        """Whether nothing fits any more."""
+        return self.used >= self.limit
+
     def reserve(self, size: int, granted: Callable[[], None]) -> bool:
         """Charges `size` bytes, now if there is room and nobody waits; else `granted` is called later.
 

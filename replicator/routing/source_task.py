@@ -100,7 +100,9 @@ class SourceTask:
             pull = window.next_pull()
             if pull is None:
                 return
-            if not pull.wait and not self._reserve(pull):
+            # What waits for a message reserves nothing, since it may wait long; but it is not made either while
+            # there is no room: at the ends of many queues, little by little, any amount would come.
+            if (not pull.wait or budget.spent) and not self._reserve(pull):
                 self._in_line = True
                 return
             self._send(pull)
@@ -119,7 +121,10 @@ class SourceTask:
         if self._stopped:
             self._budget.release(size)
             return
-        pull.reserved = size
+        if pull.wait:
+            self._budget.release(size)
+        else:
+            pull.reserved = size
         self._send(pull)
         self._pump()
 

@@ -135,6 +135,31 @@ def test_queues_that_share_a_budget_never_stand_still(seed: int, count: int) -> 
     assert budget.used == 0
 
 
+def test_what_comes_little_by_little_is_not_read_without_room() -> None:
+    """At the ends of many queues, while the target stands still; all comes when it goes on."""
+    budget = MemoryBudget(64 * 1024)
+    readings = [Reading(Broker([], 65536), budget) for _ in range(20)]
+    for reading in readings:
+        reading.task.start()
+    for _ in range(50):
+        for reading in readings:
+            reading.broker.sizes.append(1000)
+            for _ in reading.broker.answerable():
+                reading.broker.answer(0)
+    one = len(stored(0, size=1000))
+    assert budget.limit <= budget.used < budget.limit + len(readings) * one
+    while any(len(reading.read) < 50 for reading in readings):
+        for reading in readings:
+            reading.drain()
+        for reading in readings:
+            for _ in reading.broker.answerable():
+                reading.broker.answer(0)
+    for reading in readings:
+        assert reading.read == list(range(50))
+        reading.task.stop()
+    assert budget.used == 0
+
+
 @pytest.mark.parametrize("most", [1, 2, 4])
 def test_no_more_pulls_than_told_are_under_way(most: int) -> None:
     """While the sink waits for messages, and while it has more than enough of them."""

@@ -80,7 +80,7 @@ async def test_accounts_that_lack_a_right(
             await create_topic(cluster, probe, queues=1)
         await settled(here.source.cluster, here.topic, 100)
         slow = asyncio.create_task(command("backfill", *flags, begun, "--rate-messages", "10"))
-        await until(lambda: (begun / "backfill.json").exists(), what="the manifest")
+        await until((begun / "backfill.json").exists, what="the manifest")
         for place, who, action in (
             (here.target, here.writer, PUB),
             (here.source, here.reader, SUB),
