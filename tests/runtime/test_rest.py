@@ -100,8 +100,14 @@ async def test_any_worker_answers_for_the_group(
             status, refused = worker.ask("GET", f"/connectors/route/where?{place.replace('49', '490')}")
             assert (status, "offset 490 of west-a/1" in refused["errors"][0]) == (404, True)
         assert "one" in await run(pair[1], "cluster")
-        found = json.loads(await run(pair[0], "connectors", "status", "route", "--output", "json"))
-        assert [(topic["topic"], topic["lag_messages"]) for topic in found["topics"]] == [(t, 0) for t in topics]
+
+        async def all_told() -> bool:
+            found = json.loads(await run(pair[0], "connectors", "status", "route", "--output", "json"))
+            return [(topic["topic"], topic["lag_messages"]) for topic in found["topics"]] == [
+                (t, 0) for t in topics
+            ]
+
+        await until(all_told, what="each has told of its topic")
         assert topics[1] in await run(pair[0], "allocated")
         assert topics[1] in await run(pair[0], "lag")
         assert topics[1] in await run(pair[0], "top", "--once")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from replicator.sandbox import ClusterSpec
+from tests.spark.waiting import ends
 from tests.support.clusters import ClusterPool
 from tests.support.group import EAST, WEST, caught_up, share
 from tests.support.guarded import access, assert_hidden
@@ -81,7 +82,11 @@ async def test_drained_while_spark_copies_and_then_spark_dies(scene: SceneOf) ->
             await worker.set_rates()
             await worker.caught_up(here.topic, 1)
             await here.produce(100, start=8000)
-            await worker.caught_up(here.topic, 101)
+
+            async def all_there() -> bool:
+                return sum(await ends(here.target, here.topic)) == 8100
+
+            await until(all_there, what="what came since is copied too")
         await here.assert_clean(8100)
 
 

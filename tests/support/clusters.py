@@ -138,14 +138,11 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of the same clusters run in one process, one after the other, so that each cluster starts once.
 
-    So do those with Spark, whose session takes as long to start as a cluster. Those with brokers come first: the
-    quick ones fill what time is left.
+    Those of one file do. Those with brokers or Spark come first: the quick ones fill what time is left.
     """
 
     def group(item: pytest.Item) -> str:
         marker = item.get_closest_marker("side_by_side")
-        if "spark" in item.path.parts:
-            return "spark"
         return marker.args[0] if marker else item.path.stem
 
     brokers = [item for item in items if item.get_closest_marker("brokers") or "spark" in item.path.parts]
