@@ -79,8 +79,9 @@ def _lines(spec: Spec, samples: Iterable[Sample], always: tuple[str, ...]) -> li
 
 def _per_topic(snapshot: Snapshot) -> Iterator[tuple[str, list[Sample]]]:
     topics = snapshot.topics.items()
+    sums = [(topic, numbers.sums) for topic, numbers in topics]
     for name, attribute in _SUMS.items():
-        yield name, [(topic, numbers.sums[attribute]) for topic, numbers in topics]
+        yield name, [(topic, added[attribute]) for topic, added in sums]
     yield "lag_seconds", [(topic, numbers.lag_seconds) for topic, numbers in topics]
     yield (
         "messages_skipped",
