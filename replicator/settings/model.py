@@ -337,9 +337,8 @@ class Settings(RouteSettings, BaseSettings):
             )
         if self.rest_token is not None and self.rest_token_file is not None:
             raise ValueError("rest_token and rest_token_file are both set: keep one")
-        if not (self.rest_token or self.rest_token_file or self.rest_tls.ca_file) and not is_loopback(
-            self.rest_host
-        ):
+        guarded = self.rest_token or self.rest_token_file or self.rest_tls.ca_file
+        if not guarded and not is_loopback(self.rest_host):
             raise ValueError(
                 f"rest_host = {self.rest_host!r} is no loopback address: whoever reaches it could stop or delete"
                 " connectors. Set rest_token (REPLICATOR_REST_TOKEN), rest_token_file, or rest_tls with client"
