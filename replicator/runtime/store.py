@@ -201,12 +201,12 @@ class Store:
 
     def begins_late(self, route: str, topic: str, queue: Queue) -> bool:
         """Whether the queue came after the route had begun."""
-        task = self.state.get(Kind.TASK, f"{route}/{topic}")
+        task = self.mapped(route, topic)
         return task is not None and _name(queue) in task["late"]
 
     def made(self, route: str, topic: str) -> set[str]:
         """The target brokers at which a topic was made for the route."""
-        fresh = (self.state.get(Kind.TASK, f"{route}/{topic}") or {"fresh": []})["fresh"]
+        fresh = (self.mapped(route, topic) or {"fresh": []})["fresh"]
         return {target.broker for source, target in self.queue_map(route, topic).items() if _name(source) in fresh}
 
     def save_queue_map(
