@@ -74,9 +74,9 @@ class HistoryConnection:
 
     def _look(self, place: _Place, known: bytes) -> None:
         now = asyncio.get_running_loop().time()
-        if self._slave is None and self._looking is None and now >= self._not_before:
+        looking = self._looking is not None and not self._looking.done()
+        if self._slave is None and not looking and now >= self._not_before:
             self._looking = asyncio.create_task(self._compare(place, known))
-            self._looking.add_done_callback(self._looked)
 
     async def _compare(self, place: _Place, known: bytes) -> None:
         """Goes over to the slave if it has the first message of `known`.
@@ -95,9 +95,6 @@ class HistoryConnection:
             log.debug("history is read from the slave", slave=slave.address, **place._asdict())
         else:
             self._rest(place, answer)
-
-    def _looked(self, _: asyncio.Task[None]) -> None:
-        self._looking = None
 
     def _rest(self, place: _Place, answer: Answer) -> None:
         self._not_before = asyncio.get_running_loop().time() + _REST
