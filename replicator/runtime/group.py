@@ -137,8 +137,7 @@ class Group:
         """Says that we are there: on the sink side only if the target can be reached."""
         assert self._log is not None  # noqa: S101 - after use
         self._sequence += 1
-        told = {**info, "waiting_for": self.waiting_for}
-        heartbeat = self.coordinator.heartbeat(self.incarnation, self._sequence, told)
+        heartbeat = self.coordinator.heartbeat(self.incarnation, self._sequence, info)
         self._said = _gist(heartbeat)
         self._sent[self._sequence] = now()
         self._sent.pop(self._sequence - _REMEMBERED, None)

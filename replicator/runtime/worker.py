@@ -346,6 +346,7 @@ class Worker:
                 "rest": self.rest_address,
                 "version": __version__,
                 "tasks": task_states(self.routes),
+                "waiting_for": self.group.waiting_for,
                 "view": sorted([self.id, *self.coordinator.membership.others]),
                 JOBS: self._bulk.claimed(self.coordinator.running),
             },
