@@ -29,7 +29,7 @@ log = get_logger(__name__)
 
 
 async def refuse_missing_rights(topics: RouteTopics, world: World) -> None:
-    """Asks one broker of each side about each topic that has no queue map yet.
+    """Asks one broker of each side that we have an account for about each topic that has no queue map yet.
 
     Raises:
         StartupError: an account may not read, make or send to one.
@@ -78,5 +78,9 @@ def _readable(cluster: Discovery, topic: str) -> list[str]:
 
 
 def _answering(cluster: Discovery, brokers: Iterable[str]) -> list[str]:
-    """The first of `brokers` that answered at the last look, if any did."""
+    """The first of `brokers` that answered at the last look, if any did; nobody where we sign in as nobody, since
+    a broker that gives nobody its topics has refused that look.
+    """
+    if not cluster.cluster.account:
+        return []
     return sorted(set(brokers) & (set(cluster.topics) - set(cluster.failures)))[:1]

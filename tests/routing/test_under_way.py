@@ -21,8 +21,6 @@ TARGET = ClusterSpec(name="proxied", version="5.3.3", broker_ip="127.0.0.2")
 #: Seconds that each way to either cluster takes.
 DELAY = 0.05
 PULL, SEND_BATCH = 11, 320
-#: What is in the batch that only asks whether it may be sent.
-PROBE = b"nothing"
 #: Messages that a broker gives in one pull by default, at most; of 1,000 bytes and their properties: bytes.
 ONE_PULL, ONE_ANSWER = 32, 48 * 1024
 
@@ -52,7 +50,7 @@ class _Batches:
         self._more = STORED_MORE + len(topic)
 
     def see(self, _port: str, frame: Frame) -> None:
-        if frame.code == SEND_BATCH and not frame.answer and frame.body != PROBE:
+        if frame.code == SEND_BATCH and not frame.answer:
             count = len(list(_entries(frame.body)))
             self.counts.append(count)
             self.sizes.append(len(frame.body) + count * self._more)
