@@ -38,9 +38,10 @@ lock: $(STAMP) ## Renew requirements.lock from pyproject.toml
 
 clean: ## Delete the environment and all caches of the checkout
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
+	@rm -f replicator/protocol/*.so
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(STAMP): requirements.lock pyproject.toml
+$(STAMP): requirements.lock pyproject.toml replicator/protocol/alike.c tools/compile.py
 	@for each in $(PYTHON); do \
 		$$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && python=$$each && break; \
 	done; \

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from replicator.client.endpoint import Endpoint
 from replicator.errors import BrokerRefused
+from replicator.protocol.alike import messages_in
 from replicator.protocol.codes import Request, Response, is_denied
 from replicator.protocol.frame import Frame
-from replicator.protocol.message import StoredMessage, cut
+from replicator.protocol.message import StoredMessage
 
 __all__ = [
     "EVERYTHING",
@@ -60,7 +62,7 @@ class Pulled(NamedTuple):
 
     code: int
     remark: str
-    messages: list[StoredMessage]
+    messages: Sequence[StoredMessage]
     next_offset: int
     min_offset: int
     max_offset: int
@@ -124,7 +126,7 @@ def read(frame: Frame, address: str) -> Pulled:
     return Pulled(
         code,
         frame.remark,
-        cut(frame.body) if code == Response.SUCCESS else [],
+        messages_in(frame.body) if code == Response.SUCCESS else [],
         frame.number("nextBeginOffset"),
         frame.number("minOffset"),
         frame.number("maxOffset"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from typing import Protocol
 
 from replicator.protocol.message import StoredMessage
@@ -37,7 +38,7 @@ class Chunk:
 
     __slots__ = ("copies", "messages", "next_offset", "packs", "size", "transformed")
 
-    def __init__(self, messages: list[StoredMessage], next_offset: int, size: int, *, copies: bool) -> None:
+    def __init__(self, messages: Sequence[StoredMessage], next_offset: int, size: int, *, copies: bool) -> None:
         self.messages = messages
         self.copies = copies
         self.next_offset = next_offset
@@ -55,7 +56,7 @@ class Chunk:
         if self.messages:
             refused = {} if self.transformed is None else self.transformed.refused
             self.packs.extend(packer.pack(self.messages, copies=self.copies, refused=refused))
-            self.messages = []
+            self.messages = ()
 
 
 class Channel:

@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from replicator.protocol.alike import Alike
 from replicator.protocol.batch import KEPT_SYS_FLAGS, pack_head, pack_length, size_of, unpack
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.properties import MAX_PROPERTIES
@@ -134,6 +135,10 @@ class Packer:
         """
         if not messages:
             return []
+        if isinstance(messages, Alike) and not copies and not refused:
+            pack = self._alike(messages)
+            if pack is not None:
+                return [pack]
         stamped = (self._stamp.renew if copies else self._stamp.put)(messages)
         packs: list[Pack] = []
         start = 0
@@ -142,6 +147,23 @@ class Packer:
             start += len(packs[-1])
             packs[-1].refused = refused.get(packs[-1].offsets[0], "")
         return packs
+
+    def _alike(self, messages: Alike) -> Pack | None:
+        """All of `messages` in one pack, if one may have them."""
+        if len(messages) > self.max_messages or (self.exact_born and not messages.same_born):
+            return None
+        packed = messages.entries(self._stamp.lead, more=self.more, limit=self.limit)
+        if packed is None:
+            return None
+        data, stored = packed
+        return Pack(
+            data,
+            range(messages.offset, messages.offset + len(messages)),
+            stored,
+            sys_flag=messages.sys_flag,
+            reconsume_times=messages.reconsume_times,
+            born_timestamp=messages.born_timestamp,
+        )
 
     def _stop(self, messages: Sequence[StoredMessage], start: int, refused: Mapping[int, str]) -> int:
         """Where a pack from `start` on ends at the latest."""

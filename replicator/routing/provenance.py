@@ -56,11 +56,12 @@ def birthplace(raw: bytes, here: bytes) -> bytes:
 class Stamp:
     """Puts provenance on the messages of one source queue, in front of their own properties."""
 
-    __slots__ = ("_first", "_source", "_stripping")
+    __slots__ = ("_source", "_stripping", "lead")
 
     def __init__(self, cluster: str, broker: str, queue_id: int) -> None:
         self._source = SOURCE + f"\x01{cluster}/{broker}/{queue_id}/".encode()
-        self._first = ORIGIN + f"\x01{cluster}\x02".encode() + self._source
+        #: What stands in front of the offset in the properties of a message that is no copy itself.
+        self.lead = ORIGIN + f"\x01{cluster}\x02".encode() + self._source
         self._stripping = properties.Stripping()
 
     def put(self, messages: Sequence[StoredMessage]) -> list[bytes]:
@@ -69,11 +70,11 @@ class Stamp:
         Args:
             messages: one or more, as the source broker stored them; none with provenance.
         """
-        first = self._first
+        lead = self.lead
         own, led = self._stripping.of([message.properties for message in messages])
         shape = b"%b%d/%d%b\x02" if led else b"%b%d/%d\x02%b\x02"
         return [
-            shape % (first, message.queue_offset, message.store_timestamp, raw)
+            shape % (lead, message.queue_offset, message.store_timestamp, raw)
             for message, raw in zip(messages, own, strict=True)
         ]
 

@@ -6,6 +6,7 @@ failing the channel; whoever reads the channel decides what to do next.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from replicator.client.connection import Answer, Connection
@@ -14,6 +15,7 @@ from replicator.client.history import HistoryConnection
 from replicator.client.pull import PULL_TIMEOUT, SUSPEND, Pulled, pull_fields, read
 from replicator.errors import BrokerRefused, ClientError, ProtocolError
 from replicator.protocol import properties
+from replicator.protocol.alike import Alike
 from replicator.protocol.codes import Request, Response
 from replicator.protocol.message import StoredMessage
 from replicator.routing import provenance
@@ -209,7 +211,7 @@ class SourceTask:
             self._fail(SourceEnded("all was read"))
         return not over
 
-    def _put(self, messages: list[StoredMessage], end: int, size: int) -> None:
+    def _put(self, messages: Sequence[StoredMessage], end: int, size: int) -> None:
         """Leaves out what is not to be copied and puts the rest into the channel."""
         kept, copies = select(messages, self._options, self._state)
         self._budget.charge(size)
@@ -223,7 +225,7 @@ class SourceTask:
             return SourceLost(f"slave {self._connection.address} has not yet what its master had")
         return SourceReset(start, pulled.min_offset, pulled.max_offset)
 
-    def _fail(self, error: Exception, *, before: list[StoredMessage] | None = None) -> None:
+    def _fail(self, error: Exception, *, before: Sequence[StoredMessage] | None = None) -> None:
         """Ends the task; of `before`, what lies ahead of the hole in `error` still goes through."""
         self.stop()
         if before and isinstance(error, SourceGap):
@@ -234,10 +236,13 @@ class SourceTask:
 
 
 def select(
-    messages: list[StoredMessage], options: RouteOptions, state: QueueState
-) -> tuple[list[StoredMessage], bool]:
+    messages: Sequence[StoredMessage], options: RouteOptions, state: QueueState
+) -> tuple[Sequence[StoredMessage], bool]:
     """Those of `messages` that are to be copied, and whether there are copies among all; counts the others."""
-    copies = provenance.PREFIX in b"".join([m.properties for m in messages])
+    if isinstance(messages, Alike):
+        copies = messages.mention(provenance.PREFIX)
+    else:
+        copies = provenance.PREFIX in b"".join([m.properties for m in messages])
     # What goes to no cluster cannot return to it.
     kept = _may_pass(messages, options) if copies and options.identity.target else messages
     state.skip("loop", len(messages) - len(kept))
@@ -249,7 +254,7 @@ def select(
     return kept, copies
 
 
-def _may_pass(messages: list[StoredMessage], options: RouteOptions) -> list[StoredMessage]:
+def _may_pass(messages: Sequence[StoredMessage], options: RouteOptions) -> list[StoredMessage]:
     """Those that were not born at the target, and that `forward` lets through."""
     target, forward = options.identity.target.encode(), options.forward == "all"
     origins = [properties.find(m.properties, provenance.ORIGIN) for m in messages]
@@ -258,7 +263,7 @@ def _may_pass(messages: list[StoredMessage], options: RouteOptions) -> list[Stor
     ]
 
 
-def _first_hole(start: int, end: int, messages: list[StoredMessage]) -> tuple[int, int]:
+def _first_hole(start: int, end: int, messages: Sequence[StoredMessage]) -> tuple[int, int]:
     """The first run of offsets in [start, end) that no message has."""
     expected = start
     for message in messages:

@@ -217,7 +217,7 @@ class _Reading:
         self._end = await max_offset(broker, self.part.target_topic, queue_id)
         return self._oldest == 0
 
-    async def target(self, places: tuple[int, int] | None = None) -> AsyncGenerator[list[StoredMessage]]:
+    async def target(self, places: tuple[int, int] | None = None) -> AsyncGenerator[Sequence[StoredMessage]]:
         """What is at target offsets `places`, or all of it, some at a time."""
         start, end = places or (self._oldest, self._end)
         place = self._target, self.part.target_topic, self.part.target
@@ -252,14 +252,14 @@ class _Reading:
                     "extra", None, message.queue_offset, "" if copy is None else f"a copy from {copy.cluster}"
                 )
 
-    async def source(self, start: int, end: int) -> AsyncGenerator[list[StoredMessage]]:
+    async def source(self, start: int, end: int) -> AsyncGenerator[Sequence[StoredMessage]]:
         """What the route selects of source offsets [start, end), some at a time."""
         reader = RangeReader(self._source, self.part.topic, self.part.source, start, end, options=self.job.options)
         async for messages in _limited(reader, self._source_limiter):
             yield messages
 
 
-async def _limited(reader: RangeReader, limiter: RateLimiter) -> AsyncGenerator[list[StoredMessage]]:
+async def _limited(reader: RangeReader, limiter: RateLimiter) -> AsyncGenerator[Sequence[StoredMessage]]:
     """What `reader` gives, no faster than `limiter` lets it."""
     async for messages in reader.chunks():
         if messages:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -169,7 +169,7 @@ async def copy_range(job: CopyJob, part: Range) -> Copied:
         job.target.connected(patience=patience, may_go_on=may_send) as target,
     ):
 
-        def before(first: int) -> AsyncIterator[list[StoredMessage]]:
+        def before(first: int) -> AsyncIterator[Sequence[StoredMessage]]:
             return RangeReader(
                 source, part.topic, part.source, part.start, first, on_loss="skip", options=job.options
             ).chunks()
@@ -230,7 +230,10 @@ async def settle(
 
 
 async def refuse_later_start(
-    identity: Identity, part: Range, target: Cluster, before: Callable[[int], AsyncIterator[list[StoredMessage]]]
+    identity: Identity,
+    part: Range,
+    target: Cluster,
+    before: Callable[[int], AsyncIterator[Sequence[StoredMessage]]],
 ) -> None:
     """What lies before the first copy can no longer be put in front of it.
 

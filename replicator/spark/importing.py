@@ -79,7 +79,7 @@ async def import_range(job: ImportJob, archived: Archived) -> Copied:
     """
     part = archived.part
 
-    async def before(first: int) -> AsyncIterator[list[StoredMessage]]:
+    async def before(first: int) -> AsyncIterator[Sequence[StoredMessage]]:
         unused = QueueState(part.topic, part.source, part.target)
         for messages in read(job.directory, archived.files, start=part.start):
             kept, _ = select([m for m in messages if m.queue_offset < first], job.options, unused)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Final, Literal
 
 from replicator.client.cluster import Cluster
@@ -64,7 +64,7 @@ class RangeReader:
         self._options = options
         self._at_slave = at_slave
 
-    async def chunks(self) -> AsyncIterator[list[StoredMessage]]:
+    async def chunks(self) -> AsyncIterator[Sequence[StoredMessage]]:
         """The messages, some at a time.
 
         Raises:
@@ -99,7 +99,7 @@ class RangeReader:
                 with contextlib.suppress(ReplicatorError):  # its name server may be away with it
                     await self._cluster.refresh()
 
-    async def _some(self) -> AsyncIterator[list[StoredMessage]]:
+    async def _some(self) -> AsyncIterator[Sequence[StoredMessage]]:
         """What comes until the channel fails."""
         reader = self._cluster.reader(self._queue.broker)
         budget = MemoryBudget(_MEMORY)

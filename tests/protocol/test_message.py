@@ -26,6 +26,7 @@ def stored(
     body_length: int | None = None,
     properties_length: int | None = None,
     size: int | None = None,
+    time: int = 2222,
     numbers: tuple[int, int, int] = (77, 1111, 4),
 ) -> bytes:
     """A message as a broker stores it, written independently of the code under test.
@@ -41,7 +42,7 @@ def stored(
             struct.pack(">III", magic, 0xC0FFEE, 3),  # magic, crc, queue id
             struct.pack(">iQQI", flag, offset, 999_999, sys_flag),  # flag, queue and physical offset
             struct.pack(">q", born) + born_host,
-            struct.pack(">Q", 2222) + store_host,
+            struct.pack(">Q", time) + store_host,
             struct.pack(">iQ", reconsumed, 888),  # reconsumed, prepared transaction
             struct.pack(">I", len(body) if body_length is None else body_length) + body,
             struct.pack(">B" if magic == V1 else ">H", len(topic)) + topic,

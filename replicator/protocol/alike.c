@@ -1,0 +1,174 @@
+/* Stored messages, as the answer to a pull brings them, made the entries of a batch.
+ *
+ * It does what message.py, properties.py and provenance.py do for one message after the other, for messages that
+ * are alike. Whatever is not as expected is left to them: nothing here judges, reports, allocates or keeps.
+ * The layouts are described in message.py and batch.py. All lengths come from a peer.
+ */
+#define _GNU_SOURCE
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { MAGIC_V1 = (int)0xDAA320A7, MAGIC_V2 = (int)0xDAA320AB, BORN_HOST_V6 = 0x10, STORE_HOST_V6 = 0x20 };
+enum { HEAD = 84, V6_MORE = 12, MAX_PROPERTIES = 32767, MOST_DIGITS = 19 };
+enum { ITEM_END = 2 };
+
+typedef const uint8_t *bytes;
+
+struct message {
+    int64_t offset, born, stored;
+    int32_t sys_flag, reconsumed;
+    size_t size, body_size, properties_size;
+    bytes crc, flag, body, properties; /* the body with its length in front */
+};
+
+static uint32_t u32(bytes at) {
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+static int64_t i64(bytes at) { return (int64_t)((uint64_t)u32(at) << 32 | u32(at + 4)); }
+
+static void put_u32(uint8_t *at, uint32_t value) {
+    at[0] = (uint8_t)(value >> 24), at[1] = (uint8_t)(value >> 16), at[2] = (uint8_t)(value >> 8);
+    at[3] = (uint8_t)value;
+}
+
+/* Whether a whole message stands at the front of `left` bytes. */
+static int read_message(bytes at, size_t left, struct message *found) {
+    if (left < HEAD + 4) return 0;
+    size_t size = u32(at);
+    int32_t magic = (int32_t)u32(at + 4);
+    found->sys_flag = (int32_t)u32(at + 36);
+    size_t store_at = 56 + (found->sys_flag & BORN_HOST_V6 ? V6_MORE : 0);
+    size_t times_at = store_at + 16 + (found->sys_flag & STORE_HOST_V6 ? V6_MORE : 0);
+    size_t body_at = times_at + 12;
+    if (size > left || size < body_at + 4) return 0;
+    size_t body_size = 4 + (size_t)u32(at + body_at);
+    if (body_size > size - body_at) return 0;
+    size_t topic_at = body_at + body_size;
+    size_t topic_head = magic == MAGIC_V1 ? 1 : 2;
+    if ((magic != MAGIC_V1 && magic != MAGIC_V2) || size - topic_at < topic_head) return 0;
+    size_t topic_size = magic == MAGIC_V1 ? at[topic_at] : (size_t)at[topic_at] << 8 | at[topic_at + 1];
+    size_t properties_at = topic_at + topic_head + topic_size + 2;
+    if (properties_at > size) return 0;
+    size_t properties_size = (size_t)at[properties_at - 2] << 8 | at[properties_at - 1];
+    if (properties_size != size - properties_at) return 0;
+    found->offset = i64(at + 20);
+    found->born = i64(at + 40);
+    found->stored = i64(at + store_at);
+    found->reconsumed = (int32_t)u32(at + times_at);
+    found->size = size;
+    found->crc = at + 8;
+    found->flag = at + 16;
+    found->body = at + body_at;
+    found->body_size = body_size;
+    found->properties = at + properties_at;
+    found->properties_size = properties_size;
+    return 1;
+}
+
+/* What messages that are alike have in common; `born` is the first one's. */
+struct common {
+    int64_t offset, born, same_born;
+    int32_t sys_flag, reconsumed;
+};
+
+/* The number of messages in `data` if each is whole, their offsets follow one another, and they do not differ in
+ * reconsumeTimes or in those bits of sysFlag that are `kept`; 0 otherwise.
+ */
+int64_t replicator_alike(bytes data, size_t size, int32_t kept, struct common *common) {
+    struct message each;
+    int64_t count = 0;
+    for (size_t at = 0; at < size; at += each.size, count++) {
+        if (!read_message(data + at, size - at, &each) || each.offset < 0 || each.stored < 0) return 0;
+        if (count == 0)
+            *common = (struct common){each.offset, each.born, 1, each.sys_flag & kept, each.reconsumed};
+        if (each.offset - common->offset != count || each.reconsumed != common->reconsumed) return 0;
+        if ((each.sys_flag & kept) != common->sys_flag) return 0;
+        common->same_born &= each.born == common->born;
+    }
+    return count;
+}
+
+/* Whether `text` is in the properties of one of the messages in `data`, which are alike. */
+int32_t replicator_mentions(bytes data, size_t size, bytes text, size_t text_size) {
+    struct message each;
+    for (size_t at = 0; at < size && read_message(data + at, size - at, &each); at += each.size)
+        if (memmem(each.properties, each.properties_size, text, text_size) != NULL) return 1;
+    return 0;
+}
+
+/* Whether the property at `item` has one of `names`: each behind its length, 0 behind the last. */
+static int is_named(bytes item, size_t size, bytes names) {
+    for (; *names; names += 1 + *names)
+        if (size > *names && item[*names] == 1 && memcmp(item, names + 1, *names) == 0) return 1;
+    return 0;
+}
+
+/* Copies properties but for those with one of `names`; each behind the byte that ends the one before, none at the
+ * end of all. Takes one byte more than `size` at most.
+ */
+static uint8_t *put_properties(uint8_t *out, bytes properties, size_t size, bytes names) {
+    uint8_t *start = out;
+    bytes end = properties + size;
+    for (bytes item = properties; item < end;) {
+        bytes stop = memchr(item, ITEM_END, (size_t)(end - item));
+        if (stop == NULL) stop = end;
+        size_t length = (size_t)(stop - item);
+        if (!is_named(item, length, names)) {
+            *out++ = ITEM_END;
+            memcpy(out, item, length);
+            out += length;
+        }
+        item = stop < end ? stop + 1 : end;
+    }
+    while (out > start && out[-1] == ITEM_END) out--;
+    return out;
+}
+
+static uint8_t *put_number(uint8_t *out, int64_t value) {
+    uint8_t digits[MOST_DIGITS];
+    size_t count = 0;
+    do digits[count++] = (uint8_t)('0' + value % 10);
+    while (value /= 10);
+    while (count) *out++ = digits[--count];
+    return out;
+}
+
+/* Makes entries of the messages in `data`, which are alike: their properties are `stamp`, the offset, a slash, the
+ * store timestamp, and what is left of their own without those that have one of `names`.
+ *
+ * Gives the bytes written to `out`; 0 if properties would be too long, if entries and `more` bytes for each are
+ * over `limit` where it is not one message alone, or if `room` is too small. `stored` gets the store timestamps.
+ */
+int64_t replicator_entries(bytes data, size_t size, bytes stamp, size_t stamp_size, bytes names, int64_t more,
+                           int64_t limit, uint8_t *out, size_t room, int64_t *stored) {
+    uint8_t *at_out = out, *room_end = out + room;
+    int64_t count = 0, weight = 0;
+    struct message each;
+    for (size_t at = 0; at < size; at += each.size, count++) {
+        if (!read_message(data + at, size - at, &each)) return 0;
+        size_t most = 16 + each.body_size + 2 + stamp_size + 2 * MOST_DIGITS + 1 + each.properties_size + 2;
+        if ((size_t)(room_end - at_out) < most) return 0;
+        uint8_t *entry = at_out;
+        put_u32(entry + 4, 0);
+        memcpy(entry + 8, each.crc, 4);
+        memcpy(entry + 12, each.flag, 4);
+        memcpy(entry + 16, each.body, each.body_size);
+        uint8_t *length = entry + 16 + each.body_size, *properties = length + 2;
+        memcpy(properties, stamp, stamp_size);
+        at_out = put_number(properties + stamp_size, each.offset);
+        *at_out++ = '/';
+        at_out = put_number(at_out, each.stored);
+        at_out = put_properties(at_out, each.properties, each.properties_size, names);
+        *at_out++ = ITEM_END;
+        size_t properties_size = (size_t)(at_out - properties);
+        if (properties_size > MAX_PROPERTIES) return 0;
+        length[0] = (uint8_t)(properties_size >> 8), length[1] = (uint8_t)properties_size;
+        put_u32(entry, (uint32_t)(at_out - entry));
+        weight += (at_out - entry) + more;
+        if (weight > limit && count > 0) return 0;
+        stored[count] = each.stored;
+    }
+    return at_out - out;
+}

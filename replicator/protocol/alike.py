@@ -1,0 +1,157 @@
+"""Messages that are alike, made the entries of a batch by compiled code (`alike.c`), all of a pull in one call.
+
+They are what a pull brings nearly always. Everything else, and a machine for which nothing was compiled, goes the
+way of `message.cut`, one message after the other; what comes of it is the same.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from array import array
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, overload
+
+from replicator.protocol.batch import KEPT_SYS_FLAGS
+from replicator.protocol.message import StoredMessage, cut
+from replicator.protocol.properties import BROKER_MADE
+
+__all__ = ["COMPILED", "Alike", "messages_in"]
+
+#: Beside this module once the package is installed.
+LIBRARY: Final = Path(__file__).with_name("_alike.so")
+
+_NAMES: Final = b"".join(bytes([len(name)]) + name for name in BROKER_MADE) + b"\0"
+#: Bytes and messages that are taken at once; pulls bring 256 KiB and 32 messages unless brokers are told otherwise.
+_ROOM: Final = 1024 * 1024
+_MOST: Final = 1024
+
+
+def _load() -> ctypes.PyDLL | None:
+    try:
+        library = ctypes.PyDLL(str(LIBRARY))  # its calls are too short to let other threads run meanwhile
+    except OSError:
+        return None
+    text, size, number = ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int64
+    library.replicator_alike.argtypes = (text, size, ctypes.c_int32, ctypes.c_void_p)
+    library.replicator_alike.restype = number
+    library.replicator_mentions.argtypes = (text, size, text, size)
+    library.replicator_mentions.restype = ctypes.c_int32
+    library.replicator_entries.argtypes = (
+        *(text, size, text, size, text, number, number),
+        *(ctypes.c_void_p, size, ctypes.c_void_p),
+    )
+    library.replicator_entries.restype = number
+    return library
+
+
+_library = _load()
+#: Whether there is compiled code for this machine.
+COMPILED: Final = _library is not None
+
+
+class _Common(ctypes.Structure):
+    """What the messages have in common, as `alike.c` says it."""
+
+    _fields_ = (
+        ("offset", ctypes.c_int64),
+        ("born", ctypes.c_int64),
+        ("same_born", ctypes.c_int64),
+        ("sys_flag", ctypes.c_int32),
+        ("reconsumed", ctypes.c_int32),
+    )
+
+
+class _Scratch(threading.local):
+    """Where the compiled code writes."""
+
+    def __init__(self) -> None:
+        self._out = ctypes.create_string_buffer(_ROOM)
+        self._stored = (ctypes.c_int64 * _MOST)()
+        self.common = _Common()
+        self.at_out, self.at_stored = ctypes.addressof(self._out), ctypes.addressof(self._stored)
+        self.at_common = ctypes.addressof(self.common)
+
+
+_scratch = _Scratch()
+
+
+class Alike(Sequence[StoredMessage]):
+    """One or more messages whose offsets follow one another and that may share a batch; cut when one is asked for.
+
+    `sys_flag` is what is kept of it, `born_timestamp` that of the first one, `same_born` whether of the others too.
+    """
+
+    __slots__ = ("_cut", "_data", "_length", "born_timestamp", "offset", "reconsume_times", "same_born", "sys_flag")
+
+    def __init__(self, data: bytes, length: int, common: _Common) -> None:
+        self._data = data
+        self._length = length
+        self._cut: list[StoredMessage] | None = None
+        self.offset: int = common.offset
+        self.born_timestamp: int = common.born
+        self.same_born = common.same_born != 0
+        self.sys_flag: int = common.sys_flag
+        self.reconsume_times: int = common.reconsumed
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> StoredMessage: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[StoredMessage]: ...
+    def __getitem__(self, index: int | slice) -> StoredMessage | list[StoredMessage]:
+        return self._all()[index]
+
+    def __iter__(self) -> Iterator[StoredMessage]:
+        return iter(self._all())
+
+    def _all(self) -> list[StoredMessage]:
+        if self._cut is None:
+            self._cut = cut(self._data)
+        return self._cut
+
+    def mention(self, text: bytes) -> bool:
+        """Whether `text` is in the properties of one of them."""
+        assert _library is not None  # noqa: S101 - it made this
+        return bool(_library.replicator_mentions(self._data, len(self._data), text, len(text)))
+
+    def entries(self, stamp: bytes, *, more: int, limit: int) -> tuple[bytes, array[int]] | None:
+        """All of them as entries of a batch, and their store timestamps.
+
+        Their properties are `stamp`, `offset/timestamp`, and what is left of their own without `BROKER_MADE`.
+
+        Args:
+            more: bytes by which a broker may count a message for more than its entry.
+            limit: bytes that brokers may count for all.
+
+        Returns:
+            None: it has to be done one by one, since there is too much of something.
+        """
+        assert _library is not None  # noqa: S101 - it made this
+        scratch, data, count = _scratch, self._data, self._length
+        if count > _MOST:
+            return None
+        written = _library.replicator_entries(
+            *(data, len(data), stamp, len(stamp), _NAMES, more, limit),
+            *(scratch.at_out, _ROOM, scratch.at_stored),
+        )
+        if not written:
+            return None
+        stored = array("q", ctypes.string_at(scratch.at_stored, 8 * count))
+        return ctypes.string_at(scratch.at_out, written), stored
+
+
+def messages_in(data: bytes) -> Sequence[StoredMessage]:
+    """The messages in the body of an answer to a pull, in their order.
+
+    Raises:
+        ProtocolError: the bytes are no stored messages.
+    """
+    if _library is not None:
+        count = _library.replicator_alike(data, len(data), KEPT_SYS_FLAGS, _scratch.at_common)
+        if count:
+            return Alike(data, count, _scratch.common)
+    return cut(data)

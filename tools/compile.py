@@ -1,0 +1,29 @@
+"""Compiles `replicator/protocol/alike.c` while the package is built or installed, by a C compiler that is a wheel."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+SOURCE = "replicator/protocol/alike.c"
+LIBRARY = "replicator/protocol/_alike.so"
+#: It runs on other machines than the one that it is built on, so nothing but what every processor has.
+FLAGS = ("-O2", "-mcpu=baseline", "-shared", "-fPIC", "-std=c11", "-Wall", "-Wextra", "-Werror")
+
+
+class Compile(BuildHookInterface):
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if self.target_name != "wheel":
+            return
+        root = Path(self.root)
+        command = [sys.executable, "-m", "ziglang", "cc", *FLAGS, "-o", str(root / LIBRARY), str(root / SOURCE)]
+        subprocess.run(command, check=True)
+        build_data["artifacts"].append(LIBRARY)
+        build_data["pure_python"] = False
+        # No part of it knows Python, so one serves all versions.
+        build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
