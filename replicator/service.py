@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import socket
 from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ from replicator.client.security import Credentials, Security, tls_context
 from replicator.errors import ClientError, StartupError
 from replicator.observe.logging import get_logger, tell_repeats
 from replicator.observe.metrics import process_registry, render
+from replicator.protocol.alike import COMPILED
 from replicator.runtime.numbers import snapshot
 from replicator.runtime.pulse import Pulse
 from replicator.runtime.store import InUse, Store
@@ -63,6 +65,7 @@ async def _serve(settings: Settings) -> int:
             await worker.prepare()
         except ClientError as error:
             raise StartupError(error.message, hint=error.hint or "check the address, credentials and TLS") from None
+        gc.freeze()  # what a start has made stays: looking through it again and again finds nothing
         return await _run_until_signal(worker, sock, token)
     finally:
         await worker.close()
@@ -128,6 +131,8 @@ async def _run_until_signal(worker: Worker, sock: socket.socket, token: str | No
     server = Server(Deferred(application), sock, worker.settings.rest_tls)
     serving = asyncio.create_task(server.run_on_socket(), name="http")
     beating = asyncio.create_task(pulse.run(), name="pulse")
+    if not COMPILED:
+        log.warning("no compiled code for this machine: a message takes twice the CPU; install the package again")
     log.info(
         "replicating",
         source=worker.identity.source,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 import zlib
 from collections.abc import Callable
@@ -12,6 +13,8 @@ import lz4.frame
 import pytest
 from backports import zstd
 
+import acl_sync
+import replicator
 from replicator.protocol import properties
 from replicator.protocol.message import COMPRESSION, StoredMessage
 from replicator.sandbox import Cluster, ClusterSpec
@@ -24,6 +27,16 @@ pytestmark = pytest.mark.brokers
 
 VERSIONS = [("4.9.7", "5.5.0"), ("5.5.0", "4.9.7"), ("5.3.3", "5.3.3")]
 Key = dict[str, str]
+
+EVERY_BYTE = bytes(range(256)) * 3
+PLAIN: list[tuple[bytes, Key]] = [
+    (EVERY_BYTE, {"KEYS": "a b c", "TAGS": "ä|ü", "UNIQ_KEY": "0A" * 16}),
+    (b"\x00", {"name with space": "value = 'quoted' \\ \" {}", "emptyvalue": "", "日本": "値段🙂"}),
+    (b"x", {"__SHARDINGKEY": "customer-7", "WAIT": "true", "CLUSTER": "not-mine"}),
+    (EVERY_BYTE, {"long": "y" * 31_000}),
+    (b"", {"KEYS": "empty body"}),
+    (b"no properties", {}),
+]
 
 
 def _told(message: StoredMessage) -> Key:
@@ -65,19 +78,10 @@ async def test_bodies_and_properties_of_every_kind(
     )
     topic = topic_name("t")
     await create_topic(source, topic, queues=1)
-    every_byte = bytes(range(256)) * 3
     text = b"the same words again and again " * 40
-    plain: list[tuple[bytes, Key]] = [
-        (every_byte, {"KEYS": "a b c", "TAGS": "ä|ü", "UNIQ_KEY": "0A" * 16}),
-        (b"\x00", {"name with space": "value = 'quoted' \\ \" {}", "emptyvalue": "", "日本": "値段🙂"}),
-        (b"x", {"__SHARDINGKEY": "customer-7", "WAIT": "true", "CLUSTER": "not-mine"}),
-        (every_byte, {"long": "y" * 31_000}),
-        (b"", {"KEYS": "empty body"}),
-        (b"no properties", {}),
-    ]
     async with connected(source) as client:
         await send(client, "east-a", topic, 0, [(b"numbers below zero", {})], flag=-77, born=-1)
-        for message in plain:
+        for message in PLAIN:
             await send(client, "east-a", topic, 0, [message], flag=77)
         for kind, body in (
             (0x001, zlib.compress(text)),
@@ -91,11 +95,41 @@ async def test_bodies_and_properties_of_every_kind(
                 client, "east-a", topic, 0, [(b"not consumed", {"TAGS": "again"})] * 2, reconsume_times=times
             )
         await send(client, "east-a", topic, 0, [(os.urandom(4 * 1024 * 1024 - 1000), {"KEYS": "large"})])
-    count = len(plain) + 22
+    count = len(PLAIN) + 22
     async with Worker(source, target, tmp_path, "--topics", topic) as worker:
         await worker.caught_up(topic, count)
     assert {message.reconsume_times for message in (await raw_topic(source, topic))["east-a", 0]} == {0, 3, 16}
     assert await _assert_same(source, target, topic) == count
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+async def test_with_compiled_code_and_without(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str], compiled: bool
+) -> None:
+    """What compiled code takes a whole pull of at once arrives as it was; without it too, with a warning."""
+    source, target = await clusters.pair(
+        ClusterSpec(name="east", version="5.3.3"), ClusterSpec(name="west", version="5.5.0")
+    )
+    topic = topic_name("t")
+    await create_topic(source, topic, queues=1)
+    async with connected(source) as client:
+        for times in range(20):
+            await send(client, "east-a", topic, 0, PLAIN, flag=times)
+    environment = {}
+    if not compiled:
+        for package in (replicator, acl_sync):
+            root = Path(package.__file__ or "").parent
+            shutil.copytree(
+                root, tmp_path / "src" / root.name, ignore=shutil.ignore_patterns("*.so", "__pycache__")
+            )
+        environment["PYTHONPATH"] = str(tmp_path / "src")
+    program = ("-P", "-m", "replicator")  # not what lies in the working directory
+    async with Worker(
+        source, target, tmp_path, "--topics", topic, environment=environment, program=program
+    ) as worker:
+        await worker.caught_up(topic, 20 * len(PLAIN))
+    assert ("no compiled code" in worker.log) is not compiled
+    assert await _assert_same(source, target, topic) == 20 * len(PLAIN)
 
 
 async def test_a_body_of_the_whole_4_mib(
