@@ -40,7 +40,7 @@ class RouteOptions:
     subscription: Subscription = EVERYTHING
     tags: frozenset[bytes] | None = None
     start_from: Literal["earliest", "latest"] | int = "earliest"
-    batch_messages: int = 1024
+    batch_messages: int = 2048
     batch_bytes: int = 4 * 1024 * 1024
     pulls_in_flight: int = 64
     settle_seconds: float | None = 1.0

@@ -120,8 +120,8 @@ class RouteSettings(BaseModel):
     )
     rate_messages: int = Field(0, ge=0, description="messages per second, all queues together; 0: no limit")
     rate_bytes: Size = Field(0, description="bytes per second, all queues together; 0: no limit")
-    batch_messages: int = Field(1024, ge=1, le=10_000, description="messages in one send, at most")
-    batch_bytes: Size = Field(1024**2, description="bytes in one send, at most; the target's limit holds too")
+    batch_messages: int = Field(2048, ge=1, le=10_000, description="messages in one send, at most")
+    batch_bytes: Size = Field(2 * 1024**2, description="bytes in one send, at most; the target's limit holds too")
     pulls_in_flight: int = Field(64, ge=1, le=512, description="pulls under way per queue, at most")
     task_granularity: Literal["topic", "queue"] = Field(
         "topic", description="what workers share among them: whole topics, or single queues"
