@@ -246,7 +246,7 @@ class Settings(RouteSettings, BaseSettings):
     source: Cluster = Field(description="cluster to copy from")
     target: Cluster = Field(description="cluster to copy to")
     connector: str = Field("route", description="name of the route, as REST and the command line call it")
-    memory_bytes: Size = Field(24 * 1024**2, description="memory for messages under way, all queues together")
+    memory_bytes: Size = Field(32 * 1024**2, description="memory for messages under way, all queues together")
     group: str | None = Field(
         None, description="workers of one group share the work (default: SOURCE-TARGET, the clusters' ids)"
     )
