@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from replicator.protocol import properties
+from replicator.protocol.alike import Alike
 from replicator.protocol.message import StoredMessage
 
-__all__ = ["ORIGIN", "PREFIX", "SOURCE", "Provenance", "Stamp", "birthplace", "read"]
+__all__ = ["ORIGIN", "PREFIX", "SOURCE", "Provenance", "Stamp", "among", "birthplace", "read"]
 
 PREFIX: Final = b"__RPL_"
 ORIGIN: Final = PREFIX + b"ORIGIN"
@@ -51,6 +52,13 @@ def read(raw: bytes) -> Provenance | None:
 def birthplace(raw: bytes, here: bytes) -> bytes:
     """The id of the cluster that a message was born in, by its properties; `here` unless they say another."""
     return (properties.find(raw, ORIGIN) or here) if PREFIX in raw else here
+
+
+def among(messages: Sequence[StoredMessage]) -> bool:
+    """Whether some of `messages` may be copies."""
+    if isinstance(messages, Alike):
+        return messages.mention(PREFIX)
+    return PREFIX in b"".join([message.properties for message in messages])
 
 
 class Stamp:

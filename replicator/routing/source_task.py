@@ -15,7 +15,6 @@ from replicator.client.history import HistoryConnection
 from replicator.client.pull import PULL_TIMEOUT, SUSPEND, Pulled, pull_fields, read
 from replicator.errors import BrokerRefused, ClientError, ProtocolError
 from replicator.protocol import properties
-from replicator.protocol.alike import Alike
 from replicator.protocol.codes import Request, Response
 from replicator.protocol.message import StoredMessage
 from replicator.routing import provenance
@@ -239,10 +238,7 @@ def select(
     messages: Sequence[StoredMessage], options: RouteOptions, state: QueueState
 ) -> tuple[Sequence[StoredMessage], bool]:
     """Those of `messages` that are to be copied, and whether there are copies among all; counts the others."""
-    if isinstance(messages, Alike):
-        copies = messages.mention(provenance.PREFIX)
-    else:
-        copies = provenance.PREFIX in b"".join([m.properties for m in messages])
+    copies = provenance.among(messages)
     # What goes to no cluster cannot return to it.
     kept = _may_pass(messages, options) if copies and options.identity.target else messages
     state.skip("loop", len(messages) - len(kept))
