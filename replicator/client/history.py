@@ -16,6 +16,7 @@ from replicator.client.endpoint import Endpoint
 from replicator.client.pull import PULL_TIMEOUT, pull_fields, read
 from replicator.errors import BrokerRefused, ClientError, ProtocolError
 from replicator.observe.logging import get_logger
+from replicator.protocol.alike import offsets_of
 from replicator.protocol.codes import Request, Response
 from replicator.protocol.frame import Frame
 
@@ -122,5 +123,5 @@ def _is_whole(answer: Frame, offset: int) -> bool:
         pulled = read(answer, "")
     except (BrokerRefused, ProtocolError):
         return False
-    offsets = [message.queue_offset for message in pulled.messages]
-    return bool(offsets) and offsets == list(range(offset, pulled.next_offset))
+    offsets = offsets_of(pulled.messages)
+    return bool(offsets) and list(offsets) == list(range(offset, pulled.next_offset))

@@ -17,7 +17,7 @@ from replicator.protocol.batch import KEPT_SYS_FLAGS
 from replicator.protocol.message import StoredMessage, cut
 from replicator.protocol.properties import BROKER_MADE
 
-__all__ = ["COMPILED", "Alike", "messages_in"]
+__all__ = ["COMPILED", "Alike", "messages_in", "offsets_of"]
 
 #: Beside this module once the package is installed.
 LIBRARY: Final = Path(__file__).with_name("_alike.so")
@@ -113,6 +113,11 @@ class Alike(Sequence[StoredMessage]):
             self._cut = cut(self._data)
         return self._cut
 
+    @property
+    def offsets(self) -> range:
+        """Theirs in the source queue."""
+        return range(self.offset, self.offset + self._length)
+
     def mention(self, text: bytes) -> bool:
         """Whether `text` is in the properties of one of them."""
         assert _library is not None  # noqa: S101 - it made this
@@ -155,3 +160,8 @@ def messages_in(data: bytes) -> Sequence[StoredMessage]:
         if count:
             return Alike(data, count, _scratch.common)
     return cut(data)
+
+
+def offsets_of(messages: Sequence[StoredMessage]) -> Sequence[int]:
+    """The queue offsets of `messages`."""
+    return messages.offsets if isinstance(messages, Alike) else [message.queue_offset for message in messages]

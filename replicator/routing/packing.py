@@ -158,7 +158,7 @@ class Packer:
         data, stored = packed
         return Pack(
             data,
-            range(messages.offset, messages.offset + len(messages)),
+            messages.offsets,
             stored,
             sys_flag=messages.sys_flag,
             reconsume_times=messages.reconsume_times,
