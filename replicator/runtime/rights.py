@@ -59,10 +59,10 @@ async def _missing(plan: TopicPlan, world: World) -> str:
     for broker in _readable(source, plan.topic):
         if why := await denies_reading(source.cluster.reader(broker), plan.topic):
             return f"the source's account may not read it ({why})"
-    for broker in _answering(target, [broker for broker, _ in plan.writes]):
+    for broker in _asked(target, [broker for broker, _ in plan.writes]):
         if why := await denies_creation(target.cluster.writer(broker), name, cluster=target.cluster_name):
             return f"the target's account may not make topic {name} ({why})"
-    for broker in _answering(target, [queue.broker for queue in plan.queue_map.values()]):
+    for broker in _asked(target, [queue.broker for queue in plan.queue_map.values()]):
         if why := await denies_sending(target.cluster.writer(broker), name):
             return f"the target's account may not send to topic {name} ({why})"
     for broker in _readable(target, name):
@@ -74,12 +74,12 @@ async def _missing(plan: TopicPlan, world: World) -> str:
 def _readable(cluster: Discovery, topic: str) -> list[str]:
     """A broker that has the topic and lets it be read, if there is one that answers."""
     there = [broker for broker, held in cluster.topics.items() if topic in held and held[topic].perm & READABLE]
-    return _answering(cluster, there)
+    return _asked(cluster, there)
 
 
-def _answering(cluster: Discovery, brokers: Iterable[str]) -> list[str]:
-    """The first of `brokers` that answered at the last look, if any did; nobody where we sign in as nobody, since
-    a broker that gives nobody its topics has refused that look.
+def _asked(cluster: Discovery, brokers: Iterable[str]) -> list[str]:
+    """The one of `brokers` to ask: the first that answered at the last look, if any did; none where we sign in as
+    nobody, since a broker that gives nobody its topics has refused that look.
     """
     if not cluster.cluster.account:
         return []
