@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from acl_sync.acl1 import parse
 from acl_sync.model import AclState
 from replicator.errors import StartupError
@@ -40,6 +38,8 @@ def _files(place: Path) -> Iterator[Path]:
 
 
 def _load(file: Path) -> tuple[Any, Any]:
+    import yaml  # noqa: PLC0415 - who has no such files starts sooner without it
+
     try:
         found = yaml.safe_load(file.read_text(encoding="utf-8"))
     except OSError as error:

@@ -19,7 +19,6 @@ from replicator.client.cluster import Cluster
 from replicator.client.security import Credentials, Security, tls_context
 from replicator.errors import ClientError, StartupError
 from replicator.observe.logging import get_logger, tell_repeats
-from replicator.observe.metrics import process_registry, render
 from replicator.protocol.alike import COMPILED
 from replicator.runtime.numbers import snapshot
 from replicator.runtime.pulse import Pulse
@@ -117,10 +116,12 @@ async def _run_until_signal(worker: Worker, sock: socket.socket, token: str | No
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number)
     pulse = Pulse([tell_repeats, systemd.alive])
-    process = process_registry()
 
     async def metrics() -> bytes:
-        return await asyncio.to_thread(render, await snapshot(worker, pulse), process)
+        # Nor is this needed before somebody asks.
+        from replicator.observe.metrics import process_registry, render  # noqa: PLC0415
+
+        return await asyncio.to_thread(render, await snapshot(worker, pulse), process_registry())
 
     def application() -> Application:
         # FastAPI alone takes a third of the time that all imports take.

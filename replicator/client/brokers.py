@@ -21,6 +21,7 @@ __all__ = [
     "max_offset",
     "min_offset",
     "offset_at",
+    "offset_near",
     "read_config",
     "read_settings",
 ]
@@ -86,15 +87,22 @@ async def min_offset(broker: Endpoint, topic: str, queue_id: int) -> int:
     return await _offset(broker, Request.GET_MIN_OFFSET, {"topic": topic, "queueId": str(queue_id)})
 
 
+async def offset_near(broker: Endpoint, topic: str, queue_id: int, timestamp: int) -> int:
+    """What the broker takes for the first message stored at or after `timestamp` (29; ms since the epoch).
+
+    4.9 gives any message of that millisecond, or else the nearest one, which may be older.
+    """
+    fields = {"topic": topic, "queueId": str(queue_id), "timestamp": str(timestamp)}
+    return max(0, await _offset(broker, Request.SEARCH_OFFSET_BY_TIMESTAMP, fields))
+
+
 async def offset_at(broker: Endpoint, topic: str, queue_id: int, timestamp: int) -> int:
     """The offset of the first message stored at or after `timestamp` (ms since the epoch), or the queue's end.
 
-    What the broker says is where the search begins: 4.9 gives any message of that millisecond, or else the
-    nearest one, which may be older.
+    What the broker says, which may be wrong (`offset_near`), is where the search begins.
     """
     place = (broker, topic, queue_id)
-    fields = {"topic": topic, "queueId": str(queue_id), "timestamp": str(timestamp)}
-    near = max(0, await _offset(broker, Request.SEARCH_OFFSET_BY_TIMESTAMP, fields))
+    near = await offset_near(*place, timestamp)
     beside = await pull(*place, max(0, near - 1), count=2)
     seen = {message.queue_offset: message.store_timestamp for message in beside.messages}
 

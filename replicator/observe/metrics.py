@@ -7,7 +7,7 @@ of the process itself comes from it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
@@ -36,6 +36,7 @@ _SUMS: Final = {
 _ESCAPED: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
+@cache
 def process_registry() -> CollectorRegistry:
     """What prometheus-client knows of the process itself."""
     registry = CollectorRegistry()

@@ -31,6 +31,8 @@ __all__ = ["SourceTask", "select"]
 _FIRST_ANSWER: Final = 32 * 1024
 #: Bytes reserved at least for a pull.
 _LEAST: Final = 2 * 1024
+#: How many times as many pulls are under way once the sink had to wait: each such step costs a round trip.
+_GROWTH: Final = 4
 #: Of the memory budget, what one queue may hold at most.
 _SHARE: Final = 4
 
@@ -180,7 +182,7 @@ class SourceTask:
         window = self._window
         if starving:
             if window.in_flight:
-                window.depth = min(window.depth * 2, self._options.pulls_in_flight)
+                window.depth = min(window.depth * _GROWTH, self._options.pulls_in_flight)
         elif window.depth > 2 and self._channel.size > self._enough():
             window.depth -= 1
         self._pump()

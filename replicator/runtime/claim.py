@@ -93,7 +93,7 @@ class _Claim:
         )
         try:
             try:
-                await carrier.open()
+                await carrier.open({})
                 await self._beat(carrier, Stage.ONLINE)
             except ReplicatorError as error:
                 self.failure = error

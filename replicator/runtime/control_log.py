@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
-from replicator.client.brokers import max_offset, offset_at
+from replicator.client.brokers import max_offset, offset_near
 from replicator.client.cluster import Cluster
-from replicator.client.pull import GROUP, pull
+from replicator.client.pull import GROUP, Pulled, pull
 from replicator.client.send import send_single
-from replicator.client.topics import TopicConfig, is_missing, write_topic
+from replicator.client.topics import READABLE, WRITABLE, TopicConfig, is_missing, write_topic
 from replicator.errors import ClientError, ProtocolError, ReplicatorError, StartupError
 from replicator.observe.logging import get_logger
 from replicator.protocol.batch import header_fields
@@ -33,6 +33,9 @@ _PAUSE_MOST: Final = 0.5
 _SHUN: Final = 5.0
 #: Seconds that a write may take before it is tried elsewhere.
 _WRITE: Final = 2.0
+#: Messages asked for in one pull, and pulls made at once of what is there: a broker may be far away.
+_COUNT: Final = 32
+_AT_ONCE: Final = 8
 
 log = get_logger(__name__)
 
@@ -80,14 +83,18 @@ class ControlLog:
         self._shunned: dict[str, float] = {}
         self._behind: set[Place] = set()
 
-    async def open(self) -> None:
+    async def open(self, there: Mapping[str, Mapping[str, TopicConfig]]) -> None:
         """Makes the topics where they are missing, and begins to read.
+
+        Args:
+            there: the topics of each broker that has told them, by name.
 
         Raises:
             StartupError: no broker lets us have the topics.
         """
         await self._cluster.refresh()
-        made = await asyncio.gather(*map(self._make_all, self._cluster.brokers()))
+        brokers = self._cluster.brokers()
+        made = await asyncio.gather(*(self._make_all(broker, there.get(broker, {})) for broker in brokers))
         failures = [failure for failure in made if failure is not None]
         if len(failures) == len(made):
             raise StartupError(
@@ -161,9 +168,12 @@ class ControlLog:
         self._shunned[broker] = asyncio.get_running_loop().time() + _SHUN
         return failure
 
-    async def _make_all(self, broker: str) -> ReplicatorError | None:
+    async def _make_all(self, broker: str, there: Mapping[str, TopicConfig]) -> ReplicatorError | None:
+        """Makes the topics that `broker` lacks; with an account all, which shows whether it may."""
+        lacking = [name for name in self._topics if self._cluster.account or not _serves(there.get(name))]
         try:
-            await asyncio.gather(*(self._make(Place(topic, broker)) for topic in self._topics))
+            self._cluster.writer(broker)  # without a master there is no log
+            await asyncio.gather(*(self._make(Place(topic, broker)) for topic in lacking))
         except (ClientError, ProtocolError) as error:
             return error
         return None
@@ -177,7 +187,7 @@ class ControlLog:
         while True:
             if at >= end:
                 self._read_whole(place)
-            at, end = await self._insist(place, lambda: self._read(place, at))  # noqa: B023 - awaited at once
+            at, end = await self._insist(place, lambda: self._read(place, at, end))  # noqa: B023 - awaited at once
 
     async def _insist(self, place: Place, read: Callable[[], Awaitable[tuple[int, int]]]) -> tuple[int, int]:
         reason, pause = "", _PAUSE
@@ -212,7 +222,7 @@ class ControlLog:
         self._on_reset(place)
 
     async def _begin(self, place: Place, past: float) -> tuple[int, int]:
-        """Where to begin, in the broker's own time: `past` seconds before its newest message."""
+        """Where to begin, in the broker's own time: some `past` seconds before its newest message."""
         broker = self._cluster.reader(place.broker)
         end = await max_offset(broker, place.topic, 0)
         if end == 0:
@@ -221,16 +231,32 @@ class ControlLog:
         if not last.messages:
             return last.next_offset, end
         since = last.messages[-1].store_timestamp - int(past * 1000)
-        return await offset_at(broker, place.topic, 0, since), end
+        return await offset_near(broker, place.topic, 0, since), end
 
-    async def _read(self, place: Place, at: int) -> tuple[int, int]:
-        """Reads on from `at`; where to go on, and where the queue ends."""
-        pulled = await pull(self._cluster.reader(place.broker), place.topic, 0, at, suspend=_SUSPEND)
-        if pulled.code == Response.PULL_OFFSET_MOVED:
-            at = pulled.min_offset if at < pulled.min_offset or not pulled.max_offset else pulled.max_offset
-            if at == 0:
-                self._on_reset(place)
-            return at, pulled.max_offset
-        for message in pulled.messages:
-            self._on_said(Said(place, message.body[4:], message.store_timestamp))
-        return pulled.next_offset, pulled.max_offset
+    async def _read(self, place: Place, at: int, end: int) -> tuple[int, int]:
+        """Reads on from `at`, by several pulls at once if `end` is far; where to go on, and the queue's end."""
+        broker, ahead = self._cluster.reader(place.broker), range(at, end, _COUNT)[:_AT_ONCE] or [at]
+        answers = await asyncio.gather(
+            *(pull(broker, place.topic, 0, offset, count=_COUNT, suspend=_SUSPEND) for offset in ahead)
+        )
+        for offset, pulled in zip(ahead, answers, strict=True):
+            if offset != at:  # the answer before was a shorter one
+                break
+            if pulled.code == Response.PULL_OFFSET_MOVED:
+                return self._moved(place, at, pulled), pulled.max_offset
+            for message in pulled.messages:
+                self._on_said(Said(place, message.body[4:], message.store_timestamp))
+            at, end = pulled.next_offset, pulled.max_offset
+        return at, end
+
+    def _moved(self, place: Place, at: int, pulled: Pulled) -> int:
+        at = pulled.min_offset if at < pulled.min_offset or not pulled.max_offset else pulled.max_offset
+        if at == 0:
+            self._on_reset(place)
+        return at
+
+
+def _serves(topic: TopicConfig | None) -> bool:
+    """Whether there is such a topic with a queue that can be written and read."""
+    usable = READABLE | WRITABLE
+    return topic is not None and min(topic.read_queues, topic.write_queues) > 0 and topic.perm & usable == usable

@@ -23,7 +23,7 @@ class LocalLog:
     async def write(self, topic: str, body: bytes, *, copies: int = 1) -> None:
         self._on_said(Said(Place(topic, ""), body, int(time.time() * 1000)))
 
-    async def open(self) -> None:
+    async def open(self, there: object) -> None:
         """There is nothing to open."""
 
     async def refresh(self) -> None:

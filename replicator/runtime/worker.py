@@ -199,7 +199,7 @@ class Worker:
         Raises:
             StartupError: the system topics cannot be had, or another worker has our id.
         """
-        await self._log.open()
+        await self._log.open(self._source.topics)
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             self._runner = TaskRunner(
@@ -245,7 +245,7 @@ class Worker:
         stopped.cancel()
         joined.cancel()
         self.group.recall()
-        await self.progress.publish(force=True)  # or what we last said before a crash would count twice
+        self._spawn(self.progress.publish(force=True))  # or what we last said before a crash would count twice
 
     # The group.
 
@@ -333,9 +333,9 @@ class Worker:
 
     async def _make_ready(self) -> None:
         self._unplanned |= not await self.routes.make_ready()  # the next look at the clusters tries again
-        await self.progress.publish()
-        await self.progress.save(force=True)
         self._kicked.set()
+        await self.progress.save(force=True)
+        await self.progress.publish()
 
     # Jobs.
 
