@@ -1,0 +1,87 @@
+"""System topics as a log: what is there already is read in order, and only what is missing is made."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import pytest
+
+from replicator.client.cluster import Cluster as Client
+from replicator.client.topics import READABLE, TopicConfig
+from replicator.runtime.control_log import ControlLog, Said
+from replicator.sandbox import ClusterSpec
+from tests.support.clusters import ClusterPool
+from tests.support.scene import SOURCE
+from tests.support.traffic import connected, create_topic, send, topics_of
+
+pytestmark = pytest.mark.brokers
+
+#: Seconds of the past that is wanted: all.
+LONG: Final = 3600.0
+
+
+class Reader:
+    """A log of one topic, and what it has said; `behind` once it had read all that there was."""
+
+    def __init__(self, client: Client, topic: str, past: float = LONG) -> None:
+        self.said: list[Said] = []
+        self.behind = asyncio.Event()
+        self.log = ControlLog(
+            client,
+            {topic: past},
+            on_said=self.said.append,
+            on_reset=lambda _place: None,
+            on_caught_up=self.behind.set,
+        )
+
+    async def read(self, there: Mapping[str, Mapping[str, TopicConfig]]) -> list[int]:
+        """The numbers that are in the log when it has been read to its end."""
+        await self.log.open(there)
+        try:
+            async with asyncio.timeout(30):
+                await self.behind.wait()
+        finally:
+            await self.log.close()
+        return [int.from_bytes(said.body[:4]) for said in self.said]
+
+
+@pytest.mark.parametrize("version", ["4.9.7", "5.5.0"])
+async def test_what_is_there_is_read_once_and_in_order(
+    clusters: ClusterPool, topic_name: Callable[[str], str], version: str
+) -> None:
+    """Several pulls at a time, of which some give less than they were asked for: 256 KiB are the most."""
+    cluster = await clusters.get(ClusterSpec(name="east", version=version))
+    topic = topic_name("log")
+    await create_topic(cluster, topic, queues=1)
+    sizes = [60_000 if 300 <= number < 340 else 10 for number in range(1000)]
+    async with connected(cluster) as client:
+        (broker,) = client.brokers()
+        for first in range(0, 1000, 50):
+            numbers = range(first, first + 50)
+            bodies: list[tuple[bytes, dict[str, str]]] = [
+                (number.to_bytes(4) + bytes(sizes[number]), {}) for number in numbers
+            ]
+            await send(client, broker, topic, 0, bodies)
+        there = await topics_of(cluster)
+        assert await Reader(client, topic).read(there) == list(range(1000))
+        # Of no past at all, the newest message at least.
+        newest = await Reader(client, topic, past=0.0).read(there)
+        assert newest == list(range(1000))[-len(newest) :]
+        assert 1 <= len(newest) < 1000
+
+
+async def test_a_topic_is_made_where_it_is_missing_or_of_no_use(
+    clusters: ClusterPool, topic_name: Callable[[str], str]
+) -> None:
+    cluster = await clusters.get(SOURCE)
+    missing, closed, there = topic_name("missing"), topic_name("closed"), topic_name("there")
+    await create_topic(cluster, closed, queues=1, perm=READABLE)
+    await create_topic(cluster, there, queues=3)
+    async with connected(cluster) as client:
+        for topic in (missing, closed, there):
+            assert await Reader(client, topic).read(await topics_of(cluster)) == []
+    (topics,) = (await topics_of(cluster)).values()
+    made = {name: (topics[name].queues, topics[name].perm) for name in (missing, closed, there)}
+    assert made == {missing: (1, 6), closed: (1, 6), there: (3, 6)}
