@@ -13,6 +13,7 @@ from pathlib import Path
 from bench.broker import Span
 from bench.contender import Contender, Fill, Job, Replicator, Scraped, Spark
 from bench.files import made
+from bench.memory import touch
 from bench.process import ContenderFailed, Cost, Measured
 from bench.scrape import scraped
 from bench.stage import Scenario, Stage, staged
@@ -102,6 +103,7 @@ async def moved(
 ) -> tuple[Measured, Cost, Span]:
     """Start, wait until the target has all messages, end, and look at what was stored when."""
     target = stage.target.broker
+    await asyncio.to_thread(touch, job.messages, job.size)
     if not contender.makes_topic:
         await target.create(job.target_topic, queues=queues)
         await _routed()
