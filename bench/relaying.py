@@ -103,7 +103,7 @@ async def moved(
 ) -> tuple[Measured, Cost, Span]:
     """Start, wait until the target has all messages, end, and look at what was stored when."""
     target = stage.target.broker
-    await asyncio.to_thread(touch, job.messages, job.size)
+    await asyncio.to_thread(touch)
     if not contender.makes_topic:
         await target.create(job.target_topic, queues=queues)
         await _routed()

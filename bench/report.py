@@ -88,7 +88,8 @@ def _ways() -> str:
         " *moving* leaves out what comes before the first stored message, such as the start of a JVM. CPU is"
         " user and system time of the whole process, start included. Every cell is the median, with the"
         " smallest and largest of all rounds. A round trip of 50 ms is made by a wire that delays bytes by"
-        " 25 ms each way and limits no bandwidth. Before each turn as much memory is touched as it needs."
+        " 25 ms each way and limits no bandwidth. Before each turn memory is touched,"
+        " which a virtual machine may get from its host only then."
     )
 
 
