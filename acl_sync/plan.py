@@ -89,6 +89,7 @@ class AclPlan:
             "targets": {broker: dialect.value for broker, dialect in self.targets.items()},
             "actions": [action.as_json() for action in self.actions],
             "notes": [{"account": note.account, "text": note.text} for note in self.notes],
+            "left_out": [{"broker": broker, "reason": reason} for broker, reason in self.left_out],
         }
 
 

@@ -62,7 +62,7 @@ async def bulk_rounds(
         masters(spark, directory=directory / "spark") as places,
     ):
         await fill(stage, topic, messages=scale.messages, size=_SIZE, directory=directory, queues=BULK_QUEUES)
-        await warm_up(stage, messages=scale.messages // 5, size=_SIZE, directory=directory)
+        await warm_up(stage, movers, scale=scale, size=_SIZE, directory=directory)
         backfills = [Spark("backfill", master) for master in places]
         everybody: list[Contender] = [*movers, *backfills]
         for turn in range(scale.rounds):

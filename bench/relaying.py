@@ -62,7 +62,7 @@ async def relay_rounds(
             topic = f"bench-{size}"
             async with stage.reachable(delayed=False):
                 await fill(stage, topic, messages=scale.messages, size=size, directory=directory)
-                await warm_up(stage, messages=scale.messages // 5, size=size, directory=directory)
+                await warm_up(stage, contenders, scale=scale, size=size, directory=directory)
             async with stage.reachable(delayed=True):
                 for turn in range(scale.rounds):
                     # Whoever goes first meets other caches than whoever goes last.
@@ -154,13 +154,25 @@ async def fill(
     await _fill(stage.source.namesrv, topic, messages=messages, size=size, directory=directory)
 
 
-async def warm_up(stage: Stage, *, messages: int, size: int, directory: Path) -> None:
-    """Has the target's JVM compile its code before the first round."""
-    topic = f"warm-up-{size}"
-    await stage.target.broker.create(topic, queues=QUEUES)
-    await _routed()
-    await _fill(stage.target.namesrv, topic, messages=messages, size=size, directory=directory)
-    await stage.target.broker.delete(topic)
+async def warm_up(
+    stage: Stage, contenders: Sequence[Contender], *, scale: Scale, size: int, directory: Path
+) -> None:
+    """Has both brokers' JVMs compile their code before the first round: everybody moves a smaller topic once."""
+    topic, messages = f"warm-up-{size}", scale.messages // 5
+    await fill(stage, topic, messages=messages, size=size, directory=directory)
+    for contender in contenders:
+        job = Job(
+            source=stage.source.namesrv,
+            target=stage.target.namesrv,
+            topic=topic,
+            target_topic=f"{topic}-{contender.name}",
+            messages=messages,
+            size=size,
+            directory=made(directory / f"{topic}-{contender.name}"),
+        )
+        await moved(stage, contender, job, queues=QUEUES, limit=scale.limit)
+        await stage.target.broker.delete(job.target_topic)
+    await stage.source.broker.delete(topic)
 
 
 async def _fill(namesrv: str, topic: str, *, messages: int, size: int, directory: Path) -> None:

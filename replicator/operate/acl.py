@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -26,6 +26,8 @@ from replicator.settings import Settings, load
 __all__ = ["app"]
 
 _FILE: Final = "acl.json"
+#: Exit code: not all was done, or could be looked at.
+_NOT_ALL: Final = 1
 
 app = typer.Typer(no_args_is_help=True, help="Sync accounts and rights from the source to the target.")
 
@@ -180,6 +182,7 @@ def plan(wanted: _Wanted, output: Shown = Output.TABLE) -> None:
     """Shows what `apply` would do; changes nothing."""
     made, _, _ = asyncio.run(_run(wanted, apply=False))
     show(made.as_json(), output, _drawn(made))
+    _end(made)
 
 
 @_command
@@ -195,8 +198,7 @@ def apply(
     if first:
         rows.append(Text("Nothing was changed, since this is the first run: give --yes.", style="yellow"))
     show({**made.as_json(), "applied": [each.as_json() for each in done]}, output, Group(*rows))
-    if any(each.error for each in done):
-        raise typer.Exit(1)
+    _end(made, done)
 
 
 @_command
@@ -215,7 +217,15 @@ def status(wanted: _Wanted, output: Shown = Output.TABLE) -> None:
     ]
     columns = ("broker", "acl", "ours", "pending", "blocked")
     drawn = table(columns, [[row[name] for name in columns] for row in rows], empty="no broker")
-    show({"source": made.source.value, "brokers": rows}, output, Group(drawn, *_notes(made)))
+    told = {"source": made.source.value, "brokers": rows, "left_out": made.as_json()["left_out"]}
+    show(told, output, Group(drawn, *_notes(made)))
+    _end(made)
+
+
+def _end(made: AclPlan, done: Sequence[Applied] = ()) -> None:
+    """Where brokers were left out, or something could not be done, scripts are to see it."""
+    if made.left_out or any(each.error for each in done):
+        raise typer.Exit(_NOT_ALL)
 
 
 def _drawn(made: AclPlan, outcomes: Mapping[int, str] | None = None) -> RenderableType:

@@ -41,7 +41,7 @@ class RouteOptions:
     tags: frozenset[bytes] | None = None
     start_from: Literal["earliest", "latest"] | int = "earliest"
     batch_messages: int = 2048
-    batch_bytes: int = 4 * 1024 * 1024
+    batch_bytes: int = 2 * 1024 * 1024
     pulls_in_flight: int = 64
     settle_seconds: float | None = 1.0
     dead_letter_topic: str = "replicator_sys_dead_letter"

@@ -336,6 +336,49 @@ async def test_a_refusal_does_not_name_the_secret(clusters: ClusterPool) -> None
     await side.client.close()
 
 
+async def command(scene: Scene, store: Path, *arguments: str, code: int = 0) -> str:
+    """What `replicator acl` says to the accounts of the test, at debug level."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "replicator", "acl", *arguments),
+        *("--source", scene.source.namesrv, "--target", scene.target.namesrv),
+        *("--include", f"{scene.name}.*", "--store-path", str(store)),
+        env={
+            **os.environ,
+            "COLUMNS": "250",
+            "REPLICATOR_LOG_LEVEL": "debug",
+            **signing("SOURCE", "sandboxadmin", "sandboxsecret"),
+            **signing("TARGET", "sandboxadmin", "sandboxsecret"),
+        },
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    text = (await process.communicate())[0].decode()
+    assert process.returncode == code, text
+    return text
+
+
+async def test_a_command_without_a_broker(clusters: ClusterPool, tmp_path: Path) -> None:
+    """Does what it can with the others, names the one that does not answer, and ends with 1."""
+    source = Side(await clusters.get(OLD))
+    async with clusters.fresh(OLD_PAIR) as pair:
+        target = Side(pair)
+        scene = Scene(source, target, f"t{zlib.crc32(str(tmp_path).encode()):08x}")
+        await source.put(account(scene.name))
+        pair.brokers[1].pause()  # the name servers forget one that has ended
+        store = tmp_path / "store"
+        assert "target broker west-b" in await command(scene, store, "plan", code=1)
+        told = _json(await command(scene, store, "apply", "--yes", "--output", "json", code=1))
+        assert [(each["broker"], each["error"]) for each in told["applied"]] == [("west-a", "")]
+        assert [each["broker"] for each in told["left_out"]] == ["west-b"]
+        pair.brokers[1].resume()
+        told = _json(await command(scene, store, "apply", "--output", "json"))
+        assert [(each["broker"], each["error"]) for each in told["applied"]] == [("west-b", "")]
+        assert told["left_out"] == []
+        await source.drop(scene.name)
+        for side in (source, target):
+            await side.client.close()
+
+
 async def test_the_commands(clusters: ClusterPool, tmp_path: Path) -> None:
     """They plan, apply and tell, and write no secret anywhere, at debug level."""
     async with a_scene(clusters, OLD, NEW) as scene:
@@ -347,24 +390,8 @@ async def test_the_commands(clusters: ClusterPool, tmp_path: Path) -> None:
         written: list[str] = []
 
         async def run(*arguments: str, code: int = 0) -> str:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "replicator", "acl", *arguments),
-                *("--source", scene.source.namesrv, "--target", scene.target.namesrv),
-                *("--include", f"{scene.name}.*", "--store-path", str(tmp_path / "store")),
-                env={
-                    **os.environ,
-                    "COLUMNS": "250",
-                    "REPLICATOR_LOG_LEVEL": "debug",
-                    **signing("SOURCE", "sandboxadmin", "sandboxsecret"),
-                    **signing("TARGET", "sandboxadmin", "sandboxsecret"),
-                },
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-            )
-            text = (await process.communicate())[0].decode()
-            assert process.returncode == code, text
-            written.append(text)
-            return text
+            written.append(await command(scene, tmp_path / "store", *arguments, code=code))
+            return written[-1]
 
         planned = await run("plan")
         assert "create" in planned

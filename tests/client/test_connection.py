@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -38,6 +39,12 @@ async def connected(peer: Peer, credentials: Credentials | None = None) -> Async
 async def outcomes(*waiting: asyncio.Task[Frame]) -> list[Frame | BaseException]:
     async with asyncio.timeout(10):
         return await asyncio.gather(*waiting, return_exceptions=True)
+
+
+def deafen(session: Session) -> None:
+    """It reads nothing, and its kernel takes little, whatever `net.ipv4.tcp_rmem` lets it."""
+    session.transport.pause_reading()
+    session.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 256 * 1024)
 
 
 def start(connection: Connection, code: int, *, timeout: float = 10.0) -> asyncio.Task[Frame]:
@@ -248,8 +255,7 @@ async def test_writers_wait_while_the_peer_does_not_read(monkeypatch: pytest.Mon
     """What waits is not written into memory without end; all goes out when the peer reads on."""
     monkeypatch.setattr(module, "_HIGH_WATER", 256 * 1024)
     body = (b"x" * 1024 * 1024,)
-    deaf = Peer(on_connect=lambda session: session.transport.pause_reading())
-    async with deaf as peer, connected(peer) as connection:
+    async with Peer(on_connect=deafen) as peer, connected(peer) as connection:
         sent: list[asyncio.Task[Frame]] = []
         while connection._writable.is_set():
             sent.append(asyncio.create_task(connection.invoke(1, {}, body=body, timeout=30)))
@@ -268,8 +274,7 @@ async def test_writers_wait_while_the_peer_does_not_read(monkeypatch: pytest.Mon
 async def test_writers_that_wait_are_told_when_the_connection_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """They do not wait for a peer that is gone."""
     monkeypatch.setattr(module, "_HIGH_WATER", 1024)
-    deaf = Peer(on_connect=lambda session: session.transport.pause_reading())
-    async with deaf as peer, connected(peer) as connection:
+    async with Peer(on_connect=deafen) as peer, connected(peer) as connection:
         sent = [asyncio.create_task(connection.invoke(1, {}, body=(bytes(16 * 1024 * 1024),), timeout=30))]
         await until(lambda: not connection._writable.is_set())
         sent.append(start(connection, 2))
