@@ -8,6 +8,8 @@
   worker starts nothing either before a heartbeat that tells of its adopting has come back. Then no two run
   one task: of the heartbeats that they start it by, one is earlier in the log. The writer of the later one
   has read it, and waits until the other says that it has adopted the same, or is gone.
+- Nor does it start a task on a topic on which another connector's task is still being released somewhere: what
+  that one has pulled it still sends.
 - Lease: a worker may send only while the newest of its heartbeats that came back to it was sent less than
   a lease ago. Others call it gone later than that, after the session timeout. So a worker that was paused,
   or cut off, has ended by itself before anyone takes over.
@@ -15,11 +17,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
-from replicator.runtime.assignment import Strategy
+from replicator.runtime.assignment import Strategy, connector_of, topic_of
 from replicator.runtime.membership import NO_GENERATION, Generation, Heartbeat, Membership, Side, Stage
 
 __all__ = ["Assignment", "Coordinator", "Deeds"]
@@ -165,8 +168,15 @@ class Coordinator:
     def _startable(self, now: float, wanted: Callable[[str], bool]) -> frozenset[str]:
         if self.stage is not Stage.ONLINE or now < self._start_from or not self.agreed:
             return frozenset()
-        held = {task for other in self.membership.others.values() for task in other.releasing}
-        return frozenset(task for task in self.owned - self.running - held if wanted(task))
+        releasing = self.releasing.union(*(other.releasing for other in self.membership.others.values()))
+        ending: defaultdict[str, set[str]] = defaultdict(set)
+        for task in releasing:
+            ending[topic_of(task)].add(connector_of(task))
+        return frozenset(
+            task
+            for task in self.owned - self.running - releasing
+            if wanted(task) and ending[topic_of(task)] <= {connector_of(task)}
+        )
 
     def _next_assignment(self, now: float, tasks: Collection[str] | None) -> Assignment | None:
         if tasks is None or not self.leads():

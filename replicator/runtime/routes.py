@@ -8,6 +8,7 @@ from replicator.errors import ConfigError, ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.plugins.registry import PluginConfig
 from replicator.routing.state import QueueState
+from replicator.runtime.assignment import connector_of
 from replicator.runtime.bulk import Bulk
 from replicator.runtime.connectors import Connector, Connectors, State
 from replicator.runtime.coordinator import Coordinator
@@ -16,14 +17,9 @@ from replicator.runtime.route import Route
 from replicator.runtime.worker_connector import WorkerConnector
 from replicator.runtime.world import World
 
-__all__ = ["Routes", "connector_of"]
+__all__ = ["Routes"]
 
 log = get_logger(__name__)
-
-
-def connector_of(task: str) -> str:
-    """The connector that `task` belongs to."""
-    return task.partition("/")[0]
 
 
 def _make(connector: Connector, world: World, bulk: Bulk) -> WorkerConnector:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Collection
 
 from replicator.client.cluster import Cluster
 from replicator.observe.logging import get_logger
+from replicator.runtime.assignment import connector_of
 from replicator.runtime.coordinator import Coordinator, Deeds
 from replicator.runtime.group import Group
 from replicator.runtime.progress import Progress
-from replicator.runtime.routes import Routes, connector_of
+from replicator.runtime.routes import Routes
 
 __all__ = ["TaskRunner"]
 

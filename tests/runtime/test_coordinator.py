@@ -88,3 +88,26 @@ def test_what_came_back_before_does_not_tell_of_a_later_assignment() -> None:
     assert not a.step(5.8).start
     a.read(a.say(5.9), 5.9)
     assert a.step(5.9).start == {"task"}
+
+
+def test_what_another_connector_still_sends_is_waited_for() -> None:
+    """Here and elsewhere; other queues of the own connector's topic are no matter."""
+    a, b = Worker("a"), Worker("b")
+    tasks = ["new/t", "own/u/x/1", "other/v"]
+    made = Assignment(generation=Generation(1, "a"), members=frozenset("ab"), owners=dict.fromkeys(tasks, "a"))
+    for worker in (a, b):
+        worker.coordinator.adopt(made)
+    a.coordinator.running = {"old/t"}
+    b.coordinator.running = {"own/u/x/0", "gone/v"}
+
+    def startable(now: float) -> set[str]:
+        a.read(b.say(now), now)
+        a.read(a.say(now), now)
+        return set(a.coordinator.step(now, tasks, wanted=lambda _task: True).start)
+
+    startable(0.0)
+    assert startable(DELAY) == {"own/u/x/1"}
+    a.coordinator.running = set()
+    assert startable(1.0) == {"own/u/x/1", "new/t"}
+    b.coordinator.running = set()
+    assert startable(1.5) == {*tasks}

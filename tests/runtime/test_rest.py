@@ -298,6 +298,27 @@ async def test_two_connectors_do_not_make_the_same_copies(
     assert verdict.clean, verdict.report()
 
 
+async def test_a_connector_waits_for_what_another_still_sends(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """One that was stopped sends what it has pulled, slowly here; nothing of that comes twice."""
+    source, target = await clusters.pair(EAST, WEST)
+    topic = topic_name("t")
+    await create_topic(source, topic, queues=1)
+    await produce(source, topic, 300)
+    flags = ("--topics", topic, "--rate-messages", "30", "--batch-messages", "10", "--standalone")
+    async with Worker(source, target, tmp_path, *flags) as worker:
+        await until(lambda: worker.topic(topic).get("copied", 0) >= 20)
+        assert worker.ask("PUT", "/connectors/route/stop", None)[0] == 200
+        assert worker.ask("POST", "/connectors/again", {"topics": topic})[0] == 201
+        await until(partial(_arrived, target, topic, 300))
+        await until(lambda: any(event["event"] == "task stopped" for event in worker.events))
+        await produce(source, topic, 10, start=300)
+        await until(partial(_arrived, target, topic, 310))
+    verdict = await judge(source, target, topic)
+    assert verdict.clean, verdict.report()
+
+
 async def test_a_filter_that_a_source_broker_lacks_is_refused(
     clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
 ) -> None:
