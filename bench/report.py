@@ -87,9 +87,9 @@ def _ways() -> str:
         " the process to the moment at which the target stored the last message (its own timestamp);"
         " *moving* leaves out what comes before the first stored message, such as the start of a JVM. CPU is"
         " user and system time of the whole process, start included. Every cell is the median, with the"
-        " smallest and largest of all rounds. A round trip of 50 ms is made by a wire that delays bytes by"
-        " 25 ms each way and limits no bandwidth. Before each turn memory is touched,"
-        " which a virtual machine may get from its host only then."
+        " smallest and largest of all rounds. A round trip of 50 ms is made by a wire that holds bytes back in the"
+        " kernel for 25 ms each way and limits no bandwidth; it takes a tenth of a core. Before each turn some GiB"
+        " of memory are touched, which a virtual machine may get from its host only then."
     )
 
 
