@@ -83,8 +83,8 @@ def _contenders(rounds: Iterable[Round]) -> str:
 
 def _ways() -> str:
     return (
-        f"Contenders take turns, each into a fresh topic of {QUEUES} queues; each has moved a fifth of it before, which"
-        " is not counted: brokers that have just started are slower. The rate counts from the start of"
+        f"Contenders take turns, each into a fresh topic of {QUEUES} queues; each has moved a fifth of it before,"
+        " which is not counted: brokers that have just started are slower. The rate counts from the start of"
         " the process to the moment at which the target stored the last message (its own timestamp);"
         " *moving* leaves out what comes before the first stored message, such as the start of a JVM. CPU is"
         " user and system time of the whole process, start included. Every cell is the median, with the"
