@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -9,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.contender import Contender, Job, Spark
-from bench.files import made
 from bench.masters import masters
+from bench.memory import touch
 from bench.process import ContenderFailed, Measured
 from bench.relaying import Scale, fill, moved, warm_up
 from bench.stage import SCENARIOS, Stage, staged
@@ -69,14 +70,12 @@ async def bulk_rounds(
             shift = turn % len(everybody)
             for contender in (*everybody[shift:], *everybody[:shift]):
                 place = f"{turn + 1}-{everybody.index(contender)}"
-                job = Job(
-                    source=stage.source.namesrv,
-                    target=stage.target.namesrv,
-                    topic=topic,
-                    target_topic=f"{topic}-{place}",
+                job = stage.job(
+                    topic,
+                    f"{topic}-{place}",
                     messages=scale.messages,
                     size=_SIZE,
-                    directory=made(directory / place),
+                    directory=directory / place,
                 )
                 done = [await _moved(stage, contender, job, limit=scale.limit)]
                 if contender is backfills[0]:
@@ -90,6 +89,7 @@ async def bulk_rounds(
 
 
 async def _moved(stage: Stage, contender: Contender, job: Job, *, limit: float) -> Bulk:
+    await asyncio.to_thread(touch)
     process, _, span = await moved(stage, contender, job, queues=BULK_QUEUES, limit=limit)
     start_cpu = process.cpu_by(span.first)
     return Bulk(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.broker import Broker
-from bench.contender import Contender, Job
+from bench.contender import Contender
 from bench.files import made
 from bench.process import ContenderFailed, Measured
 from bench.relaying import QUEUES
@@ -53,15 +53,7 @@ async def _one(contender: Contender, queues: int, *, seconds: float, directory: 
     topics = [f"idle-{number:05d}" for number in range(queues // QUEUES)]
     async with staged(SCENARIOS["loopback"], directory=directory) as stage:
         await _create(stage.source.broker, topics)
-        job = Job(
-            source=stage.source.namesrv,
-            target=stage.target.namesrv,
-            topic="idle-.*",
-            target_topic="idle-.*",
-            messages=len(topics),
-            size=0,
-            directory=directory,
-        )
+        job = stage.job("idle-.*", "idle-.*", messages=len(topics), size=0, directory=directory)
         process = Measured(
             await contender.command(job), log=directory / "output", environment=contender.environment(job)
         )

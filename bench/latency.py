@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.contender import Contender, Job
+from bench.contender import Contender
 from bench.figures import percentile
-from bench.files import made
 from bench.process import ContenderFailed, Cost, Measured
 from bench.relaying import QUEUES
 from bench.stage import SCENARIOS, Stage, staged
@@ -37,7 +36,7 @@ async def latencies(contenders: Sequence[Contender], *, seconds: float, director
     """One run for each contender, on the same near clusters."""
     async with staged(SCENARIOS["loopback"], directory=directory / "latency") as stage:
         return [
-            await _one(stage, contender, seconds=seconds, directory=made(directory / contender.name))
+            await _one(stage, contender, seconds=seconds, directory=directory / contender.name)
             for contender in contenders
         ]
 
@@ -46,15 +45,7 @@ async def _one(stage: Stage, contender: Contender, *, seconds: float, directory:
     source, target = stage.source.broker, stage.target.broker
     topic = f"live-{contender.name}"
     warm, total = int(_WARM_SECONDS * RATE), int((_WARM_SECONDS + seconds) * RATE)
-    job = Job(
-        source=stage.source.namesrv,
-        target=stage.target.namesrv,
-        topic=topic,
-        target_topic=f"{topic}-copy",
-        messages=total,
-        size=1024,
-        directory=directory,
-    )
+    job = stage.job(topic, f"{topic}-copy", messages=total, size=1024, directory=directory)
     await source.create(topic, queues=QUEUES)
     if not contender.makes_topic:
         await target.create(job.target_topic, queues=QUEUES)

@@ -68,14 +68,12 @@ async def relay_rounds(
                     # Whoever goes first meets other caches than whoever goes last.
                     shift = turn % len(contenders)
                     for contender in (*contenders[shift:], *contenders[:shift]):
-                        job = Job(
-                            source=stage.source.namesrv,
-                            target=stage.target.namesrv,
-                            topic=topic,
-                            target_topic=f"{topic}-{contender.name}-{turn + 1}",
+                        job = stage.job(
+                            topic,
+                            f"{topic}-{contender.name}-{turn + 1}",
                             messages=scale.messages,
                             size=size,
-                            directory=made(directory / f"{scenario.name}-{size}-{contender.name}-{turn + 1}"),
+                            directory=directory / f"{scenario.name}-{size}-{contender.name}-{turn + 1}",
                         )
                         done = await one_round(stage, contender, job, scenario=scenario.name, limit=scale.limit)
                         say(_line(done))
@@ -85,6 +83,7 @@ async def relay_rounds(
 
 async def one_round(stage: Stage, contender: Contender, job: Job, *, scenario: str, limit: float) -> Round:
     """One turn, and the topic is away again."""
+    await asyncio.to_thread(touch)
     process, cost, span = await moved(stage, contender, job, queues=QUEUES, limit=limit)
     await stage.target.broker.delete(job.target_topic)
     return Round(
@@ -103,7 +102,6 @@ async def moved(
 ) -> tuple[Measured, Cost, Span]:
     """Start, wait until the target has all messages, end, and look at what was stored when."""
     target = stage.target.broker
-    await asyncio.to_thread(touch)
     if not contender.makes_topic:
         await target.create(job.target_topic, queues=queues)
         await _routed()
@@ -161,15 +159,8 @@ async def warm_up(
     topic, messages = f"warm-up-{size}", scale.messages // 5
     await fill(stage, topic, messages=messages, size=size, directory=directory)
     for contender in contenders:
-        job = Job(
-            source=stage.source.namesrv,
-            target=stage.target.namesrv,
-            topic=topic,
-            target_topic=f"{topic}-{contender.name}",
-            messages=messages,
-            size=size,
-            directory=made(directory / f"{topic}-{contender.name}"),
-        )
+        target_topic = f"{topic}-{contender.name}"
+        job = stage.job(topic, target_topic, messages=messages, size=size, directory=directory / target_topic)
         await moved(stage, contender, job, queues=QUEUES, limit=scale.limit)
         await stage.target.broker.delete(job.target_topic)
     await stage.source.broker.delete(topic)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.broker import Broker
+from bench.contender import Job
+from bench.files import made
 from replicator.sandbox import Cluster, ClusterSpec
 
 VERSION = "5.3.3"
@@ -85,6 +87,18 @@ class Stage:
     def __init__(self, source: Side, target: Side) -> None:
         self.source = source
         self.target = target
+
+    def job(self, topic: str, target_topic: str, *, messages: int, size: int, directory: Path) -> Job:
+        """To move `topic` from here to there; makes the directory."""
+        return Job(
+            source=self.source.namesrv,
+            target=self.target.namesrv,
+            topic=topic,
+            target_topic=target_topic,
+            messages=messages,
+            size=size,
+            directory=made(directory),
+        )
 
     @asynccontextmanager
     async def reachable(self, *, delayed: bool) -> AsyncIterator[None]:

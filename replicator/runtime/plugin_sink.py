@@ -17,6 +17,7 @@ from replicator.protocol.message import StoredMessage
 from replicator.protocol.properties import decode
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
+from replicator.runtime.assignment import connector_of
 from replicator.runtime.plugin_task import PluginTask
 from replicator.runtime.world import World
 
@@ -79,7 +80,7 @@ class PluginSinkTask(PluginTask):
             await task.stop()
 
     def _find_queues(self) -> None:
-        connector = self.name.partition("/")[0]
+        connector = connector_of(self.name)
         for broker, topics in self._world.source.topics.items():
             for topic in self._topics:
                 for queue_id in range(topics[topic].queues if topic in topics else 0):

@@ -16,6 +16,7 @@ from replicator.routing.faults import MessageRejected, judge
 from replicator.routing.packing import STORED_MORE
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
+from replicator.runtime.assignment import connector_of
 from replicator.runtime.plugin_task import PluginTask
 from replicator.runtime.world import World
 
@@ -55,7 +56,7 @@ class PluginSourceTask(PluginTask):
         super().__init__(name, position, may_send=world.may_send)
         self._make = make
         self._world = world
-        connector = name.partition("/")[0]
+        connector = connector_of(name)
         self._by_topic = {
             topic: QueueState(topic, Queue(plugin, 0), target_queue(world, topic) or Queue("", 0), route=connector)
             for topic in topics

@@ -22,6 +22,7 @@ from replicator.routing.plan import TopicPlan, Topics, make_plan
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import last_copy
 from replicator.routing.selector import TopicSelector
+from replicator.runtime.assignment import connector_of
 from replicator.runtime.records import Kind
 from replicator.runtime.world import World
 from replicator.settings import RouteSettings
@@ -94,7 +95,7 @@ class RouteTopics:
         state = self._world.store.state
         theirs: dict[str, str] = {}
         for key, value in state.items(Kind.TASK).items():
-            name, _, _ = key.partition("/")
+            name = connector_of(key)
             connector = state.get(Kind.CONNECTOR, name)
             if name != self.name and connector is not None and connector["state"] != "STOPPED":
                 theirs[value["target_topic"]] = min(name, theirs.get(value["target_topic"], name))

@@ -333,7 +333,7 @@ class Worker:
 
     async def _make_ready(self) -> None:
         self._unplanned |= not await self.routes.make_ready()  # the next look at the clusters tries again
-        self._kicked.set()
+        self._kicked.set()  # tasks of ours start now, and what they publish first has the maps
         await self.progress.save(force=True)
         await self.progress.publish()
 

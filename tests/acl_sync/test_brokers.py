@@ -151,9 +151,15 @@ class Scene:
 
 @asynccontextmanager
 async def a_scene(clusters: ClusterPool, source: ClusterSpec, target: ClusterSpec) -> AsyncIterator[Scene]:
-    pair = await clusters.pair(source, target)
+    async with between(*await clusters.pair(source, target)) as scene:
+        yield scene
+
+
+@asynccontextmanager
+async def between(source: Cluster, target: Cluster) -> AsyncIterator[Scene]:
+    """A scene, whose accounts are gone at its end."""
     name = f"t{zlib.crc32(os.environ['PYTEST_CURRENT_TEST'].encode()):08x}{attempt()}"
-    scene = Scene(Side(pair[0]), Side(pair[1]), name)
+    scene = Scene(Side(source), Side(target), name)
     try:
         yield scene
     finally:
@@ -359,11 +365,8 @@ async def command(scene: Scene, store: Path, *arguments: str, code: int = 0) -> 
 
 async def test_a_command_without_a_broker(clusters: ClusterPool, tmp_path: Path) -> None:
     """Does what it can with the others, names the one that does not answer, and ends with 1."""
-    source = Side(await clusters.get(OLD))
-    async with clusters.fresh(OLD_PAIR) as pair:
-        target = Side(pair)
-        scene = Scene(source, target, f"t{zlib.crc32(str(tmp_path).encode()):08x}")
-        await source.put(account(scene.name))
+    async with clusters.fresh(OLD_PAIR) as pair, between(await clusters.get(OLD), pair) as scene:
+        await scene.source.put(account(scene.name))
         pair.brokers[1].pause()  # the name servers forget one that has ended
         store = tmp_path / "store"
         assert "target broker west-b" in await command(scene, store, "plan", code=1)
@@ -374,9 +377,6 @@ async def test_a_command_without_a_broker(clusters: ClusterPool, tmp_path: Path)
         told = _json(await command(scene, store, "apply", "--output", "json"))
         assert [(each["broker"], each["error"]) for each in told["applied"]] == [("west-b", "")]
         assert told["left_out"] == []
-        await source.drop(scene.name)
-        for side in (source, target):
-            await side.client.close()
 
 
 async def test_the_commands(clusters: ClusterPool, tmp_path: Path) -> None:

@@ -23,17 +23,17 @@ LONG: Final = 3600.0
 
 
 class Reader:
-    """A log of one topic, and what it has said; `behind` once it had read all that there was."""
+    """A log of one topic, and what it has said; `caught_up` is set once it has read all that there was."""
 
     def __init__(self, client: Client, topic: str, past: float = LONG) -> None:
         self.said: list[Said] = []
-        self.behind = asyncio.Event()
+        self.caught_up = asyncio.Event()
         self.log = ControlLog(
             client,
             {topic: past},
             on_said=self.said.append,
             on_reset=lambda _place: None,
-            on_caught_up=self.behind.set,
+            on_caught_up=self.caught_up.set,
         )
 
     async def read(self, there: Mapping[str, Mapping[str, TopicConfig]]) -> list[int]:
@@ -41,7 +41,7 @@ class Reader:
         await self.log.open(there)
         try:
             async with asyncio.timeout(30):
-                await self.behind.wait()
+                await self.caught_up.wait()
         finally:
             await self.log.close()
         return [int.from_bytes(said.body[:4]) for said in self.said]

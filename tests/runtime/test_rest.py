@@ -24,6 +24,7 @@ from replicator.runtime import files
 from replicator.sandbox import Cluster, ClusterSpec, tls
 from tests.support.clusters import ClusterPool
 from tests.support.group import workers_of
+from tests.support.scene import SceneOf
 from tests.support.traffic import configured, create_topic, judge, produce, raw_topic
 from tests.support.worker import Worker, until
 
@@ -298,25 +299,20 @@ async def test_two_connectors_do_not_make_the_same_copies(
     assert verdict.clean, verdict.report()
 
 
-async def test_a_connector_waits_for_what_another_still_sends(
-    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
-) -> None:
+async def test_a_connector_waits_for_what_another_still_sends(scene: SceneOf) -> None:
     """One that was stopped sends what it has pulled, slowly here; nothing of that comes twice."""
-    source, target = await clusters.pair(EAST, WEST)
-    topic = topic_name("t")
-    await create_topic(source, topic, queues=1)
-    await produce(source, topic, 300)
-    flags = ("--topics", topic, "--rate-messages", "30", "--batch-messages", "10", "--standalone")
-    async with Worker(source, target, tmp_path, *flags) as worker:
-        await until(lambda: worker.topic(topic).get("copied", 0) >= 20)
-        assert worker.ask("PUT", "/connectors/route/stop", None)[0] == 200
-        assert worker.ask("POST", "/connectors/again", {"topics": topic})[0] == 201
-        await until(partial(_arrived, target, topic, 300))
-        await until(lambda: any(event["event"] == "task stopped" for event in worker.events))
-        await produce(source, topic, 10, start=300)
-        await until(partial(_arrived, target, topic, 310))
-    verdict = await judge(source, target, topic)
-    assert verdict.clean, verdict.report()
+    async with scene(queues=1) as here:
+        await here.produce(300)
+        slowly = ("--rate-messages", "30", "--batch-messages", "10")
+        async with here.worker(*slowly, "--standalone") as worker:
+            await until(lambda: worker.topic(here.topic).get("copied", 0) >= 20)
+            assert worker.ask("PUT", "/connectors/route/stop")[0] == 200
+            assert worker.ask("POST", "/connectors/again", {"topics": here.topic})[0] == 201
+            await until(partial(_arrived, here.target, here.topic, 300))
+            await until(lambda: any(event["event"] == "task stopped" for event in worker.events))
+            await here.produce(10, start=300)
+            await until(partial(_arrived, here.target, here.topic, 310))
+        await here.assert_clean(310)
 
 
 async def test_a_filter_that_a_source_broker_lacks_is_refused(
