@@ -14,7 +14,7 @@ from replicator.routing.provenance import Provenance
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import read_range
 from replicator.runtime.connectors import Connector, Unknown
-from replicator.runtime.records import Kind
+from replicator.runtime.record import Kind
 from replicator.runtime.worker import Worker
 
 __all__ = ["by_key", "by_offset"]

@@ -10,7 +10,7 @@ from replicator.observe.logging import get_logger
 from replicator.routing.clock import now
 from replicator.runtime.cleanup import Cleaner
 from replicator.runtime.group import Group
-from replicator.runtime.records import Kind
+from replicator.runtime.record import Kind
 from replicator.runtime.routes import Routes
 from replicator.runtime.status import topic_status
 from replicator.runtime.store import Store

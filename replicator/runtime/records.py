@@ -1,30 +1,26 @@
 """What workers write to the system topics: heartbeats, and keyed records of shared state.
 
 A message's body is JSON, or JSON compressed by zlib: `version` is that of the form, `group` and `worker`
-say who wrote it. A record carries its own version (counter, worker); of two records with one key the one
-with the greater version holds, in whatever order they are read.
+say who wrote it.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from replicator.errors import ReplicatorError
 from replicator.runtime.membership import Generation, Heartbeat, Stage
+from replicator.runtime.record import Record
 
 __all__ = [
     "FORM",
     "Envelope",
-    "Kind",
     "NewerForm",
-    "Record",
     "Unreadable",
-    "Version",
     "read_heartbeat",
     "read_message",
     "write_heartbeat",
@@ -47,36 +43,6 @@ class Unreadable(ReplicatorError):
 
 class NewerForm(ReplicatorError):
     """A message on a system topic that a later program wrote."""
-
-
-class Kind(StrEnum):
-    """What a record is about. Keys: a connector's name, `connector/topic`, `connector/topic/broker/queue`,
-    a worker's id, `connector/kind/broker/name`; the assignment has one record, its key is empty.
-    """
-
-    CONNECTOR = "connector"
-    TASK = "task"
-    ASSIGNMENT = "assignment"
-    POSITION = "position"
-    OFFSET = "offset"
-    STATUS = "status"
-    SYNC = "sync"
-
-
-class Version(NamedTuple):
-    """Greater is later; of equal counters the worker's id decides."""
-
-    counter: int
-    worker: str
-
-
-class Record(NamedTuple):
-    """`value` None says that there is none any more."""
-
-    kind: Kind
-    key: str
-    version: Version
-    value: Any
 
 
 class _Wire(msgspec.Struct, forbid_unknown_fields=False):

@@ -20,7 +20,7 @@ from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
 from replicator.runtime.backfill import Backfill
 from replicator.runtime.bulk import Bulk
-from replicator.runtime.records import Kind
+from replicator.runtime.record import Kind
 from replicator.runtime.rights import refuse_missing_rights
 from replicator.runtime.route_topics import Key, RouteTopics
 from replicator.runtime.sync_task import SyncTask

@@ -23,7 +23,7 @@ from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import last_copy
 from replicator.routing.selector import TopicSelector
 from replicator.runtime.assignment import connector_of
-from replicator.runtime.records import Kind
+from replicator.runtime.record import Kind
 from replicator.runtime.world import World
 from replicator.settings import RouteSettings
 

@@ -25,7 +25,7 @@ from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.queue_map import Queue, QueueMap
 from replicator.routing.state import QueueState
 from replicator.runtime import files
-from replicator.runtime.records import Kind, Record, Version
+from replicator.runtime.record import Kind, Record, Version
 from replicator.runtime.shared_state import SharedState
 
 __all__ = ["InUse", "Store"]

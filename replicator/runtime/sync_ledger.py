@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from replicator.metadata.ledger import Entry, Key, Ledger
-from replicator.runtime.records import Kind
+from replicator.runtime.record import Kind
 from replicator.runtime.store import Store
 
 __all__ = ["SyncLedger"]

@@ -18,7 +18,7 @@ from replicator.observe.logging import get_logger
 from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase
-from replicator.runtime.records import Kind
+from replicator.runtime.record import Kind
 from replicator.runtime.route_topics import RouteTopics
 from replicator.runtime.schedule import Schedule
 from replicator.runtime.sync_acl import KIND, AclSync, Done, Step

@@ -9,7 +9,7 @@ from replicator import __version__
 from replicator.runtime.assignment import connector_of
 from replicator.runtime.connectors import Connector, State
 from replicator.runtime.membership import Heartbeat, Stage
-from replicator.runtime.records import Kind
+from replicator.runtime.record import Kind
 from replicator.runtime.status import task_states
 from replicator.runtime.worker import Worker
 

@@ -35,7 +35,7 @@ from replicator.runtime.membership import Stage
 from replicator.runtime.progress import Progress
 from replicator.runtime.reach import Reach
 from replicator.runtime.rebalances import Rebalances
-from replicator.runtime.records import Kind
+from replicator.runtime.record import Kind
 from replicator.runtime.route import Route
 from replicator.runtime.routes import Routes
 from replicator.runtime.schedule import Schedule

@@ -17,7 +17,7 @@ from replicator.routing.queue_map import Queue
 from replicator.runtime.cleanup import Cleaner
 from replicator.runtime.coordinator import Coordinator
 from replicator.runtime.discovery import Discovery
-from replicator.runtime.records import Kind
+from replicator.runtime.record import Kind
 from replicator.runtime.store import Store
 from replicator.sandbox import Cluster
 from tests.support.clusters import ClusterPool

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from replicator.errors import ConfigError
 from replicator.runtime.connectors import Connectors, Exists, State, Unknown
-from replicator.runtime.records import Kind, Record, Version
+from replicator.runtime.record import Kind, Record, Version
 from replicator.runtime.store import Store
 from replicator.settings import RouteSettings
 

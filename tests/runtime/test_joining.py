@@ -14,7 +14,8 @@ from replicator.runtime.control_log import Place, Said
 from replicator.runtime.coordinator import Coordinator
 from replicator.runtime.group import Group, Topics
 from replicator.runtime.membership import Heartbeat, Stage
-from replicator.runtime.records import Kind, read_message, write_heartbeat
+from replicator.runtime.record import Kind
+from replicator.runtime.records import read_message, write_heartbeat
 from replicator.runtime.store import Store
 from tests.support.scene import SceneOf
 

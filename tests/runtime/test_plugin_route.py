@@ -15,7 +15,7 @@ from replicator.plugins.registry import configure
 from replicator.routing.state import Phase
 from replicator.runtime.connectors import Connectors
 from replicator.runtime.plugin_route import PluginRoute
-from replicator.runtime.records import Kind
+from replicator.runtime.record import Kind
 from replicator.runtime.store import Store
 from tests.support.worker import until
 

@@ -10,16 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replicator.runtime.membership import Generation, Heartbeat, Stage
-from replicator.runtime.records import (
-    Kind,
-    NewerForm,
-    Record,
-    Unreadable,
-    Version,
-    read_message,
-    write_heartbeat,
-    write_records,
-)
+from replicator.runtime.record import Kind, Record, Version
+from replicator.runtime.records import NewerForm, Unreadable, read_message, write_heartbeat, write_records
 from replicator.runtime.shared_state import SharedState
 
 NAMES = st.text(max_size=8)

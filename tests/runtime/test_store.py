@@ -18,7 +18,7 @@ from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import QueueState
 from replicator.runtime import files
-from replicator.runtime.records import Kind, Record, Version
+from replicator.runtime.record import Kind, Record, Version
 from replicator.runtime.store import Store
 
 SOURCE, TARGET = Queue("east/a", 3), Queue("west-a", 5)

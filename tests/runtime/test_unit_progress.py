@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from replicator.runtime.progress import Progress
-from replicator.runtime.records import Kind
+from replicator.runtime.record import Kind
 from replicator.runtime.store import Store
 from tests.support.worker import until
 
