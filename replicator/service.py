@@ -13,6 +13,7 @@ from typing import Final, Literal
 import uvloop
 
 from replicator import systemd
+from replicator.aio.loop_monitor import Pulse
 from replicator.api.deferred import Application, Deferred
 from replicator.api.server import Server, bind
 from replicator.client.cluster import Cluster
@@ -21,7 +22,6 @@ from replicator.errors import ClientError, StartupError
 from replicator.observe.logging import get_logger, tell_repeats
 from replicator.protocol.alike import COMPILED
 from replicator.runtime.numbers import snapshot
-from replicator.runtime.pulse import Pulse
 from replicator.runtime.store import InUse, Store
 from replicator.runtime.worker import Worker
 from replicator.settings import ClusterSettings, Settings

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from replicator.client.bounded import bounded
+from replicator.aio.bounded import bounded
 from replicator.client.cluster import Cluster
 from replicator.errors import ConfigError
 from replicator.settings import milliseconds

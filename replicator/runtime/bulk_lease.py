@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
+from replicator.aio.clock import now
 from replicator.client.brokers import max_offset
 from replicator.client.cluster import Cluster
 from replicator.client.pull import pull
 from replicator.errors import ClientError, ProtocolError, Unreachable
 from replicator.protocol.codes import Response
-from replicator.routing.clock import now
 from replicator.runtime.membership import Heartbeat
 from replicator.runtime.records import read_heartbeat
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Final, Protocol
 
+from replicator.aio.clock import now
 from replicator.errors import ClientError, ProtocolError, StartupError
 from replicator.observe.logging import get_logger
-from replicator.routing.clock import now
 from replicator.runtime.claim import jobs_of
 from replicator.runtime.control_log import Place, Said
 from replicator.runtime.coordinator import Assignment, Coordinator

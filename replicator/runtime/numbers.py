@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from replicator import __version__
+from replicator.aio.clock import now
+from replicator.aio.loop_monitor import Pulse
 from replicator.observe.numbers import Sample, Snapshot
-from replicator.routing.clock import now
 from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState
 from replicator.runtime.membership import Side
-from replicator.runtime.pulse import Pulse
 from replicator.runtime.route import Route
 from replicator.runtime.worker import Worker
 

@@ -6,8 +6,8 @@ import asyncio
 import time
 from typing import Final
 
+from replicator.aio.clock import now
 from replicator.observe.logging import get_logger
-from replicator.routing.clock import now
 from replicator.runtime.cleanup import Cleaner
 from replicator.runtime.group import Group
 from replicator.runtime.record import Kind

@@ -10,7 +10,7 @@ from itertools import islice
 from math import inf
 from typing import Any, Final
 
-from replicator.client.bounded import bounded
+from replicator.aio.bounded import bounded
 from replicator.client.brokers import max_offset, min_offset
 from replicator.client.pull import pull
 from replicator.client.silence import Silence

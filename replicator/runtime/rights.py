@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from replicator.client.bounded import bounded
+from replicator.aio.bounded import bounded
 from replicator.client.rights import denies_creation, denies_reading, denies_sending
 from replicator.client.topics import READABLE
 from replicator.errors import ClientError, ProtocolError, StartupError

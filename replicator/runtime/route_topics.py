@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from replicator.client.bounded import bounded
+from replicator.aio.bounded import bounded
 from replicator.client.topics import write_topic
 from replicator.errors import (
     BrokerRefused,

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+from replicator.aio.schedule import Schedule
 from replicator.errors import ClientError, ProtocolError, StartupError
 from replicator.metadata.action import Action, Unasked
 from replicator.metadata.groups import GroupSelector
@@ -20,7 +21,6 @@ from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase
 from replicator.runtime.record import Kind
 from replicator.runtime.route_topics import RouteTopics
-from replicator.runtime.schedule import Schedule
 from replicator.runtime.sync_acl import KIND, AclSync, Done, Step
 from replicator.runtime.sync_ledger import SyncLedger
 from replicator.runtime.sync_report import SyncReport

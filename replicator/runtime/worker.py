@@ -11,13 +11,14 @@ from collections.abc import Callable
 from typing import Any, Final, Literal
 
 from replicator import __version__
+from replicator.aio.clock import now
+from replicator.aio.schedule import Schedule
 from replicator.client.cluster import Cluster
 from replicator.errors import ReplicatorError, Unreachable
 from replicator.observe.audit import Audit
 from replicator.observe.logging import get_logger
 from replicator.routing.auditor import Auditor
 from replicator.routing.budget import MemoryBudget
-from replicator.routing.clock import now
 from replicator.routing.options import Identity
 from replicator.runtime.assignment import load_strategy
 from replicator.runtime.bulk import Bulk
@@ -38,7 +39,6 @@ from replicator.runtime.rebalances import Rebalances
 from replicator.runtime.record import Kind
 from replicator.runtime.route import Route
 from replicator.runtime.routes import Routes
-from replicator.runtime.schedule import Schedule
 from replicator.runtime.status import task_states
 from replicator.runtime.store import Store
 from replicator.runtime.task_runner import TaskRunner

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from replicator.routing.clock import now
+from replicator.aio.clock import now
 
 __all__ = ["awake"]
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace as replaced
 
-from replicator.client.bounded import bounded
+from replicator.aio.bounded import bounded
 from replicator.errors import ReplicatorError
 from replicator.spark.access import run
 from replicator.spark.copying import Copied, CopyJob, Range, copy_range

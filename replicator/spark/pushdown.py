@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from replicator.client.bounded import bounded
+from replicator.aio.bounded import bounded
 from replicator.client.cluster import Cluster
 from replicator.settings import milliseconds
 from replicator.spark.offsets import Limits, Part, within

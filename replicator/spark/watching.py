@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Final, TypeVar
 
-from replicator.client.bounded import bounded
+from replicator.aio.bounded import bounded
 from replicator.client.brokers import max_offset, min_offset
 from replicator.client.cluster import Cluster
 from replicator.client.endpoint import Endpoint

@@ -8,12 +8,12 @@ import time
 
 import pytest
 
+from replicator.aio.loop_monitor import Pulse
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import QueueState
 from replicator.routing.waits import SOURCE, TARGET, Waits
 from replicator.runtime.group import clock_skew
 from replicator.runtime.membership import Generation
-from replicator.runtime.pulse import Pulse
 from replicator.runtime.rebalances import Rebalances
 
 
