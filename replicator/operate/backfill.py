@@ -17,9 +17,9 @@ from replicator.operate.options import SELECTION, ConfigFile, Master, MetricsPor
 from replicator.operate.outcomes import copying, show_copied
 from replicator.operate.show import Output, Shown
 from replicator.operate.survey import surveying
+from replicator.ranges.copier import CopyJob
 from replicator.settings import Settings, load
 from replicator.spark.backfill import copy_all
-from replicator.spark.copying import CopyJob
 from replicator.spark.session import session
 
 __all__ = ["SETTINGS", "app"]

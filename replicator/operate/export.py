@@ -23,6 +23,7 @@ from replicator.operate.archive import MANIFEST, Archive, Contents
 from replicator.operate.options import ConfigFile, Master, MetricsPort, with_settings
 from replicator.operate.progress import watched
 from replicator.operate.show import Output, Shown, show, table
+from replicator.ranges.access import Access
 from replicator.routing.plan import unsupported
 from replicator.routing.queue_map import Queue
 from replicator.routing.selector import TopicSelector
@@ -30,7 +31,6 @@ from replicator.runtime.discovery import Discovery
 from replicator.runtime.world import first_look
 from replicator.service import cluster_of
 from replicator.settings import Settings, load
-from replicator.spark.access import Access
 from replicator.spark.archive import Slice
 from replicator.spark.exporting import Exported, ExportJob, export_all
 from replicator.spark.session import session

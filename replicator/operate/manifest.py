@@ -11,10 +11,10 @@ import msgspec
 from replicator.errors import ConfigError, StartupError
 from replicator.operate.options import SELECTION
 from replicator.operate.seldom import Seldom
+from replicator.ranges.copier import Copied, Range
 from replicator.routing.options import Identity
 from replicator.runtime import files
 from replicator.settings import Settings
-from replicator.spark.copying import Copied, Range
 
 __all__ = ["Manifest"]
 

@@ -19,6 +19,8 @@ from replicator.operate.options import ConfigFile, Master, MetricsPort, with_set
 from replicator.operate.outcomes import copying, show_copied
 from replicator.operate.show import Output, Shown
 from replicator.operate.survey import Survey, world_of
+from replicator.ranges.access import Access
+from replicator.ranges.copier import Copied, Range
 from replicator.runtime.discovery import Discovery
 from replicator.runtime.identity import identify
 from replicator.runtime.route_topics import RouteTopics
@@ -26,8 +28,6 @@ from replicator.runtime.store import Store
 from replicator.runtime.world import first_look
 from replicator.service import cluster_of
 from replicator.settings import Settings, load
-from replicator.spark.access import Access
-from replicator.spark.copying import Copied, Range
 from replicator.spark.importing import Archived, ImportJob, import_all
 from replicator.spark.session import session
 

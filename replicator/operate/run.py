@@ -21,9 +21,9 @@ from replicator.operate.options import ConfigFile, Master, MetricsPort, flag_of,
 from replicator.operate.outcomes import findings_of
 from replicator.operate.progress import JobProgress, watched
 from replicator.operate.survey import Survey, surveying
+from replicator.ranges.access import run as run_async
+from replicator.ranges.copier import Copied, Range
 from replicator.settings import Settings, leaves, load
-from replicator.spark.access import run as run_async
-from replicator.spark.copying import Copied, Range
 from replicator.spark.offsets import Part
 from replicator.spark.session import session
 

@@ -16,6 +16,7 @@ from replicator.client.cluster import Cluster
 from replicator.client.pull import pull
 from replicator.errors import ClientError, ConfigError, StartupError
 from replicator.observe.audit import Audit
+from replicator.ranges.copier import CopyJob, Range
 from replicator.routing.auditor import Auditor
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.options import Identity, RouteOptions
@@ -32,7 +33,6 @@ from replicator.runtime.store import Store
 from replicator.runtime.world import World, look, route_options
 from replicator.service import cluster_of
 from replicator.settings import Settings
-from replicator.spark.copying import CopyJob, Range
 from replicator.spark.progress import Lane
 
 __all__ = ["Survey", "surveying", "world_of"]

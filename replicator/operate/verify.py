@@ -21,9 +21,9 @@ from replicator.operate.show import Output, Shown, show, table
 from replicator.operate.survey import surveying
 from replicator.operate.verify_report import counts_of, findings, render, said
 from replicator.operate.window import Edge, edge, narrowed
+from replicator.ranges.access import Access
+from replicator.ranges.comparer import Compared, CompareJob
 from replicator.settings import Settings, load
-from replicator.spark.access import Access
-from replicator.spark.comparing import Compared, CompareJob
 from replicator.spark.session import session
 from replicator.spark.verify import Lane, compare_all
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from replicator.spark.comparing import KINDS, Compared
-from replicator.spark.pairing import RUN
+from replicator.ranges.comparer import KINDS, Compared
+from replicator.ranges.pairing import RUN
 
 __all__ = ["counts_of", "findings", "render", "said"]
 

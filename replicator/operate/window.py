@@ -9,8 +9,8 @@ import msgspec
 from replicator.aio.bounded import bounded
 from replicator.client.cluster import Cluster
 from replicator.errors import ConfigError
+from replicator.ranges.copier import Range
 from replicator.settings import milliseconds
-from replicator.spark.copying import Range
 from replicator.spark.offsets import Limits, Part, within
 
 __all__ = ["Edge", "edge", "narrowed"]

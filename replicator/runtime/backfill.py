@@ -24,7 +24,7 @@ from replicator.runtime.route_topics import Key
 from replicator.settings import RouteSettings
 
 if TYPE_CHECKING:  # a worker that has nothing for Spark to do does without
-    from replicator.spark.copying import Copied, CopyJob, Range
+    from replicator.ranges.copier import Copied, CopyJob, Range
 
 __all__ = ["Backfill"]
 
@@ -155,7 +155,7 @@ class Backfill:
         return parts if self._settings.backfill or messages >= self._settings.backfill_messages else {}
 
     async def _part(self, pair: QueuePair) -> Range | None:
-        from replicator.spark.copying import Range  # noqa: PLC0415
+        from replicator.ranges.copier import Range  # noqa: PLC0415
 
         state = pair.state
         if self._settings.backfill and (state.position is not None or pair.from_start):
@@ -196,7 +196,7 @@ class Backfill:
             self._release(run, run.waiting.keys())
 
     def _job(self, claim: Claim) -> CopyJob:
-        from replicator.spark.copying import CopyJob  # noqa: PLC0415
+        from replicator.ranges.copier import CopyJob  # noqa: PLC0415
 
         messages, size = self._rates()
         whole = CopyJob.of(self._bulk.settings, self._options)

@@ -9,9 +9,9 @@ from replicator.aio.bounded import bounded
 from replicator.client.brokers import max_offset
 from replicator.errors import ReplicatorError
 from replicator.observe.logging import get_logger
+from replicator.ranges.access import Access, run
+from replicator.ranges.copier import Copied, CopyJob, Range, copy_range
 from replicator.routing.queue_map import Queue
-from replicator.spark.access import Access, run
-from replicator.spark.copying import Copied, CopyJob, Range, copy_range
 from replicator.spark.settling import for_attempt, settled
 from replicator.spark.tasks import each_as_task, in_turn, run_rated
 

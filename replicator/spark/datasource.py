@@ -25,12 +25,12 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from replicator.errors import ConfigError
+from replicator.ranges.access import run
+from replicator.ranges.retry import PATIENCE
 from replicator.spark import pushdown
-from replicator.spark.access import run
 from replicator.spark.entries import rows_of
 from replicator.spark.offsets import freeze
 from replicator.spark.options import ReadOptions, WriteOptions
-from replicator.spark.patience import PATIENCE
 from replicator.spark.rows import SCHEMA
 from replicator.spark.scanning import plan, scan
 from replicator.spark.sending import Sender

@@ -22,12 +22,12 @@ import pyarrow.parquet as pq
 
 from replicator.errors import ReplicatorError
 from replicator.protocol.message import StoredMessage
+from replicator.ranges.access import Access, run
+from replicator.ranges.rates import Rated
+from replicator.ranges.reader import RangeReader
+from replicator.ranges.retry import PATIENCE
 from replicator.routing.limiter import RateLimiter
-from replicator.spark.access import Access, run
 from replicator.spark.archive import SCHEMA, File, Slice, batch_of, partition
-from replicator.spark.patience import PATIENCE
-from replicator.spark.rates import Rated
-from replicator.spark.reading import RangeReader
 from replicator.spark.tasks import each_as_task, in_turn, run_rated
 
 __all__ = ["ExportJob", "Exported", "export_all", "export_slice"]

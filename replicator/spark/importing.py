@@ -10,6 +10,9 @@ from typing import Any, Final, NamedTuple
 
 from replicator.errors import ReplicatorError
 from replicator.protocol.message import StoredMessage
+from replicator.ranges.access import run
+from replicator.ranges.copier import Copied, Range, Sinking, refuse_later_start, settle
+from replicator.ranges.suspend_guard import awake
 from replicator.routing.channel import Channel, Chunk, Source
 from replicator.routing.faults import QueueFailed, SourceEnded
 from replicator.routing.options import RouteOptions
@@ -17,11 +20,8 @@ from replicator.routing.pair import QueuePair, Shared
 from replicator.routing.recovery import Copy
 from replicator.routing.source_task import select
 from replicator.routing.state import QueueState
-from replicator.spark.access import run
 from replicator.spark.archive import File, read
-from replicator.spark.awake import awake
 from replicator.spark.backfill import Gauge
-from replicator.spark.copying import Copied, Range, Sinking, refuse_later_start, settle
 from replicator.spark.settling import for_attempt, settled
 from replicator.spark.tasks import each_as_task, run_rated
 

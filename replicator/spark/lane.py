@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from replicator.client.cluster import Cluster
 from replicator.client.send import Stored, new_fields, send_batch
 from replicator.errors import BrokerRefused, ProtocolError, ReplicatorError, RequestTimeout, Unreachable
+from replicator.ranges.retry import insist
 from replicator.routing import provenance
 from replicator.routing.dispatch import Dispatch
 from replicator.routing.faults import MessageRejected, OutcomeUnknown, TargetBlocked, judge
@@ -17,7 +18,6 @@ from replicator.routing.packing import STORED_MORE
 from replicator.routing.provenance import Provenance
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import read_on, read_range, read_tail
-from replicator.spark.patience import insist
 
 __all__ = ["Lane", "Message"]
 

@@ -14,9 +14,9 @@ from msgspec.structs import replace as replaced
 
 from replicator.aio.bounded import bounded
 from replicator.errors import ReplicatorError
-from replicator.spark.access import run
-from replicator.spark.copying import Copied, CopyJob, Range, copy_range
-from replicator.spark.rates import share
+from replicator.ranges.access import run
+from replicator.ranges.copier import Copied, CopyJob, Range, copy_range
+from replicator.ranges.rates import share
 from replicator.spark.tasks import attempts_of, is_last, is_retry
 
 __all__ = ["copy_batch"]

@@ -13,9 +13,9 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from replicator.errors import ConfigError
+from replicator.ranges.access import Access
 from replicator.routing.selector import TopicSelector
 from replicator.settings import ClusterSettings
-from replicator.spark.access import Access
 
 __all__ = ["EARLIEST", "LATEST", "Bound", "ReadOptions", "WriteOptions"]
 

@@ -19,12 +19,12 @@ from pyspark.sql.types import StructType
 from replicator.client.cluster import Cluster
 from replicator.client.topics import TopicConfig
 from replicator.errors import ReplicatorError
+from replicator.ranges.access import Access
+from replicator.ranges.copier import Copied, CopyFailed, CopyJob, Range
 from replicator.routing.plan import unsupported
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import Copy
 from replicator.routing.selector import TopicSelector
-from replicator.spark.access import Access
-from replicator.spark.copying import Copied, CopyFailed, CopyJob, Range
 from replicator.spark.micro_batch import copy_batch
 from replicator.spark.offsets import Part
 from replicator.spark.progress import Progress

@@ -13,12 +13,12 @@ from pyspark.sql.datasource import InputPartition
 from replicator.client.cluster import Cluster
 from replicator.errors import ReplicatorError
 from replicator.protocol.message import StoredMessage
+from replicator.ranges.reader import RangeReader
+from replicator.ranges.retry import PATIENCE
 from replicator.routing.faults import SourceGap, SourceReset
 from replicator.routing.provenance import Stamp
 from replicator.spark.offsets import Part, split
 from replicator.spark.options import ReadOptions
-from replicator.spark.patience import PATIENCE
-from replicator.spark.reading import RangeReader
 from replicator.spark.rows import batch_of
 from replicator.spark.tasks import in_turn
 

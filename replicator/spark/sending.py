@@ -16,13 +16,13 @@ from replicator.client.topics import WRITABLE, TopicTable, read_topics
 from replicator.errors import ConfigError
 from replicator.protocol import properties
 from replicator.protocol.batch import entry
+from replicator.ranges.retry import insist
 from replicator.routing import provenance
 from replicator.routing.dispatch import Dispatch
 from replicator.routing.provenance import Provenance
 from replicator.routing.queue_map import Queue
 from replicator.spark.entries import Row
 from replicator.spark.lane import Lane, Message
-from replicator.spark.patience import insist
 
 __all__ = ["Sender"]
 

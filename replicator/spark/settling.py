@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from replicator.errors import ReplicatorError
 from replicator.observe.logging import get_logger
+from replicator.ranges.access import Access, run
+from replicator.ranges.copier import Range, Sinking
 from replicator.routing.dispatch import Dispatch
-from replicator.spark.access import Access, run
-from replicator.spark.copying import Range, Sinking
 from replicator.spark.tasks import is_retry
 
 __all__ = ["for_attempt", "settled"]

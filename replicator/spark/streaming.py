@@ -23,7 +23,7 @@ from pyspark.sql.streaming.datasource import (
 from replicator.client.cluster import Cluster
 from replicator.client.topics import TopicConfig
 from replicator.errors import ReplicatorError
-from replicator.spark.access import Access
+from replicator.ranges.access import Access
 from replicator.spark.offsets import Part, freeze
 from replicator.spark.options import ReadOptions
 from replicator.spark.progress import Lane, Progress, advance, begins, of_json, parts, to_json, until

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from replicator.spark.access import run
-from replicator.spark.comparing import Compared, CompareJob, compare
-from replicator.spark.copying import Range
+from replicator.ranges.access import run
+from replicator.ranges.comparer import Compared, CompareJob, compare
+from replicator.ranges.copier import Range
 from replicator.spark.tasks import each_as_task, in_turn, run_rated
 
 __all__ = ["Lane", "compare_all"]

@@ -7,8 +7,8 @@ import pytest
 from replicator.errors import ConfigError
 from replicator.operate.verify_report import render
 from replicator.operate.window import Edge, edge
-from replicator.spark.comparing import Compared, Finding
-from replicator.spark.pairing import RUN
+from replicator.ranges.comparer import Compared, Finding
+from replicator.ranges.pairing import RUN
 
 
 def _bars(report: str) -> list[str]:

@@ -18,14 +18,14 @@ import pytest
 from typer.testing import Result
 
 from replicator.protocol.message import StoredMessage
+from replicator.ranges.access import Access
+from replicator.ranges.copier import CopyJob, Range, copy_range
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import QueueState
 from replicator.sandbox import ClusterSpec
 from replicator.spark import exporting, importing
-from replicator.spark.access import Access
 from replicator.spark.archive import SCHEMA, Slice, batch_of, messages_of
-from replicator.spark.copying import CopyJob, Range, copy_range
 from tests.spark.waiting import settled
 from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import connected, create_topic, send
@@ -213,8 +213,8 @@ async def test_a_disk_that_is_full_leaves_its_queue_open(
     """Said in one line, no half file, no import of it; run again the rest is written."""
 
     def full(job: Any, attempts: int, parts: Any) -> Any:
+        from replicator.ranges.access import run
         from replicator.spark import exporting as there
-        from replicator.spark.access import run
         from replicator.spark.tasks import each_as_task
 
         def one(part: Any) -> Any:

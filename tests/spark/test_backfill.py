@@ -16,10 +16,10 @@ from rich.console import Console
 from typer.testing import Result
 
 from replicator.operate.show import cluster_table
+from replicator.ranges import copier
 from replicator.routing import provenance
 from replicator.sandbox import ClusterSpec
 from replicator.spark import backfill as job
-from replicator.spark import copying
 from tests.spark.waiting import ends, settled
 from tests.support.offsets import are_at, commit, make_group
 from tests.support.scene import Scene, SceneOf
@@ -96,8 +96,8 @@ async def test_tasks_that_fail_and_are_killed_are_made_again(
         context: Any = TaskContext.get()
         attempt = context.attemptNumber()
         if attempt == 2:
-            return await copying.copy_range(work, part)
-        whole = asyncio.create_task(copying.copy_range(work, part))
+            return await copier.copy_range(work, part)
+        whole = asyncio.create_task(copier.copy_range(work, part))
         await asyncio.wait([whole], timeout=1.0)
         assert not whole.done()
         if attempt == 1:
@@ -113,7 +113,7 @@ async def test_tasks_that_fail_and_are_killed_are_made_again(
         try:
             yield from there._copy(*arguments)
         finally:
-            there.copy_range = copying.copy_range
+            there.copy_range = copier.copy_range
 
     async with scene(queues=2) as here:
         await here.produce(12_000)
@@ -193,14 +193,14 @@ async def test_a_run_that_was_broken_off_goes_on(
         def one(part: Any) -> Any:
             if part.source.queue_id == 1:
                 raise ReplicatorError("refused by the test")
-            return copying.Copied(part.key, part.start, part.end, copied=whole(work, part))
+            return copier.Copied(part.key, part.start, part.end, copied=whole(work, part))
 
         def whole(work: Any, part: Any) -> int:
-            from replicator.spark.access import run
+            from replicator.ranges.access import run
 
-            return run(copying.copy_range(work, part)).copied
+            return run(copier.copy_range(work, part)).copied
 
-        return each_as_task(attempts, parts, one, copying.Copied.failed)
+        return each_as_task(attempts, parts, one, copier.Copied.failed)
 
     async with scene() as here:
         await here.produce(4000)

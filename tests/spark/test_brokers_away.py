@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
+from replicator.ranges import reader
 from replicator.sandbox import ClusterSpec
-from replicator.spark import exporting, reading, verify
+from replicator.spark import exporting, verify
 from tests.spark.test_surroundings import told
 from tests.spark.waiting import ends, settled
 from tests.support.scene import SceneOf
@@ -37,7 +38,7 @@ def waiting(name: str, directory: Path, *, patience: float) -> Callable[..., Ite
     def patched(*arguments: Any) -> Iterator[Any]:
         import importlib
 
-        place: Any = reading
+        place: Any = reader
         reader, usual = place.RangeReader, place.PATIENCE
         whole = reader.chunks
 

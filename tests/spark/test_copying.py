@@ -10,11 +10,11 @@ import pytest
 
 from replicator.client.cluster import Cluster as Client
 from replicator.client.pull import Subscription
+from replicator.ranges.access import Access
+from replicator.ranges.copier import Copied, CopyFailed, CopyJob, Range, copy_range
+from replicator.ranges.reader import RangeReader
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue
-from replicator.spark.access import Access
-from replicator.spark.copying import Copied, CopyFailed, CopyJob, Range, copy_range
-from replicator.spark.reading import RangeReader
 from tests.spark.waiting import ends, settled
 from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import connected, create_topic, judge, remove_topic

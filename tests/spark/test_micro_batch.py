@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from replicator.errors import ReplicatorError
+from replicator.ranges import copier
+from replicator.ranges.access import Access
+from replicator.ranges.copier import Copied, CopyJob, Range
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.selector import TopicSelector, compile_patterns
-from replicator.spark import copying, micro_batch
-from replicator.spark.access import Access
-from replicator.spark.copying import Copied, CopyJob, Range
+from replicator.spark import micro_batch
 from replicator.spark.offsets import Part
 from tests.spark.waiting import settled
 from tests.support.scene import Scene, SceneOf
@@ -52,7 +53,7 @@ async def test_a_job_fails_and_goes_on(
         from pyspark import TaskContext
 
         context: Any = TaskContext.get()
-        whole = asyncio.create_task(copying.copy_range(work, part))
+        whole = asyncio.create_task(copier.copy_range(work, part))
         if context.attemptNumber() == 0:
             await asyncio.wait([whole], timeout=1.0)
             assert not whole.done()
@@ -67,7 +68,7 @@ async def test_a_job_fails_and_goes_on(
         try:
             yield from there._copy(*arguments)
         finally:
-            there.copy_range = copying.copy_range
+            there.copy_range = copier.copy_range
 
     async with scene(queues=2) as here:
         await here.produce(4000)

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from replicator.spark.copying import Range, copy_range
+from replicator.ranges.copier import Range, copy_range
 from tests.spark.test_copying import job_of, msgs, ranges_of
 from tests.spark.waiting import ends
 from tests.support.scene import SceneOf

@@ -11,9 +11,9 @@ import pytest
 from typer.testing import Result
 
 from replicator.client.brokers import min_offset
+from replicator.ranges.copier import Copied
 from replicator.sandbox import Cluster
 from replicator.spark import backfill, exporting
-from replicator.spark.copying import Copied
 from replicator.spark.exporting import Exported
 from tests.routing.test_faults import NARROW
 from tests.spark.test_datasource import reading

@@ -9,9 +9,10 @@ import pytest
 
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.protocol import properties
+from replicator.ranges import retry
 from replicator.routing import provenance
 from replicator.sandbox import ClusterSpec
-from replicator.spark import lane, patience
+from replicator.spark import lane
 from replicator.spark.entries import Row
 from replicator.spark.sending import Sender
 from tests.spark.waiting import settled
@@ -227,7 +228,7 @@ async def test_a_broker_that_is_away_is_waited_for(clusters: ClusterPool, scene:
 
 async def test_a_broker_that_stays_away(scene: SceneOf, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is one clear error, after a minute; rows that name a queue of another one need not wait."""
-    monkeypatch.setattr(patience, "PATIENCE", 0.2)
+    monkeypatch.setattr(retry, "PATIENCE", 0.2)
     async with scene() as here, connected(here.target) as client:
         await target_of(here)
         sender = Sender(client, settle=False, brokers={"west-z"})

@@ -9,13 +9,13 @@ import pytest
 
 from replicator.client.connection import Connection
 from replicator.protocol.codes import Request
+from replicator.ranges.access import Access
+from replicator.ranges.comparer import CompareJob, compare
+from replicator.ranges.copier import CopyJob, Range, copy_range
+from replicator.ranges.reader import RangeReader
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue
 from replicator.sandbox import ClusterSpec
-from replicator.spark.access import Access
-from replicator.spark.comparing import CompareJob, compare
-from replicator.spark.copying import CopyJob, Range, copy_range
-from replicator.spark.reading import RangeReader
 from tests.spark.waiting import settled
 from tests.support.clusters import ClusterPool
 from tests.support.scene import SceneOf

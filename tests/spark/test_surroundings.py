@@ -12,9 +12,9 @@ import pytest
 from typer.testing import Result
 
 from replicator.errors import StartupError
+from replicator.ranges.access import Access
 from replicator.runtime.store import InUse, Store
 from replicator.sandbox import Cluster, ClusterSpec
-from replicator.spark.access import Access
 from tests.spark.waiting import settled
 from tests.support.clusters import ClusterPool
 from tests.support.guarded import shown

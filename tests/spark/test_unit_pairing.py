@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replicator.protocol.message import StoredMessage
+from replicator.ranges import pairing as module
+from replicator.ranges.copies import Kept, copies_of
+from replicator.ranges.pairing import Pairing
 from replicator.routing.provenance import Stamp
 from replicator.routing.queue_map import Queue
-from replicator.spark import pairing as module
-from replicator.spark.copies import Kept, copies_of
-from replicator.spark.pairing import Pairing
 
 QUEUE = Queue("east-a", 3)
 RUN = 4

@@ -16,12 +16,12 @@ from typer.testing import Result
 from replicator.client.send import send_single
 from replicator.protocol.batch import header_fields
 from replicator.protocol.properties import encode
+from replicator.ranges import comparer, pairing
+from replicator.ranges.access import Access
+from replicator.ranges.comparer import KINDS, Compared, CompareJob, compare
+from replicator.ranges.copier import CopyJob, Range, copy_range
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue
-from replicator.spark import comparing, pairing
-from replicator.spark.access import Access
-from replicator.spark.comparing import KINDS, Compared, CompareJob, compare
-from replicator.spark.copying import CopyJob, Range, copy_range
 from tests.spark.waiting import settled
 from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import connected, create_topic, produce, raw_topic, send
@@ -195,7 +195,7 @@ async def test_order_alone_is_seen_too(scene: SceneOf) -> None:
 
 async def test_however_much_differs_all_is_counted(scene: SceneOf, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a hundred runs, in one whose copies lie in a hundred places, and of a queue that is there twice."""
-    for module in (comparing, pairing):
+    for module in (comparer, pairing):
         monkeypatch.setattr(module, "RUN", 4)
     async with scene(queues=1) as here:
         await here.produce(400)

@@ -20,6 +20,10 @@ from replicator.client.brokers import max_offset, min_offset, read_config
 from replicator.client.cluster import Cluster
 from replicator.errors import ReplicatorError
 from replicator.protocol.message import StoredMessage
+from replicator.ranges.access import Access
+from replicator.ranges.rates import Rated
+from replicator.ranges.reader import RangeReader
+from replicator.ranges.suspend_guard import awake
 from replicator.routing.auditor import Auditor
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.dead_letter import DeadLetters
@@ -30,10 +34,6 @@ from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import Copy, first_copy
 from replicator.routing.state import Phase, QueueState
 from replicator.settings import Settings
-from replicator.spark.access import Access
-from replicator.spark.awake import awake
-from replicator.spark.rates import Rated
-from replicator.spark.reading import RangeReader
 
 __all__ = [
     "Copied",

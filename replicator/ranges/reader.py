@@ -11,6 +11,7 @@ from typing import Final, Literal
 from replicator.client.cluster import Cluster
 from replicator.errors import ClientError, ReplicatorError
 from replicator.protocol.message import StoredMessage
+from replicator.ranges.retry import PATIENCE
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.channel import Channel
 from replicator.routing.faults import SourceEnded, SourceGap, SourceLost, SourceReset
@@ -18,7 +19,6 @@ from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue
 from replicator.routing.source_task import SourceTask
 from replicator.routing.state import QueueState
-from replicator.spark.patience import PATIENCE
 
 __all__ = ["PLAIN", "RangeReader"]
 

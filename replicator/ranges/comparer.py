@@ -18,15 +18,15 @@ import msgspec
 from replicator.client.brokers import max_offset, min_offset
 from replicator.client.cluster import Cluster
 from replicator.protocol.message import StoredMessage
+from replicator.ranges.access import Access
+from replicator.ranges.copier import Range
+from replicator.ranges.copies import Copies, Kept, copies_of
+from replicator.ranges.pairing import RUN, Pairing
+from replicator.ranges.rates import Rated
+from replicator.ranges.reader import RangeReader
+from replicator.ranges.retry import PATIENCE
 from replicator.routing.limiter import RateLimiter
 from replicator.routing.options import RouteOptions
-from replicator.spark.access import Access
-from replicator.spark.copies import Copies, Kept, copies_of
-from replicator.spark.copying import Range
-from replicator.spark.pairing import RUN, Pairing
-from replicator.spark.patience import PATIENCE
-from replicator.spark.rates import Rated
-from replicator.spark.reading import RangeReader
 
 __all__ = ["KINDS", "CompareJob", "Compared", "Finding", "compare"]
 

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from replicator.protocol.batch import KEPT_SYS_FLAGS
 from replicator.protocol.message import StoredMessage
+from replicator.ranges.copies import Copies, Kept, copies_of, own
 from replicator.routing.provenance import PREFIX, Stamp
 from replicator.routing.queue_map import Queue
-from replicator.spark.copies import Copies, Kept, copies_of, own
 
 __all__ = ["RUN", "Pairing", "Stretch"]
 
