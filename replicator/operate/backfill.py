@@ -20,7 +20,7 @@ from replicator.operate.survey import surveying
 from replicator.ranges.copier import CopyJob
 from replicator.settings import Settings, load
 from replicator.spark.backfill import copy_all
-from replicator.spark.session import session
+from replicator.spark.engine.session import session
 
 __all__ = ["SETTINGS", "app"]
 

@@ -32,8 +32,8 @@ from replicator.runtime.world import first_look
 from replicator.service import cluster_of
 from replicator.settings import Settings, load
 from replicator.spark.archive import Slice
+from replicator.spark.engine.session import session
 from replicator.spark.exporting import Exported, ExportJob, export_all
-from replicator.spark.session import session
 
 __all__ = ["SETTINGS", "Directory", "app"]
 

@@ -28,8 +28,8 @@ from replicator.runtime.store import Store
 from replicator.runtime.world import first_look
 from replicator.service import cluster_of
 from replicator.settings import Settings, load
+from replicator.spark.engine.session import session
 from replicator.spark.importing import Archived, ImportJob, import_all
-from replicator.spark.session import session
 
 __all__ = ["SETTINGS", "app"]
 

@@ -24,8 +24,8 @@ from replicator.operate.survey import Survey, surveying
 from replicator.ranges.access import run as run_async
 from replicator.ranges.copier import Copied, Range
 from replicator.settings import Settings, leaves, load
+from replicator.spark.engine.session import session
 from replicator.spark.offsets import Part
-from replicator.spark.session import session
 
 __all__ = ["SETTINGS", "app"]
 

@@ -24,7 +24,7 @@ from replicator.operate.window import Edge, edge, narrowed
 from replicator.ranges.access import Access
 from replicator.ranges.comparer import Compared, CompareJob
 from replicator.settings import Settings, load
-from replicator.spark.session import session
+from replicator.spark.engine.session import session
 from replicator.spark.verify import Lane, compare_all
 
 __all__ = ["SETTINGS", "app"]

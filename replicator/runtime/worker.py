@@ -141,7 +141,7 @@ class Worker:
         """
         settings = self.settings
         if settings.backfill or settings.spark_master is not None:
-            from replicator.spark.session import refuse_no_spark  # noqa: PLC0415 - only where it is wanted
+            from replicator.spark.engine.session import refuse_no_spark  # noqa: PLC0415 - only where it is wanted
 
             refuse_no_spark()
         identity = await look(settings, self._source, self._target, self.store)

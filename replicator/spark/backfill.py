@@ -12,8 +12,8 @@ from replicator.observe.logging import get_logger
 from replicator.ranges.access import Access, run
 from replicator.ranges.copier import Copied, CopyJob, Range, copy_range
 from replicator.routing.queue_map import Queue
-from replicator.spark.settling import for_attempt, settled
-from replicator.spark.tasks import each_as_task, in_turn, run_rated
+from replicator.spark.engine.quiesce import for_attempt, settled
+from replicator.spark.engine.tasks import each_as_task, in_turn, run_rated
 
 __all__ = ["Gauge", "copy_all"]
 

@@ -28,15 +28,15 @@ from replicator.errors import ConfigError
 from replicator.ranges.access import run
 from replicator.ranges.retry import PATIENCE
 from replicator.spark import pushdown
+from replicator.spark.engine.session import refuse_speculation
+from replicator.spark.engine.tasks import is_retry
 from replicator.spark.entries import rows_of
 from replicator.spark.offsets import freeze
 from replicator.spark.options import ReadOptions, WriteOptions
 from replicator.spark.rows import SCHEMA
 from replicator.spark.scanning import plan, scan
 from replicator.spark.sending import Sender
-from replicator.spark.session import refuse_speculation
 from replicator.spark.streaming import StreamReader
-from replicator.spark.tasks import is_retry
 
 __all__ = ["RocketMQDataSource"]
 

@@ -22,8 +22,8 @@ from replicator.routing.source_task import select
 from replicator.routing.state import QueueState
 from replicator.spark.archive import File, read
 from replicator.spark.backfill import Gauge
-from replicator.spark.settling import for_attempt, settled
-from replicator.spark.tasks import each_as_task, run_rated
+from replicator.spark.engine.quiesce import for_attempt, settled
+from replicator.spark.engine.tasks import each_as_task, run_rated
 
 __all__ = ["Archived", "ImportJob", "import_all", "import_range"]
 

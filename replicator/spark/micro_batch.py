@@ -17,7 +17,7 @@ from replicator.errors import ReplicatorError
 from replicator.ranges.access import run
 from replicator.ranges.copier import Copied, CopyJob, Range, copy_range
 from replicator.ranges.rates import share
-from replicator.spark.tasks import attempts_of, is_last, is_retry
+from replicator.spark.engine.tasks import attempts_of, is_last, is_retry
 
 __all__ = ["copy_batch"]
 

@@ -25,10 +25,10 @@ from replicator.routing.plan import unsupported
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import Copy
 from replicator.routing.selector import TopicSelector
+from replicator.spark.engine.session import refuse_speculation
 from replicator.spark.micro_batch import copy_batch
 from replicator.spark.offsets import Part
 from replicator.spark.progress import Progress
-from replicator.spark.session import refuse_speculation
 from replicator.spark.streaming import QueueStream
 
 __all__ = ["RouteStream"]

@@ -17,10 +17,10 @@ from replicator.ranges.reader import RangeReader
 from replicator.ranges.retry import PATIENCE
 from replicator.routing.faults import SourceGap, SourceReset
 from replicator.routing.provenance import Stamp
+from replicator.spark.engine.tasks import in_turn
 from replicator.spark.offsets import Part, split
 from replicator.spark.options import ReadOptions
 from replicator.spark.rows import batch_of
-from replicator.spark.tasks import in_turn
 
 __all__ = ["Partition", "plan", "scan"]
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from replicator.ranges.access import run
 from replicator.ranges.comparer import Compared, CompareJob, compare
 from replicator.ranges.copier import Range
-from replicator.spark.tasks import each_as_task, in_turn, run_rated
+from replicator.spark.engine.tasks import each_as_task, in_turn, run_rated
 
 __all__ = ["Lane", "compare_all"]
 

@@ -14,8 +14,8 @@ from typer.testing import CliRunner, Result
 
 from replicator.cli import app
 from replicator.observe.logging import configure
-from replicator.spark import session as sessions
-from replicator.spark.session import session
+from replicator.spark.engine import session as sessions
+from replicator.spark.engine.session import session
 
 
 @pytest.fixture(scope="session")

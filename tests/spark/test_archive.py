@@ -215,7 +215,7 @@ async def test_a_disk_that_is_full_leaves_its_queue_open(
     def full(job: Any, attempts: int, parts: Any) -> Any:
         from replicator.ranges.access import run
         from replicator.spark import exporting as there
-        from replicator.spark.tasks import each_as_task
+        from replicator.spark.engine.tasks import each_as_task
 
         def one(part: Any) -> Any:
             if part.queue.queue_id != 1:

@@ -188,7 +188,7 @@ async def test_a_run_that_was_broken_off_goes_on(
 
     def refusing(work: Any, attempts: int, parts: Any) -> Any:
         from replicator.errors import ReplicatorError
-        from replicator.spark.tasks import each_as_task
+        from replicator.spark.engine.tasks import each_as_task
 
         def one(part: Any) -> Any:
             if part.source.queue_id == 1:

@@ -28,7 +28,7 @@ ROWS = """
 import sys
 from pyspark.sql.functions import lit
 from replicator.spark.datasource import RocketMQDataSource
-from replicator.spark.session import session
+from replicator.spark.engine.session import session
 
 master, source, target, topic, other, broker = sys.argv[1:]
 with session(master=master) as spark:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from replicator.errors import ConfigError, StartupError
-from replicator.spark.java import java_home
-from replicator.spark.session import refuse_no_spark, refuse_speculation, session
+from replicator.spark.engine.java import java_home
+from replicator.spark.engine.session import refuse_no_spark, refuse_speculation, session
 
 
 def fake_java(directory: Path, version: str) -> Path:

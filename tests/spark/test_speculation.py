@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from replicator.spark.java import java_home
+from replicator.spark.engine.java import java_home
 from tests.support.scene import SceneOf
 from tests.support.traffic import topics_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replicator.spark.tasks import in_turn
+from replicator.spark.engine.tasks import in_turn
 
 
 def test_brokers_take_turns() -> None:

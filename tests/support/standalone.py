@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyspark
 
-from replicator.spark.java import java_home
+from replicator.spark.engine.java import java_home
 from tests.support.worker import until
 
 __all__ = ["Standalone", "standalone"]

@@ -13,7 +13,7 @@ from replicator.observe.logging import get_logger
 from replicator.ranges.access import Access, run
 from replicator.ranges.copier import Range, Sinking
 from replicator.routing.dispatch import Dispatch
-from replicator.spark.tasks import is_retry
+from replicator.spark.engine.tasks import is_retry
 
 __all__ = ["for_attempt", "settled"]
 

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from replicator.errors import ReplicatorError
 from replicator.ranges.rates import Rated, share
-from replicator.spark.session import refuse_speculation
+from replicator.spark.engine.session import refuse_speculation
 
 __all__ = ["attempts_of", "each_as_task", "in_turn", "is_last", "is_retry", "run_all", "run_rated"]
 

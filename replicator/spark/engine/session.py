@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from replicator.errors import ConfigError, StartupError
-from replicator.spark.java import java_home
+from replicator.spark.engine.java import java_home
 
 __all__ = ["MASTER", "refuse_no_spark", "refuse_speculation", "session"]
 
