@@ -12,8 +12,8 @@ from replicator.client.topics import TopicConfig
 from replicator.errors import ConfigError, StartupError
 from replicator.operate.seldom import Seldom
 from replicator.runtime import files
-from replicator.spark.archive import Slice
-from replicator.spark.exporting import Exported
+from replicator.spark.jobs.archive import Slice
+from replicator.spark.jobs.export import Exported
 
 __all__ = ["MANIFEST", "Archive", "Contents"]
 

@@ -19,8 +19,8 @@ from replicator.operate.show import Output, Shown
 from replicator.operate.survey import surveying
 from replicator.ranges.copier import CopyJob
 from replicator.settings import Settings, load
-from replicator.spark.backfill import copy_all
 from replicator.spark.engine.session import session
+from replicator.spark.jobs.backfill import copy_all
 
 __all__ = ["SETTINGS", "app"]
 

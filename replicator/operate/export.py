@@ -31,9 +31,9 @@ from replicator.runtime.discovery import Discovery
 from replicator.runtime.world import first_look
 from replicator.service import cluster_of
 from replicator.settings import Settings, load
-from replicator.spark.archive import Slice
 from replicator.spark.engine.session import session
-from replicator.spark.exporting import Exported, ExportJob, export_all
+from replicator.spark.jobs.archive import Slice
+from replicator.spark.jobs.export import Exported, ExportJob, export_all
 
 __all__ = ["SETTINGS", "Directory", "app"]
 

@@ -29,7 +29,7 @@ from replicator.runtime.world import first_look
 from replicator.service import cluster_of
 from replicator.settings import Settings, load
 from replicator.spark.engine.session import session
-from replicator.spark.importing import Archived, ImportJob, import_all
+from replicator.spark.jobs.import_ import Archived, ImportJob, import_all
 
 __all__ = ["SETTINGS", "app"]
 

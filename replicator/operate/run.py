@@ -89,7 +89,7 @@ async def _serve(
     settings: Settings, checkpoint: str, master: str | None, metrics_port: int | None, stack: ExitStack
 ) -> int:
     """Runs the job until it is told to stop; others know of it until `stack` ends. Gives the exit code."""
-    from replicator.spark.route_stream import RouteStream  # noqa: PLC0415 - PySpark may be missing
+    from replicator.spark.jobs.route_stream import RouteStream  # noqa: PLC0415 - PySpark may be missing
 
     loop = asyncio.get_running_loop()
     async with surveying(settings, writes=True) as survey:

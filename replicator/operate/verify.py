@@ -25,7 +25,7 @@ from replicator.ranges.access import Access
 from replicator.ranges.comparer import Compared, CompareJob
 from replicator.settings import Settings, load
 from replicator.spark.engine.session import session
-from replicator.spark.verify import Lane, compare_all
+from replicator.spark.jobs.verify import Lane, compare_all
 
 __all__ = ["SETTINGS", "app"]
 

@@ -204,8 +204,8 @@ class Backfill:
 
     def _copy(self, run: _Run, parts: Mapping[Key, Range], job: CopyJob, loop: asyncio.AbstractEventLoop) -> None:
         """Runs the job to its end; in a thread of its own, while the worker's `loop` goes on."""
-        from replicator.spark.backfill import copy_all  # noqa: PLC0415
         from replicator.spark.engine.session import session  # noqa: PLC0415
+        from replicator.spark.jobs.backfill import copy_all  # noqa: PLC0415
 
         keys = {part.key: key for key, part in parts.items()}
         total = sum(part.end - part.start for part in parts.values())

@@ -24,8 +24,8 @@ from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import QueueState
 from replicator.sandbox import ClusterSpec
-from replicator.spark import exporting, importing
-from replicator.spark.archive import SCHEMA, Slice, batch_of, messages_of
+from replicator.spark.jobs import export, import_
+from replicator.spark.jobs.archive import SCHEMA, Slice, batch_of, messages_of
 from tests.spark.waiting import settled
 from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import connected, create_topic, send
@@ -78,9 +78,9 @@ async def test_an_import_begins_again_where_its_range_does(tmp_path: Path) -> No
     part = Range("t", Queue("a", 0), "t", Queue("b", 0), 7, 9)
     state = QueueState(part.topic, part.source, part.target)
     state.start = part.start
-    archived = importing.Archived(part, ())
+    archived = import_.Archived(part, ())
     shared: Any = SimpleNamespace()
-    pair = importing._ArchivePair(state, shared, tmp_path, archived, topic="t", from_start=False)
+    pair = import_._ArchivePair(state, shared, tmp_path, archived, topic="t", from_start=False)
     assert await pair.first_offset() == 7
 
 
@@ -191,13 +191,13 @@ async def test_exports_and_imports_that_fail_are_made_again(
         archive = tmp_path / "archive"
         slow = ("--rate-messages", "2000")
         with monkeypatch.context() as patch:
-            patch.setattr(exporting, "_export", failing(exporting, exporting.export_slice, part="export_slice"))
+            patch.setattr(export, "_export", failing(export, export.export_slice, part="export_slice"))
             done = told(await export(command, here, archive, *slow))
         assert done["messages"] == 8000
         names = sorted(str(path.relative_to(archive)) for path in archive.rglob("*") if path.is_file())
         assert names == sorted(["_manifest.json", *(file["path"] for q in done["queues"] for file in q["files"])])
         with monkeypatch.context() as patch:
-            patch.setattr(importing, "_import", failing(importing, importing.import_range, part="import_range"))
+            patch.setattr(import_, "_import", failing(import_, import_.import_range, part="import_range"))
             more = (*slow, "--batch-messages", "50")
             back = told(await restore(command, here, archive, tmp_path / "store", *more))
         assert back["before"] > 0
@@ -214,8 +214,8 @@ async def test_a_disk_that_is_full_leaves_its_queue_open(
 
     def full(job: Any, attempts: int, parts: Any) -> Any:
         from replicator.ranges.access import run
-        from replicator.spark import exporting as there
         from replicator.spark.engine.tasks import each_as_task
+        from replicator.spark.jobs import export as there
 
         def one(part: Any) -> Any:
             if part.queue.queue_id != 1:
@@ -239,7 +239,7 @@ async def test_a_disk_that_is_full_leaves_its_queue_open(
             await send(client, here.source.brokers[0].name, here.topic, 1, noise)
         await settled(here.source, here.topic, 907)
         with monkeypatch.context() as patch:
-            patch.setattr(exporting, "_export", full)
+            patch.setattr(export, "_export", full)
             ended = await export(command, here, archive)
         assert ended.exit_code == 1
         queues = {queue["key"].rpartition("/")[2]: queue for queue in json.loads(ended.stdout)["queues"]}

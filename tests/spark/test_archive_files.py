@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from replicator.protocol.message import StoredMessage
-from replicator.spark import exporting
-from replicator.spark.archive import File, read
+from replicator.spark.jobs import export
+from replicator.spark.jobs.archive import File, read
 from tests.spark.test_archive import Command, export, restore, told
 from tests.spark.waiting import settled
 from tests.support.scene import SceneOf
@@ -35,7 +35,7 @@ def small_files(*arguments: Any) -> Iterator[Any]:
     """Tasks of `export` whose files are small, and which see midnight come: no broker can be told the time."""
     import importlib
 
-    there: Any = importlib.import_module("replicator.spark.exporting")  # the process serves other tests too
+    there: Any = importlib.import_module("replicator.spark.jobs.export")  # the process serves other tests too
     before = there.RangeReader.chunks, there._ROWS, there._FILE
 
     async def later(self: Any) -> AsyncIterator[Any]:
@@ -67,7 +67,7 @@ async def test_many_files_of_a_queue_that_crosses_midnight(
         ((_, messages),) = (await raw_topic(here.source, here.topic)).items()
         archive = tmp_path / "archive"
         with monkeypatch.context() as patch:
-            patch.setattr(exporting, "_export", small_files)
+            patch.setattr(export, "_export", small_files)
             (queue,) = told(await export(command, here, archive))["queues"]
         files = [File(**file) for file in queue["files"]]
         assert [file.first for file in files] == [0, *(file.last + 1 for file in files[:-1])]

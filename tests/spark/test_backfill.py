@@ -19,7 +19,7 @@ from replicator.operate.show import cluster_table
 from replicator.ranges import copier
 from replicator.routing import provenance
 from replicator.sandbox import ClusterSpec
-from replicator.spark import backfill as job
+from replicator.spark.jobs import backfill as job
 from tests.spark.waiting import ends, settled
 from tests.support.offsets import are_at, commit, make_group
 from tests.support.scene import Scene, SceneOf
@@ -106,7 +106,7 @@ async def test_tasks_that_fail_and_are_killed_are_made_again(
         raise OSError("failed by the test")
 
     def patched(*arguments: Any) -> Iterator[Any]:
-        from replicator.spark import backfill
+        from replicator.spark.jobs import backfill
 
         there: Any = backfill  # as it is in the task's process, which serves other tests too
         there.copy_range = fails

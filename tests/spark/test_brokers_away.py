@@ -14,7 +14,7 @@ from typer.testing import Result
 
 from replicator.ranges import reader
 from replicator.sandbox import ClusterSpec
-from replicator.spark import exporting, verify
+from replicator.spark.jobs import export, verify
 from tests.spark.test_surroundings import told
 from tests.spark.waiting import ends, settled
 from tests.support.scene import SceneOf
@@ -28,7 +28,7 @@ COUNT = 6000
 
 
 #: The module whose tasks a command runs, and what runs them there.
-TASKS = {"verify": (verify, "_compare"), "export": (exporting, "_export")}
+TASKS = {"verify": (verify, "_compare"), "export": (export, "_export")}
 
 
 def waiting(name: str, directory: Path, *, patience: float) -> Callable[..., Iterator[Any]]:

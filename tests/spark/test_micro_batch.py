@@ -16,7 +16,7 @@ from replicator.ranges.access import Access
 from replicator.ranges.copier import Copied, CopyJob, Range
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.selector import TopicSelector, compile_patterns
-from replicator.spark import micro_batch
+from replicator.spark.jobs import micro_batch
 from replicator.spark.offsets import Part
 from tests.spark.waiting import settled
 from tests.support.scene import Scene, SceneOf
@@ -47,7 +47,7 @@ async def test_a_job_fails_and_goes_on(
     spark: Any, scene: SceneOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A task's process dies in mid-send, then a micro-batch fails after its copy: nothing lost, nothing twice."""
-    from replicator.spark.route_stream import RouteStream
+    from replicator.spark.jobs.route_stream import RouteStream
 
     async def dies(work: Any, part: Any) -> Any:
         from pyspark import TaskContext
@@ -61,7 +61,7 @@ async def test_a_job_fails_and_goes_on(
         return await whole
 
     def patched(*arguments: Any) -> Iterator[Any]:
-        from replicator.spark import micro_batch
+        from replicator.spark.jobs import micro_batch
 
         there: Any = micro_batch  # as it is in the task's process, which serves other tests too
         there.copy_range = dies

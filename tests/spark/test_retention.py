@@ -13,8 +13,8 @@ from typer.testing import Result
 from replicator.client.brokers import min_offset
 from replicator.ranges.copier import Copied
 from replicator.sandbox import Cluster
-from replicator.spark import backfill, exporting
-from replicator.spark.exporting import Exported
+from replicator.spark.jobs import backfill, export
+from replicator.spark.jobs.export import Exported
 from tests.routing.test_faults import NARROW
 from tests.spark.test_datasource import reading
 from tests.spark.waiting import settled
@@ -77,7 +77,7 @@ async def test_messages_that_are_gone(
         assert (await run("backfill", *early, *store, "--manifest", tmp_path / "early"))[1]["copied"] == 2 * COUNT
         with monkeypatch.context() as patch:
             patch.setattr(backfill, "_copy", broken_off(Copied.failed))
-            patch.setattr(exporting, "_export", broken_off(Exported.failed))
+            patch.setattr(export, "_export", broken_off(Exported.failed))
             for name, flags in jobs.items():
                 assert (await run(name, *flags))[0].exit_code == 1
         planned = [reading(source, here, failOnDataLoss=flag).rdd for flag in ("true", "false")]

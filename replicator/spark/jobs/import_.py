@@ -20,10 +20,10 @@ from replicator.routing.pair import QueuePair, Shared
 from replicator.routing.recovery import Copy
 from replicator.routing.source_task import select
 from replicator.routing.state import QueueState
-from replicator.spark.archive import File, read
-from replicator.spark.backfill import Gauge
 from replicator.spark.engine.quiesce import for_attempt, settled
 from replicator.spark.engine.tasks import each_as_task, run_rated
+from replicator.spark.jobs.archive import File, read
+from replicator.spark.jobs.backfill import Gauge
 
 __all__ = ["Archived", "ImportJob", "import_all", "import_range"]
 

@@ -26,7 +26,7 @@ from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import Copy
 from replicator.routing.selector import TopicSelector
 from replicator.spark.engine.session import refuse_speculation
-from replicator.spark.micro_batch import copy_batch
+from replicator.spark.jobs.micro_batch import copy_batch
 from replicator.spark.offsets import Part
 from replicator.spark.progress import Progress
 from replicator.spark.streaming import QueueStream

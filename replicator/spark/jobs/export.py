@@ -27,8 +27,8 @@ from replicator.ranges.rates import Rated
 from replicator.ranges.reader import RangeReader
 from replicator.ranges.retry import PATIENCE
 from replicator.routing.limiter import RateLimiter
-from replicator.spark.archive import SCHEMA, File, Slice, batch_of, partition
 from replicator.spark.engine.tasks import each_as_task, in_turn, run_rated
+from replicator.spark.jobs.archive import SCHEMA, File, Slice, batch_of, partition
 
 __all__ = ["ExportJob", "Exported", "export_all", "export_slice"]
 
