@@ -25,7 +25,7 @@ from replicator.ranges.access import run as run_async
 from replicator.ranges.copier import Copied, Range
 from replicator.settings import Settings, leaves, load
 from replicator.spark.engine.session import session
-from replicator.spark.offsets import Part
+from replicator.spark.source.offsets import Part
 
 __all__ = ["SETTINGS", "app"]
 

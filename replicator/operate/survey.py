@@ -33,7 +33,7 @@ from replicator.runtime.store import Store
 from replicator.runtime.world import World, look, route_options
 from replicator.service import cluster_of
 from replicator.settings import Settings
-from replicator.spark.progress import Lane
+from replicator.spark.source.stream_offsets import Lane
 
 __all__ = ["Survey", "surveying", "world_of"]
 

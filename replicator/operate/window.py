@@ -11,7 +11,7 @@ from replicator.client.cluster import Cluster
 from replicator.errors import ConfigError
 from replicator.ranges.copier import Range
 from replicator.settings import milliseconds
-from replicator.spark.offsets import Limits, Part, within
+from replicator.spark.source.offsets import Limits, Part, within
 
 __all__ = ["Edge", "edge", "narrowed"]
 

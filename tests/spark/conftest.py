@@ -45,7 +45,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.fixture
 def source(spark: Any) -> Any:
     """The session, which knows the data source."""
-    from replicator.spark.datasource import RocketMQDataSource
+    from replicator.spark.source.datasource import RocketMQDataSource
 
     spark.dataSource.register(RocketMQDataSource)
     return spark

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.brokers
 ROWS = """
 import sys
 from pyspark.sql.functions import lit
-from replicator.spark.datasource import RocketMQDataSource
+from replicator.spark.source.datasource import RocketMQDataSource
 from replicator.spark.engine.session import session
 
 master, source, target, topic, other, broker = sys.argv[1:]

@@ -12,8 +12,8 @@ import pytest
 
 from replicator.errors import ConfigError
 from replicator.protocol import properties
-from replicator.spark import datasource
-from replicator.spark.options import ReadOptions, WriteOptions
+from replicator.spark.source import datasource
+from replicator.spark.source.options import ReadOptions, WriteOptions
 from tests.spark.waiting import settled
 from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import connected, create_topic, raw_topic, send

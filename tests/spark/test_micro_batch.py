@@ -17,7 +17,7 @@ from replicator.ranges.copier import Copied, CopyJob, Range
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.selector import TopicSelector, compile_patterns
 from replicator.spark.jobs import micro_batch
-from replicator.spark.offsets import Part
+from replicator.spark.source.offsets import Part
 from tests.spark.waiting import settled
 from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import create_topic

@@ -13,10 +13,10 @@ import pytest
 from backports import zstd
 
 from replicator.errors import ConfigError
-from replicator.spark import offsets
-from replicator.spark.offsets import freeze
-from replicator.spark.options import ReadOptions
-from replicator.spark.streaming import StreamReader
+from replicator.spark.source import offsets
+from replicator.spark.source.offsets import freeze
+from replicator.spark.source.options import ReadOptions
+from replicator.spark.source.stream import StreamReader
 from tests.spark.test_datasource import reading, writing
 from tests.spark.waiting import settled
 from tests.support.javatool import Order, java_produce, java_read_topic

@@ -12,9 +12,9 @@ from replicator.protocol import properties
 from replicator.ranges import retry
 from replicator.routing import provenance
 from replicator.sandbox import ClusterSpec
-from replicator.spark import lane
-from replicator.spark.entries import Row
-from replicator.spark.sending import Sender
+from replicator.spark.source import queue_writer
+from replicator.spark.source.row_encoder import Row
+from replicator.spark.source.sender import Sender
 from tests.spark.waiting import settled
 from tests.support.clusters import ClusterPool
 from tests.support.scene import Scene, SceneOf
@@ -124,7 +124,7 @@ async def test_a_task_that_was_paused_sees_the_next_attempt(
     scene: SceneOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which has gone on meanwhile: before it sends more, it looks, and ends."""
-    monkeypatch.setattr(lane, "_REST", 0.0)
+    monkeypatch.setattr(queue_writer, "_REST", 0.0)
     async with scene() as here, connected(here.target) as client:
         await target_of(here)
         rows = copies(here, range(300))
@@ -140,7 +140,7 @@ async def test_a_task_that_was_paused_sees_the_next_attempt(
 
 async def test_two_writers_of_one_source_queue(scene: SceneOf, monkeypatch: pytest.MonkeyPatch) -> None:
     """What lands where it was not expected tells both; who is tried again goes on behind all that is there."""
-    monkeypatch.setattr(lane, "_REST", 60.0)
+    monkeypatch.setattr(queue_writer, "_REST", 60.0)
     async with scene() as here, connected(here.target) as client:
         await target_of(here)
         rows = copies(here, range(300))
@@ -164,7 +164,7 @@ async def test_messages_of_others_in_between(scene: SceneOf, monkeypatch: pytest
         sender = Sender(client, settle=False)
         await sender.send(rows[:100])
         for number, (part, rest) in enumerate(((rows[100:200], 60.0), (rows[200:], 0.0))):
-            monkeypatch.setattr(lane, "_REST", rest)
+            monkeypatch.setattr(queue_writer, "_REST", rest)
             await produce(here.target, here.topic, 10)
             other = b"__RPL_ORIGIN\x01east\x02__RPL_SOURCE\x01east/east-b/0/%d/1\x02" % number
             await Sender(client, settle=False).send([part[0]._replace(body=b"other", properties=other)])

@@ -17,7 +17,7 @@ REFUSED = "spark.speculation = true: two attempts of one task would write to one
 
 REGISTER = """
 from pyspark.sql import SparkSession
-from replicator.spark.datasource import RocketMQDataSource
+from replicator.spark.source.datasource import RocketMQDataSource
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 spark.dataSource.register(RocketMQDataSource)
 """

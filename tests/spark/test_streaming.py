@@ -12,9 +12,9 @@ import pytest
 
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.sandbox import Cluster
-from replicator.spark import datasource, watching
-from replicator.spark.options import ReadOptions
-from replicator.spark.streaming import StreamReader
+from replicator.spark.source import datasource, latest_offsets
+from replicator.spark.source.options import ReadOptions
+from replicator.spark.source.stream import StreamReader
 from tests.spark.waiting import settled
 from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import create_topic, produce, raw_topic, remove_topic
@@ -151,7 +151,7 @@ async def latest(reader: StreamReader, start: dict[str, Any]) -> dict[str, Any]:
 @brokers
 async def test_a_topic_made_anew(scene: SceneOf, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error, or read from its first message, as `failOnDataLoss` says."""
-    monkeypatch.setattr(watching, "_ATTEMPTS", 3)
+    monkeypatch.setattr(latest_offsets, "_ATTEMPTS", 3)
     async with scene(queues=1) as here:
         await here.produce(50)
         await settled(here.source, here.topic, 50)

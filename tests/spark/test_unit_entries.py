@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from replicator.errors import ConfigError
 from replicator.protocol import properties
-from replicator.spark.entries import rows_of
-from replicator.spark.maps import MAP
+from replicator.spark.source.property_column import MAP
+from replicator.spark.source.row_encoder import rows_of
 
 NAMES = st.sampled_from(["KEYS", "TAGS", "UNIQ_KEY", "own", "ü", "CLUSTER", "TRACE_ON", ""])
 TEXTS = st.sampled_from(["", "a b", "日本", "🙂"])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replicator.protocol import properties
-from replicator.spark.maps import map_of
+from replicator.spark.source.property_column import map_of
 
 #: What brokers write, and what they would not: no name, no value, one name twice, no UTF-8, an empty part.
 PARTS = st.sampled_from(

@@ -16,10 +16,10 @@ from replicator.ranges import access, reader
 from replicator.ranges.access import run
 from replicator.ranges.reader import RangeReader
 from replicator.routing.queue_map import Queue
-from replicator.spark import datasource
-from replicator.spark.offsets import Part
-from replicator.spark.options import ReadOptions, WriteOptions
-from replicator.spark.scanning import Partition, scan
+from replicator.spark.source import datasource
+from replicator.spark.source.offsets import Part
+from replicator.spark.source.options import ReadOptions, WriteOptions
+from replicator.spark.source.scan import Partition, scan
 from tests.routing.shown import Shown
 
 NAMESRV = {"namesrv": "127.0.0.1:1"}

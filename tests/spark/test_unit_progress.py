@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replicator.routing.queue_map import Queue
-from replicator.spark.offsets import Part
-from replicator.spark.progress import Lane, advance, begins, of_json, parts, to_json, until
+from replicator.spark.source.offsets import Part
+from replicator.spark.source.stream_offsets import Lane, advance, begins, of_json, parts, to_json, until
 
 LANES: list[Lane] = [("b", Queue("broker-a", i)) for i in range(11)] + [("a", Queue("broker-b", 0))]
 offsets = st.dictionaries(st.sampled_from(LANES), st.integers(0, 2**40))

@@ -25,9 +25,9 @@ from pyspark.sql.datasource import (
 
 from replicator.client.cluster import Cluster
 from replicator.routing.queue_map import Queue
-from replicator.spark import offsets
-from replicator.spark.offsets import Part
-from replicator.spark.pushdown import Narrowing
+from replicator.spark.source import offsets
+from replicator.spark.source.offsets import Part
+from replicator.spark.source.pushdown import Narrowing
 
 PART = Part("t", Queue("a", 1), 20, 60)
 CLUSTER = cast("Cluster", SimpleNamespace(reader=lambda broker: broker))

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from replicator.spark import datasource
+from replicator.spark.source import datasource
 from tests.spark.test_datasource import reading, writing
 from tests.spark.waiting import ends, settled
 from tests.support.scene import SceneOf

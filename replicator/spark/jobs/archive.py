@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 from replicator.errors import ReplicatorError
 from replicator.protocol.message import StoredMessage
 from replicator.routing.queue_map import Queue
-from replicator.spark.maps import map_of
-from replicator.spark.rows import assembled, columns
+from replicator.spark.source.property_column import map_of
+from replicator.spark.source.rows import assembled, columns
 
 __all__ = ["SCHEMA", "File", "Slice", "batch_of", "messages_of", "partition", "read"]
 

@@ -27,9 +27,9 @@ from replicator.routing.recovery import Copy
 from replicator.routing.selector import TopicSelector
 from replicator.spark.engine.session import refuse_speculation
 from replicator.spark.jobs.micro_batch import copy_batch
-from replicator.spark.offsets import Part
-from replicator.spark.progress import Progress
-from replicator.spark.streaming import QueueStream
+from replicator.spark.source.offsets import Part
+from replicator.spark.source.stream import QueueStream
+from replicator.spark.source.stream_offsets import Progress
 
 __all__ = ["RouteStream"]
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from replicator.errors import ConfigError
 from replicator.protocol.properties import BROKER_MADE, MAX_PROPERTIES
-from replicator.spark.maps import MAP
+from replicator.spark.source.property_column import MAP
 
 __all__ = ["Row", "rows_of"]
 

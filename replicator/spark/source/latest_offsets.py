@@ -13,7 +13,7 @@ from replicator.client.endpoint import Endpoint
 from replicator.client.topics import TopicConfig, TopicTable, read_topics
 from replicator.errors import ClientError, ReplicatorError
 from replicator.routing.queue_map import Queue
-from replicator.spark.progress import Lane, Progress
+from replicator.spark.source.stream_offsets import Lane, Progress
 
 __all__ = ["Selects", "Watch"]
 

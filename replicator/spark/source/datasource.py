@@ -27,16 +27,16 @@ from pyspark.sql.types import StructType
 from replicator.errors import ConfigError
 from replicator.ranges.access import run
 from replicator.ranges.retry import PATIENCE
-from replicator.spark import pushdown
 from replicator.spark.engine.session import refuse_speculation
 from replicator.spark.engine.tasks import is_retry
-from replicator.spark.entries import rows_of
-from replicator.spark.offsets import freeze
-from replicator.spark.options import ReadOptions, WriteOptions
-from replicator.spark.rows import SCHEMA
-from replicator.spark.scanning import plan, scan
-from replicator.spark.sending import Sender
-from replicator.spark.streaming import StreamReader
+from replicator.spark.source import pushdown
+from replicator.spark.source.offsets import freeze
+from replicator.spark.source.options import ReadOptions, WriteOptions
+from replicator.spark.source.row_encoder import rows_of
+from replicator.spark.source.rows import SCHEMA
+from replicator.spark.source.scan import plan, scan
+from replicator.spark.source.sender import Sender
+from replicator.spark.source.stream import StreamReader
 
 __all__ = ["RocketMQDataSource"]
 

@@ -24,11 +24,11 @@ from replicator.client.cluster import Cluster
 from replicator.client.topics import TopicConfig
 from replicator.errors import ReplicatorError
 from replicator.ranges.access import Access
-from replicator.spark.offsets import Part, freeze
-from replicator.spark.options import ReadOptions
-from replicator.spark.progress import Lane, Progress, advance, begins, of_json, parts, to_json, until
-from replicator.spark.scanning import plan, scan
-from replicator.spark.watching import Watch
+from replicator.spark.source.latest_offsets import Watch
+from replicator.spark.source.offsets import Part, freeze
+from replicator.spark.source.options import ReadOptions
+from replicator.spark.source.scan import plan, scan
+from replicator.spark.source.stream_offsets import Lane, Progress, advance, begins, of_json, parts, to_json, until
 
 __all__ = ["QueueStream", "StreamReader"]
 

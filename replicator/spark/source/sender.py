@@ -21,8 +21,8 @@ from replicator.routing import provenance
 from replicator.routing.dispatch import Dispatch
 from replicator.routing.provenance import Provenance
 from replicator.routing.queue_map import Queue
-from replicator.spark.entries import Row
-from replicator.spark.lane import Lane, Message
+from replicator.spark.source.queue_writer import Lane, Message
+from replicator.spark.source.row_encoder import Row
 
 __all__ = ["Sender"]
 

@@ -18,9 +18,9 @@ from replicator.ranges.retry import PATIENCE
 from replicator.routing.faults import SourceGap, SourceReset
 from replicator.routing.provenance import Stamp
 from replicator.spark.engine.tasks import in_turn
-from replicator.spark.offsets import Part, split
-from replicator.spark.options import ReadOptions
-from replicator.spark.rows import batch_of
+from replicator.spark.source.offsets import Part, split
+from replicator.spark.source.options import ReadOptions
+from replicator.spark.source.rows import batch_of
 
 __all__ = ["Partition", "plan", "scan"]
 

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 from replicator.protocol.message import StoredMessage
 from replicator.routing.provenance import Stamp
-from replicator.spark.bodies import plain
-from replicator.spark.maps import MAP, map_of
-from replicator.spark.offsets import Part
+from replicator.spark.source.body_column import plain
+from replicator.spark.source.offsets import Part
+from replicator.spark.source.property_column import MAP, map_of
 
 __all__ = ["SCHEMA", "assembled", "batch_of", "columns"]
 

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
 from replicator.aio.bounded import bounded
 from replicator.client.cluster import Cluster
 from replicator.settings import milliseconds
-from replicator.spark.offsets import Limits, Part, within
+from replicator.spark.source.offsets import Limits, Part, within
 
 __all__ = ["Narrowing", "is_wanted"]
 

@@ -13,7 +13,7 @@ from replicator.client.endpoint import Endpoint
 from replicator.client.topics import read_topics
 from replicator.errors import ConfigError
 from replicator.routing.queue_map import Queue
-from replicator.spark.options import EARLIEST, Bound, ReadOptions
+from replicator.spark.source.options import EARLIEST, Bound, ReadOptions
 
 __all__ = ["Limits", "Part", "freeze", "split", "within"]
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from replicator.routing.queue_map import Queue
-from replicator.spark.offsets import Part
+from replicator.spark.source.offsets import Part
 
 __all__ = ["Lane", "Progress", "advance", "begins", "of_json", "parts", "to_json", "until"]
 
