@@ -14,11 +14,11 @@ from replicator.api.checking import refuse_rivals, refuse_wrong
 from replicator.api.envelope import Rebalancing, answer
 from replicator.errors import ConfigError
 from replicator.routing.queue_map import Queue
-from replicator.runtime.connectors import Connector, State, Unknown
 from replicator.runtime.lookup import by_key, by_offset
 from replicator.runtime.view import GroupView
 from replicator.runtime.worker import Worker
 from replicator.settings import RouteSettings
+from replicator.state.connector_configs import Connector, State, Unknown
 
 __all__ = ["connector_routes"]
 

@@ -10,8 +10,8 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from replicator.errors import ClientError, ConfigError, ReplicatorError
-from replicator.runtime.connectors import Exists, Unknown
 from replicator.runtime.failover import NotNow
+from replicator.state.connector_configs import Exists, Unknown
 
 __all__ = ["NotDone", "Rebalancing", "answer", "install"]
 

@@ -17,10 +17,10 @@ from replicator.plugins.installed import ASSIGNMENTS, CONNECTORS, TRANSFORMS, in
 from replicator.plugins.registry import kind, load
 from replicator.plugins.transforms import load_transform
 from replicator.runtime.assignment import STRATEGIES
-from replicator.runtime.connectors import Unknown
 from replicator.runtime.view import GroupView
 from replicator.runtime.worker import Worker
 from replicator.settings import RouteSettings, setting_fields
+from replicator.state.connector_configs import Unknown
 
 __all__ = ["group_routes"]
 

@@ -18,10 +18,10 @@ from replicator.errors import StartupError
 from replicator.observe.logging import configure
 from replicator.operate.options import ConfigFile
 from replicator.operate.show import Output, Shown, show, table
-from replicator.runtime import files
 from replicator.runtime.sync_acl import acl_options
 from replicator.service import cluster_of
 from replicator.settings import Settings, load
+from replicator.state import state_file
 
 __all__ = ["app"]
 
@@ -134,7 +134,7 @@ def _wanted(
 async def _run(wanted: _Wanted, *, apply: bool) -> tuple[AclPlan, list[Applied], dict[str, Any]]:
     source, target = cluster_of(wanted.settings.source), cluster_of(wanted.settings.target)
     try:
-        syncer = AclSyncer(source, target, wanted.options, owned=files.read(wanted.file))
+        syncer = AclSyncer(source, target, wanted.options, owned=state_file.read(wanted.file))
         plan = await syncer.plan()
         if not apply:
             return plan, [], syncer.owned
@@ -150,7 +150,7 @@ async def _run(wanted: _Wanted, *, apply: bool) -> tuple[AclPlan, list[Applied],
 def _keep(file: Path, owned: dict[str, Any]) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        files.write(file, owned)
+        state_file.write(file, owned)
     except OSError as error:
         raise StartupError(
             f"{file} cannot be written ({error.strerror})", hint="name a directory of ours with --store-path"

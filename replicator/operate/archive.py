@@ -11,9 +11,9 @@ import msgspec
 from replicator.client.topics import TopicConfig
 from replicator.errors import ConfigError, StartupError
 from replicator.operate.seldom import Seldom
-from replicator.runtime import files
 from replicator.spark.jobs.archive import Slice
 from replicator.spark.jobs.export import Exported
+from replicator.state import state_file
 
 __all__ = ["MANIFEST", "Archive", "Contents"]
 
@@ -52,7 +52,7 @@ class Archive:
         Raises:
             ConfigError: the manifest is none of an archive.
         """
-        content = files.read(directory / MANIFEST)
+        content = state_file.read(directory / MANIFEST)
         if content is None:
             return None
         try:
@@ -129,7 +129,7 @@ class Archive:
         """
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            files.write(self.directory / MANIFEST, msgspec.to_builtins(self.contents))
+            state_file.write(self.directory / MANIFEST, msgspec.to_builtins(self.contents))
         except OSError as error:
             raise StartupError(
                 f"directory = {str(self.directory)!r} cannot be written ({error.strerror})",

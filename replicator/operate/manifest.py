@@ -13,8 +13,8 @@ from replicator.operate.options import SELECTION
 from replicator.operate.seldom import Seldom
 from replicator.ranges.copier import Copied, Range
 from replicator.routing.options import Identity
-from replicator.runtime import files
 from replicator.settings import Settings
+from replicator.state import state_file
 
 __all__ = ["Manifest"]
 
@@ -55,7 +55,7 @@ class Manifest:
         Raises:
             ConfigError: it is of other clusters, or of other settings.
         """
-        content = files.read(file)
+        content = state_file.read(file)
         if content is None:
             return None
         way_out = "give what was given then, or another --manifest"
@@ -107,7 +107,7 @@ class Manifest:
         }
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            files.write(self._file, content)
+            state_file.write(self._file, content)
         except OSError as error:
             raise StartupError(
                 f"manifest = {str(self._file)!r} cannot be written ({error.strerror})",

@@ -14,7 +14,7 @@ from rich.text import Text
 from replicator.operate.progress import watched
 from replicator.operate.show import Output, show, table
 from replicator.ranges.copier import Copied, Range
-from replicator.runtime.store import Store
+from replicator.state.store import Store
 
 __all__ = ["copying", "findings_of", "show_copied"]
 

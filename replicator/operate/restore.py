@@ -24,12 +24,12 @@ from replicator.ranges.copier import Copied, Range
 from replicator.runtime.discovery import Discovery
 from replicator.runtime.identity import identify
 from replicator.runtime.route_topics import RouteTopics
-from replicator.runtime.store import Store
 from replicator.runtime.world import first_look
 from replicator.service import cluster_of
 from replicator.settings import Settings, load
 from replicator.spark.engine.session import session
 from replicator.spark.jobs.import_ import Archived, ImportJob, import_all
+from replicator.state.store import Store
 
 __all__ = ["SETTINGS", "app"]
 

@@ -29,11 +29,11 @@ from replicator.runtime.membership import Stage
 from replicator.runtime.records import read_heartbeat
 from replicator.runtime.rights import refuse_missing_rights
 from replicator.runtime.route_topics import RouteTopics
-from replicator.runtime.store import Store
 from replicator.runtime.world import World, look, route_options
 from replicator.service import cluster_of
 from replicator.settings import Settings
 from replicator.spark.source.stream_offsets import Lane
+from replicator.state.store import Store
 
 __all__ = ["Survey", "surveying", "world_of"]
 

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from replicator.observe.logging import get_logger
 from replicator.runtime.coordinator import Coordinator
 from replicator.runtime.discovery import Discovery
-from replicator.runtime.record import Kind
-from replicator.runtime.store import Store
+from replicator.state.record import Kind
+from replicator.state.store import Store
 
 __all__ = ["Cleaner"]
 

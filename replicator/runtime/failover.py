@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from replicator.errors import ClientError, ReplicatorError
 from replicator.observe.logging import get_logger
-from replicator.runtime.connectors import Connector, State
 from replicator.runtime.readiness import group_standings, topic_lags
 from replicator.runtime.route import Route
 from replicator.runtime.sync_acl import Done
 from replicator.runtime.worker import Worker
+from replicator.state.connector_configs import Connector, State
 
 __all__ = ["NotNow", "failover"]
 

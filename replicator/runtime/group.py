@@ -17,9 +17,9 @@ from replicator.runtime.claim import jobs_of
 from replicator.runtime.control_log import Place, Said
 from replicator.runtime.coordinator import Assignment, Coordinator
 from replicator.runtime.membership import Generation, Heartbeat, Side, Stage
-from replicator.runtime.record import Kind, Record, Version
 from replicator.runtime.records import Envelope, NewerForm, Unreadable, read_message, write_heartbeat, write_records
-from replicator.runtime.store import Store
+from replicator.state.record import Kind, Record, Version
+from replicator.state.store import Store
 
 __all__ = ["Group", "Log", "Topics", "clock_skew", "now"]
 

@@ -13,9 +13,9 @@ from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.provenance import Provenance
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import read_range
-from replicator.runtime.connectors import Connector, Unknown
-from replicator.runtime.record import Kind
 from replicator.runtime.worker import Worker
+from replicator.state.connector_configs import Connector, Unknown
+from replicator.state.record import Kind
 
 __all__ = ["by_key", "by_offset"]
 

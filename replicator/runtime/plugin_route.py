@@ -15,8 +15,8 @@ from replicator.routing.state import Phase, QueueState
 from replicator.runtime.plugin_sink import PluginSinkTask
 from replicator.runtime.plugin_source import PluginSourceTask, target_queue
 from replicator.runtime.plugin_task import PluginTask
-from replicator.runtime.record import Kind
 from replicator.runtime.world import World
+from replicator.state.record import Kind
 
 __all__ = ["PluginRoute"]
 

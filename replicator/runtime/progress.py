@@ -10,10 +10,10 @@ from replicator.aio.clock import now
 from replicator.observe.logging import get_logger
 from replicator.runtime.cleanup import Cleaner
 from replicator.runtime.group import Group
-from replicator.runtime.record import Kind
 from replicator.runtime.routes import Routes
 from replicator.runtime.status import topic_status
-from replicator.runtime.store import Store
+from replicator.state.record import Kind
+from replicator.state.store import Store
 
 __all__ = ["Progress"]
 

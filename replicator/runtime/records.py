@@ -14,7 +14,7 @@ import msgspec
 
 from replicator.errors import ReplicatorError
 from replicator.runtime.membership import Generation, Heartbeat, Stage
-from replicator.runtime.record import Record
+from replicator.state.record import Record
 
 __all__ = [
     "FORM",

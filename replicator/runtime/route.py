@@ -20,13 +20,13 @@ from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
 from replicator.runtime.backfill import Backfill
 from replicator.runtime.bulk import Bulk
-from replicator.runtime.record import Kind
 from replicator.runtime.rights import refuse_missing_rights
 from replicator.runtime.route_topics import Key, RouteTopics
 from replicator.runtime.sync_task import SyncTask
 from replicator.runtime.watchdog import Watchdog
 from replicator.runtime.world import World, route_options
 from replicator.settings import RouteSettings
+from replicator.state.record import Kind
 
 __all__ = ["Route"]
 

@@ -23,9 +23,9 @@ from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import last_copy
 from replicator.routing.selector import TopicSelector
 from replicator.runtime.assignment import connector_of
-from replicator.runtime.record import Kind
 from replicator.runtime.world import World
 from replicator.settings import RouteSettings
+from replicator.state.record import Kind
 
 __all__ = ["Key", "RouteTopics"]
 

@@ -10,12 +10,12 @@ from replicator.plugins.registry import PluginConfig
 from replicator.routing.state import QueueState
 from replicator.runtime.assignment import connector_of
 from replicator.runtime.bulk import Bulk
-from replicator.runtime.connectors import Connector, Connectors, State
 from replicator.runtime.coordinator import Coordinator
 from replicator.runtime.plugin_route import PluginRoute
 from replicator.runtime.route import Route
 from replicator.runtime.worker_connector import WorkerConnector
 from replicator.runtime.world import World
+from replicator.state.connector_configs import Connector, Connectors, State
 
 __all__ = ["Routes"]
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from replicator.metadata.ledger import Entry, Key, Ledger
-from replicator.runtime.record import Kind
-from replicator.runtime.store import Store
+from replicator.state.record import Kind
+from replicator.state.store import Store
 
 __all__ = ["SyncLedger"]
 

@@ -19,13 +19,13 @@ from replicator.observe.logging import get_logger
 from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase
-from replicator.runtime.record import Kind
 from replicator.runtime.route_topics import RouteTopics
 from replicator.runtime.sync_acl import KIND, AclSync, Done, Step
 from replicator.runtime.sync_ledger import SyncLedger
 from replicator.runtime.sync_report import SyncReport
 from replicator.runtime.world import World
 from replicator.settings import RouteSettings
+from replicator.state.record import Kind
 
 __all__ = ["METADATA", "SyncTask"]
 

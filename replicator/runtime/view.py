@@ -7,11 +7,11 @@ from typing import Any
 
 from replicator import __version__
 from replicator.runtime.assignment import connector_of
-from replicator.runtime.connectors import Connector, State
 from replicator.runtime.membership import Heartbeat, Stage
-from replicator.runtime.record import Kind
 from replicator.runtime.status import task_states
 from replicator.runtime.worker import Worker
+from replicator.state.connector_configs import Connector, State
+from replicator.state.record import Kind
 
 __all__ = ["GroupView"]
 

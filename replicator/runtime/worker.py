@@ -25,7 +25,6 @@ from replicator.runtime.bulk import Bulk
 from replicator.runtime.bulk_lease import JOBS
 from replicator.runtime.claim import copies_ours
 from replicator.runtime.cleanup import Cleaner
-from replicator.runtime.connectors import Connectors
 from replicator.runtime.control_log import ControlLog
 from replicator.runtime.coordinator import Coordinator, Deeds
 from replicator.runtime.discovery import Discovery
@@ -36,14 +35,15 @@ from replicator.runtime.membership import Stage
 from replicator.runtime.progress import Progress
 from replicator.runtime.reach import Reach
 from replicator.runtime.rebalances import Rebalances
-from replicator.runtime.record import Kind
 from replicator.runtime.route import Route
 from replicator.runtime.routes import Routes
 from replicator.runtime.status import task_states
-from replicator.runtime.store import Store
 from replicator.runtime.task_runner import TaskRunner
 from replicator.runtime.world import World, look
 from replicator.settings import Settings
+from replicator.state.connector_configs import Connectors
+from replicator.state.record import Kind
+from replicator.state.store import Store
 
 __all__ = ["Worker"]
 

@@ -21,8 +21,8 @@ from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.state import Tally
 from replicator.runtime.discovery import Discovery
 from replicator.runtime.identity import identify, refuse_same_cluster
-from replicator.runtime.store import Store
 from replicator.settings import ClusterSettings, RouteSettings, Settings
+from replicator.state.store import Store
 
 __all__ = ["World", "first_look", "look", "route_options"]
 

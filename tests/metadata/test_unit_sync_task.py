@@ -28,11 +28,11 @@ from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
 from replicator.runtime.readiness import readiness
 from replicator.runtime.route_topics import RouteTopics
-from replicator.runtime.store import Store
 from replicator.runtime.sync_task import SyncTask
 from replicator.runtime.worker import Worker
 from replicator.runtime.world import World
 from replicator.settings import RouteSettings
+from replicator.state.store import Store
 from tests.metadata.test_unit_syncer import Side, read_groups, read_topics
 
 KINDS = ("topics", "groups", "offsets")

@@ -17,9 +17,9 @@ from replicator.routing.queue_map import Queue
 from replicator.runtime.cleanup import Cleaner
 from replicator.runtime.coordinator import Coordinator
 from replicator.runtime.discovery import Discovery
-from replicator.runtime.record import Kind
-from replicator.runtime.store import Store
 from replicator.sandbox import Cluster
+from replicator.state.record import Kind
+from replicator.state.store import Store
 from tests.support.clusters import ClusterPool
 from tests.support.group import EAST, WEST, said, share
 from tests.support.traffic import create_topic, produce, remove_topic

@@ -9,10 +9,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from replicator.errors import ConfigError
-from replicator.runtime.connectors import Connectors, Exists, State, Unknown
-from replicator.runtime.record import Kind, Record, Version
-from replicator.runtime.store import Store
 from replicator.settings import RouteSettings
+from replicator.state.connector_configs import Connectors, Exists, State, Unknown
+from replicator.state.record import Kind, Record, Version
+from replicator.state.store import Store
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from replicator.errors import StartupError
-from replicator.runtime import files
+from replicator.state import state_file
 
 CONTENT = {"T/east-a/0": {"position": 17, "start": 0}, "ü": [1, 2.5, None, True, "x"], "empty": {}}
 
@@ -37,7 +37,7 @@ def path(tmp_path: Path) -> Path:
 def read(path: Path) -> tuple[Any, list[str]]:
     """What is read, and the reasons of files that were set aside."""
     with capture_logs() as logs:
-        content = files.read(path)
+        content = state_file.read(path)
     for entry in logs:
         assert entry["log_level"] == "warning"
         assert Path(entry["kept_as"]).exists()
@@ -57,17 +57,17 @@ def test_there_is_nothing_before_the_first_write(path: Path) -> None:
 @given(JSON)
 def test_what_is_written_is_read(path: Path, content: object) -> None:
     """Any JSON, over the content before."""
-    files.write(path, content)
+    state_file.write(path, content)
     assert read(path) == (content, [])
     assert list(path.parent.iterdir()) == [path]
 
 
 def test_a_person_can_read_it(path: Path) -> None:
     """Indented JSON with version and checksum, for its owner only."""
-    files.write(path, CONTENT)
+    state_file.write(path, CONTENT)
     text = path.read_text()
     document = json.loads(text)
-    assert document["version"] == files.VERSION
+    assert document["version"] == state_file.VERSION
     assert document["content"] == CONTENT
     assert '\n    "ü": [\n' in text
     assert text.endswith("}\n")
@@ -76,14 +76,14 @@ def test_a_person_can_read_it(path: Path) -> None:
 
 def test_the_checksum_is_that_of_the_compact_content(path: Path) -> None:
     """So that other programs can check it."""
-    files.write(path, CONTENT)
+    state_file.write(path, CONTENT)
     compact = json.dumps(CONTENT, separators=(",", ":"), ensure_ascii=False).encode()
     assert json.loads(path.read_text())["sha256"] == hashlib.sha256(compact).hexdigest()
 
 
 def test_a_crash_before_the_rename_leaves_the_old_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was half written lies beside it, is never read, and is no obstacle to the next write."""
-    files.write(path, {"old": 1})
+    state_file.write(path, {"old": 1})
 
     def crash(*_: object) -> None:
         raise KeyboardInterrupt  # nothing after it runs, as after kill -9
@@ -91,17 +91,17 @@ def test_a_crash_before_the_rename_leaves_the_old_file(path: Path, monkeypatch: 
     with monkeypatch.context() as context:
         context.setattr(Path, "replace", crash)
         with pytest.raises(KeyboardInterrupt):
-            files.write(path, {"new": 1})
+            state_file.write(path, {"new": 1})
     assert len(list(path.parent.iterdir())) == 2
     assert read(path) == ({"old": 1}, [])
-    files.write(path, {"new": 2})
+    state_file.write(path, {"new": 2})
     assert read(path) == ({"new": 2}, [])
     assert list(path.parent.iterdir()) == [path]
 
 
 def test_a_full_disk_leaves_the_old_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error goes to the caller, and nothing half written stays."""
-    files.write(path, {"old": 1})
+    state_file.write(path, {"old": 1})
 
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
@@ -109,7 +109,7 @@ def test_a_full_disk_leaves_the_old_file(path: Path, monkeypatch: pytest.MonkeyP
     with monkeypatch.context() as context:
         context.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="No space"):
-            files.write(path, {"new": 1})
+            state_file.write(path, {"new": 1})
     assert read(path) == ({"old": 1}, [])
     assert list(path.parent.iterdir()) == [path]
 
@@ -120,7 +120,7 @@ def test_a_planted_link_is_not_followed(path: Path, tmp_path: Path) -> None:
     victim.write_text("untouched")
     path.with_name(f".{path.name}.{os.getpid()}").symlink_to(victim)
     with pytest.raises(OSError, match="symbolic links"):
-        files.write(path, CONTENT)
+        state_file.write(path, CONTENT)
     assert victim.read_text() == "untouched"
 
 
@@ -139,7 +139,7 @@ def test_everything_is_on_disk_before_it_is_renamed(path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(os, "fsync", noted_fsync)
     monkeypatch.setattr(Path, "replace", noted_replace)
-    files.write(path, CONTENT)
+    state_file.write(path, CONTENT)
     assert done == ["file", "rename", "directory"]
 
 
@@ -170,13 +170,13 @@ def test_what_is_no_state_file_is_set_aside(path: Path, data: bytes) -> None:
     (kept,) = aside(path)
     assert kept.read_bytes() == data
     assert not path.exists()
-    files.write(path, CONTENT)
+    state_file.write(path, CONTENT)
     assert read(path) == (CONTENT, [])
 
 
 def test_a_truncated_file_is_set_aside(path: Path) -> None:
     """Wherever it was cut off."""
-    files.write(path, CONTENT)
+    state_file.write(path, CONTENT)
     data = path.read_bytes()
     for end in range(len(data) - 2):
         path.write_bytes(data[:end])
@@ -187,7 +187,7 @@ def test_a_truncated_file_is_set_aside(path: Path) -> None:
 
 def test_a_flipped_bit_never_gives_other_content(path: Path) -> None:
     """Set aside, refused as of another version, or of no effect; everywhere in the file."""
-    files.write(path, CONTENT)
+    state_file.write(path, CONTENT)
     data = path.read_bytes()
     for at in range(len(data)):
         for bit in range(8):
@@ -204,10 +204,10 @@ def test_a_flipped_bit_never_gives_other_content(path: Path) -> None:
 
 def test_a_newer_version_is_refused_and_left_alone(path: Path) -> None:
     """A guess at its meaning could lose messages; the error names file, versions and the way out."""
-    text = json.dumps({"version": files.VERSION + 1, "sha256": "x", "content": {}})
+    text = json.dumps({"version": state_file.VERSION + 1, "sha256": "x", "content": {}})
     path.write_text(text)
-    with pytest.raises(StartupError, match=rf"{path} has version {files.VERSION + 1}") as caught:
-        files.read(path)
+    with pytest.raises(StartupError, match=rf"{path} has version {state_file.VERSION + 1}") as caught:
+        state_file.read(path)
     assert "newer program" in caught.value.hint
     assert path.read_text() == text
     assert aside(path) == []
@@ -217,7 +217,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     """It may be good: starting without it would be wrong."""
     (tmp_path / "position.json").mkdir()
     with pytest.raises(StartupError, match=r"position.json cannot be read"):
-        files.read(tmp_path / "position.json")
+        state_file.read(tmp_path / "position.json")
 
 
 def test_a_file_that_cannot_be_set_aside_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,5 +229,5 @@ def test_a_file_that_cannot_be_set_aside_is_refused(path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(Path, "replace", read_only)
     with pytest.raises(StartupError, match="nor be set aside") as caught:
-        files.read(path)
+        state_file.read(path)
     assert caught.value.hint

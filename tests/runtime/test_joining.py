@@ -14,9 +14,9 @@ from replicator.runtime.control_log import Place, Said
 from replicator.runtime.coordinator import Coordinator
 from replicator.runtime.group import Group, Topics
 from replicator.runtime.membership import Heartbeat, Stage
-from replicator.runtime.record import Kind
 from replicator.runtime.records import read_message, write_heartbeat
-from replicator.runtime.store import Store
+from replicator.state.record import Kind
+from replicator.state.store import Store
 from tests.support.scene import SceneOf
 
 ONLINE = Place("source-online", "a")

@@ -13,10 +13,10 @@ import pytest
 from replicator.client.topics import TopicConfig
 from replicator.plugins.registry import configure
 from replicator.routing.state import Phase
-from replicator.runtime.connectors import Connectors
 from replicator.runtime.plugin_route import PluginRoute
-from replicator.runtime.record import Kind
-from replicator.runtime.store import Store
+from replicator.state.connector_configs import Connectors
+from replicator.state.record import Kind
+from replicator.state.store import Store
 from tests.support.worker import until
 
 TOPIC = TopicConfig(name="t", read_queues=1, write_queues=1)

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replicator.runtime.membership import Generation, Heartbeat, Stage
-from replicator.runtime.record import Kind, Record, Version
 from replicator.runtime.records import NewerForm, Unreadable, read_message, write_heartbeat, write_records
-from replicator.runtime.shared_state import SharedState
+from replicator.state.record import Kind, Record, Version
+from replicator.state.shared_state import SharedState
 
 NAMES = st.text(max_size=8)
 JSON = st.none() | st.dictionaries(NAMES, st.integers(-(2**53), 2**53) | NAMES | st.lists(st.integers(0, 9)))

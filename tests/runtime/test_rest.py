@@ -20,8 +20,8 @@ import pytest
 from typer.testing import CliRunner
 
 from replicator.cli import app
-from replicator.runtime import files
 from replicator.sandbox import Cluster, ClusterSpec, tls
+from replicator.state import state_file
 from tests.support.clusters import ClusterPool
 from tests.support.group import workers_of
 from tests.support.scene import SceneOf
@@ -181,7 +181,7 @@ async def test_pause_stop_resume_and_delete_are_three_things(
 
 def _content(worker: Worker, name: str) -> dict[str, dict[str, Any]]:
     """What one of its files holds, by kind."""
-    return cast("dict[str, dict[str, Any]]", files.read(worker.store / name))
+    return cast("dict[str, dict[str, Any]]", state_file.read(worker.store / name))
 
 
 def _owned(worker: Worker) -> int:
@@ -418,8 +418,8 @@ async def test_client_certificates_guard_it_too(
     topic = topic_name("t")
     await create_topic(source, topic, queues=1)
     made = tls.make(tmp_path / "tls", client_auth=True)
-    files = {"CA_FILE": made.ca, "CERT_FILE": made.server_cert, "KEY_FILE": made.server_key}
-    environment = {f"REPLICATOR_REST_TLS__{name}": str(path) for name, path in files.items()}
+    state_file = {"CA_FILE": made.ca, "CERT_FILE": made.server_cert, "KEY_FILE": made.server_key}
+    environment = {f"REPLICATOR_REST_TLS__{name}": str(path) for name, path in state_file.items()}
     worker = Worker(
         source, target, tmp_path / "w", "--topics", topic, "--rest-host", "0.0.0.0", environment=environment
     )

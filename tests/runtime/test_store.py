@@ -17,9 +17,9 @@ from replicator.errors import StartupError
 from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import QueueState
-from replicator.runtime import files
-from replicator.runtime.record import Kind, Record, Version
-from replicator.runtime.store import Store
+from replicator.state import state_file
+from replicator.state.record import Kind, Record, Version
+from replicator.state.store import Store
 
 SOURCE, TARGET = Queue("east/a", 3), Queue("west-a", 5)
 
@@ -279,7 +279,7 @@ def test_two_in_one_process_are_refused(directory: Path) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from replicator.runtime.store import Store
+from replicator.state.store import Store
 store = Store(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()
@@ -305,7 +305,7 @@ def test_offsets_are_written_before_positions(directory: Path, monkeypatch: pyte
     written: list[str] = []
     store = Store(directory)
     store.update([state()])
-    monkeypatch.setattr(files, "write", lambda path, _content: written.append(path.name))
+    monkeypatch.setattr(state_file, "write", lambda path, _content: written.append(path.name))
     store.write(store.snapshot())
     assert written == ["offset.json", "position.json"]
     store.close()
@@ -356,7 +356,7 @@ def test_a_directory_that_cannot_be_written_is_told(directory: Path, monkeypatch
         raise OSError(30, "Read-only file system")
 
     with monkeypatch.context() as context:
-        context.setattr(files, "write", read_only)
+        context.setattr(state_file, "write", read_only)
         with pytest.raises(StartupError, match="cannot be written"):
             Store(directory)
     Store(directory).close()

@@ -14,11 +14,11 @@ from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
 from replicator.runtime import failover as under_test
 from replicator.runtime import readiness
-from replicator.runtime.connectors import Connector
 from replicator.runtime.readiness import topic_lags
 from replicator.runtime.route import Route
 from replicator.runtime.worker import Worker
 from replicator.runtime.world import World
+from replicator.state.connector_configs import Connector
 from tests.metadata.test_unit_syncer import copying
 
 TOPICS = 300

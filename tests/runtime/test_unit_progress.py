@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from replicator.runtime.progress import Progress
-from replicator.runtime.record import Kind
-from replicator.runtime.store import Store
+from replicator.state.record import Kind
+from replicator.state.store import Store
 from tests.support.worker import until
 
 

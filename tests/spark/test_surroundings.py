@@ -13,8 +13,8 @@ from typer.testing import Result
 
 from replicator.errors import StartupError
 from replicator.ranges.access import Access
-from replicator.runtime.store import InUse, Store
 from replicator.sandbox import Cluster, ClusterSpec
+from replicator.state.store import InUse, Store
 from tests.spark.waiting import settled
 from tests.support.clusters import ClusterPool
 from tests.support.guarded import shown

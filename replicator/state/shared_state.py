@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from replicator.runtime.record import Kind, Record, Version
+from replicator.state.record import Kind, Record, Version
 
 __all__ = ["SharedState"]
 

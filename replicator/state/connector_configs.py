@@ -16,9 +16,9 @@ from replicator.errors import ConfigError, ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.plugins.registry import CLASS, PluginConfig, configure
 from replicator.plugins.transforms import mistakes_of
-from replicator.runtime.record import Kind, Version
-from replicator.runtime.store import Store
 from replicator.settings import RouteSettings, explain, valid_id
+from replicator.state.record import Kind, Version
+from replicator.state.store import Store
 
 __all__ = ["Connector", "Connectors", "Exists", "State", "Unknown"]
 

@@ -24,9 +24,9 @@ from replicator.errors import StartupError
 from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.queue_map import Queue, QueueMap
 from replicator.routing.state import QueueState
-from replicator.runtime import files
-from replicator.runtime.record import Kind, Record, Version
-from replicator.runtime.shared_state import SharedState
+from replicator.state import state_file
+from replicator.state.record import Kind, Record, Version
+from replicator.state.shared_state import SharedState
 
 __all__ = ["InUse", "Store"]
 
@@ -82,7 +82,7 @@ class Store:
         try:
             for half_written in directory.glob(".*.json.*"):  # by a process that was killed then
                 half_written.unlink(missing_ok=True)
-            self._identity: dict[str, Any] = files.read(directory / _IDENTITY) or {}
+            self._identity: dict[str, Any] = state_file.read(directory / _IDENTITY) or {}
             for name in _FILES:
                 self._load(name)
             self._unpublished = {(told.kind, told.key): None for told in self.state.records(*_TOLD_AGAIN)}
@@ -98,7 +98,7 @@ class Store:
             raise
 
     def _load(self, name: str) -> None:
-        content = files.read(self.directory / name) or {}
+        content = state_file.read(self.directory / name) or {}
         for kind in _FILES[name]:
             for key, held in content.get(kind, {}).items():
                 self.state.merge(Record(kind, key, Version(*held["version"]), held["value"]))
@@ -110,7 +110,7 @@ class Store:
             for record in ended:
                 unclean = record._replace(value={**record.value, "clean": False})
                 self._encoded[Kind.OFFSET, record.key] = (record.version, _encoded(unclean))
-            files.write(self.directory / "offset.json", self._content("offset.json"))
+            state_file.write(self.directory / "offset.json", self._content("offset.json"))
             for record in ended:
                 del self._encoded[Kind.OFFSET, record.key]
 
@@ -168,7 +168,7 @@ class Store:
         """Keeps what must stay the same from run to run."""
         if identity != self._identity:
             self._identity = dict(identity)
-            files.write(self.directory / _IDENTITY, self._identity)
+            state_file.write(self.directory / _IDENTITY, self._identity)
 
     def queue_maps(self, route: str) -> dict[str, dict[Queue, Queue]]:
         """The queue maps of all topics that `route` ever copied, by source topic."""
@@ -296,7 +296,7 @@ class Store:
         """
         try:
             for name, content in snapshot.items():
-                files.write(self.directory / name, content)
+                state_file.write(self.directory / name, content)
         except OSError:
             self._dirty |= snapshot.keys()
             raise
