@@ -13,10 +13,10 @@ from replicator import __version__
 from replicator.api.checking import refuse_wrong
 from replicator.api.envelope import answer
 from replicator.errors import ConfigError
+from replicator.group.assignment import STRATEGIES
 from replicator.plugins.installed import ASSIGNMENTS, CONNECTORS, TRANSFORMS, installed, version
 from replicator.plugins.registry import kind, load
 from replicator.plugins.transforms import load_transform
-from replicator.runtime.assignment import STRATEGIES
 from replicator.runtime.view import GroupView
 from replicator.runtime.worker import Worker
 from replicator.settings import RouteSettings, setting_fields

@@ -15,6 +15,9 @@ from replicator.client.brokers import max_offset, min_offset, offset_at
 from replicator.client.cluster import Cluster
 from replicator.client.pull import pull
 from replicator.errors import ClientError, ConfigError, StartupError
+from replicator.group.job_claim import claimed, jobs_of
+from replicator.group.membership import Stage
+from replicator.group.wire import read_heartbeat
 from replicator.observe.audit import Audit
 from replicator.ranges.copier import CopyJob, Range
 from replicator.routing.auditor import Auditor
@@ -23,10 +26,7 @@ from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
 from replicator.routing.selector import TopicSelector
-from replicator.runtime.claim import claimed, jobs_of
 from replicator.runtime.discovery import Discovery
-from replicator.runtime.membership import Stage
-from replicator.runtime.records import read_heartbeat
 from replicator.runtime.rights import refuse_missing_rights
 from replicator.runtime.route_topics import RouteTopics
 from replicator.runtime.world import World, look, route_options

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from replicator.runtime.bulk_lease import BulkLease
-from replicator.runtime.group import Group
+from replicator.group.job_lease import BulkLease
+from replicator.group.member import Group
 from replicator.settings import Settings
 
 __all__ = ["Bulk", "Claim"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import inf
 from typing import Final, NamedTuple
 
+from replicator.group.coordinator import Coordinator
 from replicator.observe.logging import get_logger
-from replicator.runtime.coordinator import Coordinator
 from replicator.runtime.discovery import Discovery
 from replicator.state.record import Kind
 from replicator.state.store import Store

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from replicator.client.brokers import min_offset
 from replicator.client.pull import SUSPEND, Pulled, pull
 from replicator.errors import ClientError, ProtocolError, Unreachable
+from replicator.group.assignment import connector_of
 from replicator.observe.logging import get_logger
 from replicator.plugins.interface import Position, Record, SinkTask, TaskFailed
 from replicator.protocol.codes import Response
@@ -17,7 +18,6 @@ from replicator.protocol.message import StoredMessage
 from replicator.protocol.properties import decode
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
-from replicator.runtime.assignment import connector_of
 from replicator.runtime.plugin_task import PluginTask
 from replicator.runtime.world import World
 

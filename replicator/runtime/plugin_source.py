@@ -9,6 +9,7 @@ from typing import Final
 
 from replicator.client.send import new_fields, send_batch
 from replicator.errors import BrokerRefused, Unreachable
+from replicator.group.assignment import connector_of
 from replicator.plugins.interface import Polled, Position, Record, SourceTask
 from replicator.protocol.batch import entry
 from replicator.protocol.properties import MAX_PROPERTIES, encode
@@ -16,7 +17,6 @@ from replicator.routing.faults import MessageRejected, judge
 from replicator.routing.packing import STORED_MORE
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
-from replicator.runtime.assignment import connector_of
 from replicator.runtime.plugin_task import PluginTask
 from replicator.runtime.world import World
 

@@ -16,13 +16,13 @@ from replicator.errors import (
     ReplicatorError,
     StartupError,
 )
+from replicator.group.assignment import connector_of
 from replicator.metadata.groups import GroupSelector
 from replicator.observe.logging import get_logger
 from replicator.routing.plan import TopicPlan, Topics, make_plan
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import last_copy
 from replicator.routing.selector import TopicSelector
-from replicator.runtime.assignment import connector_of
 from replicator.runtime.world import World
 from replicator.settings import RouteSettings
 from replicator.state.record import Kind

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from replicator.errors import ConfigError, ReplicatorError
+from replicator.group.assignment import connector_of
+from replicator.group.coordinator import Coordinator
 from replicator.observe.logging import get_logger
 from replicator.plugins.registry import PluginConfig
 from replicator.routing.state import QueueState
-from replicator.runtime.assignment import connector_of
 from replicator.runtime.bulk import Bulk
-from replicator.runtime.coordinator import Coordinator
 from replicator.runtime.plugin_route import PluginRoute
 from replicator.runtime.route import Route
 from replicator.runtime.worker_connector import WorkerConnector

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable, Collection
 
 from replicator.client.cluster import Cluster
+from replicator.group.assignment import connector_of
+from replicator.group.coordinator import Coordinator, Deeds
+from replicator.group.member import Group
 from replicator.observe.logging import get_logger
-from replicator.runtime.assignment import connector_of
-from replicator.runtime.coordinator import Coordinator, Deeds
-from replicator.runtime.group import Group
 from replicator.runtime.progress import Progress
 from replicator.runtime.routes import Routes
 

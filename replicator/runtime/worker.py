@@ -15,26 +15,26 @@ from replicator.aio.clock import now
 from replicator.aio.schedule import Schedule
 from replicator.client.cluster import Cluster
 from replicator.errors import ReplicatorError, Unreachable
+from replicator.group.assignment import load_strategy
+from replicator.group.control_log import ControlLog
+from replicator.group.coordinator import Coordinator, Deeds
+from replicator.group.job_claim import copies_ours
+from replicator.group.job_lease import JOBS
+from replicator.group.local_log import LocalLog
+from replicator.group.member import Group, Topics
+from replicator.group.membership import Stage
+from replicator.group.rebalances import Rebalances
 from replicator.observe.audit import Audit
 from replicator.observe.logging import get_logger
 from replicator.routing.auditor import Auditor
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.options import Identity
-from replicator.runtime.assignment import load_strategy
 from replicator.runtime.bulk import Bulk
-from replicator.runtime.bulk_lease import JOBS
-from replicator.runtime.claim import copies_ours
 from replicator.runtime.cleanup import Cleaner
-from replicator.runtime.control_log import ControlLog
-from replicator.runtime.coordinator import Coordinator, Deeds
 from replicator.runtime.discovery import Discovery
-from replicator.runtime.group import Group, Topics
 from replicator.runtime.identity import worker_id
-from replicator.runtime.local_log import LocalLog
-from replicator.runtime.membership import Stage
 from replicator.runtime.progress import Progress
 from replicator.runtime.reach import Reach
-from replicator.runtime.rebalances import Rebalances
 from replicator.runtime.route import Route
 from replicator.runtime.routes import Routes
 from replicator.runtime.status import task_states

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replicator.errors import ConfigError
+from replicator.group.assignment import STRATEGIES, Strategy, consistent_hash, even, load_strategy, sticky
 from replicator.plugins import installed
-from replicator.runtime.assignment import STRATEGIES, Strategy, consistent_hash, even, load_strategy, sticky
 
 WORKERS = st.sets(st.sampled_from([f"w{i}" for i in range(12)]), max_size=12)
 TASKS = st.sets(st.integers(0, 300).map(lambda i: f"t{i:03}"), max_size=120)

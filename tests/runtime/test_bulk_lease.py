@@ -11,9 +11,9 @@ import pytest
 
 from replicator.client.cluster import Cluster as Client
 from replicator.errors import Unreachable
-from replicator.runtime.bulk_lease import JOBS, BulkLease
-from replicator.runtime.membership import Heartbeat
-from replicator.runtime.records import write_heartbeat
+from replicator.group.job_lease import JOBS, BulkLease
+from replicator.group.membership import Heartbeat
+from replicator.group.wire import write_heartbeat
 from tests.support.clusters import ClusterPool
 from tests.support.group import EAST
 from tests.support.traffic import connected, create_topic, send

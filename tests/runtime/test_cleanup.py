@@ -13,9 +13,9 @@ from typing import Any, cast
 
 import pytest
 
+from replicator.group.coordinator import Coordinator
 from replicator.routing.queue_map import Queue
 from replicator.runtime.cleanup import Cleaner
-from replicator.runtime.coordinator import Coordinator
 from replicator.runtime.discovery import Discovery
 from replicator.sandbox import Cluster
 from replicator.state.record import Kind

@@ -10,7 +10,7 @@ import pytest
 
 from replicator.client.cluster import Cluster as Client
 from replicator.client.topics import READABLE, TopicConfig
-from replicator.runtime.control_log import ControlLog, Said
+from replicator.group.control_log import ControlLog, Said
 from replicator.sandbox import ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.scene import SOURCE

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from replicator.runtime.assignment import sticky
-from replicator.runtime.coordinator import Assignment, Coordinator, Deeds
-from replicator.runtime.membership import Generation, Heartbeat, Side
+from replicator.group.assignment import sticky
+from replicator.group.coordinator import Assignment, Coordinator, Deeds
+from replicator.group.membership import Generation, Heartbeat, Side
 
 TIMEOUT, LEASE, DELAY = 5.0, 3.5, 0.5
 

@@ -6,8 +6,8 @@ from math import ceil
 
 import pytest
 
-from replicator.runtime.assignment import STRATEGIES, Strategy, sticky
-from replicator.runtime.membership import Stage
+from replicator.group.assignment import STRATEGIES, Strategy, sticky
+from replicator.group.membership import Stage
 from tests.support.group_sim import Group
 
 

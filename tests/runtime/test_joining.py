@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from replicator.errors import ClientError
-from replicator.runtime.assignment import sticky
-from replicator.runtime.claim import jobs_of
-from replicator.runtime.control_log import Place, Said
-from replicator.runtime.coordinator import Coordinator
-from replicator.runtime.group import Group, Topics
-from replicator.runtime.membership import Heartbeat, Stage
-from replicator.runtime.records import read_message, write_heartbeat
+from replicator.group.assignment import sticky
+from replicator.group.control_log import Place, Said
+from replicator.group.coordinator import Coordinator
+from replicator.group.job_claim import jobs_of
+from replicator.group.member import Group, Topics
+from replicator.group.membership import Heartbeat, Stage
+from replicator.group.wire import read_message, write_heartbeat
 from replicator.state.record import Kind
 from replicator.state.store import Store
 from tests.support.scene import SceneOf
@@ -100,7 +100,7 @@ async def test_a_process_with_our_id_was_there_before(group: Group, *, lives: bo
 async def test_a_job_copies_our_queues(group: Group, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     """We join when it says that it has ended, or says nothing for a session timeout; at once if they are others."""
     log, clock = FakeLog(), 1000.0
-    monkeypatch.setattr("replicator.runtime.group.now", lambda: clock)
+    monkeypatch.setattr("replicator.group.member.now", lambda: clock)
     log.caught_up = True
     group.use(log)
     topics = ["others"] if how == "copies others" else ["ours"]
@@ -149,7 +149,7 @@ async def test_a_process_took_our_place_while_we_were_away(
 ) -> None:
     """Longer than anybody waits for us: it goes on and we end, or it has ended, and we take our place again."""
     log, clock = FakeLog(), 1000.0
-    monkeypatch.setattr("replicator.runtime.group.now", lambda: clock)
+    monkeypatch.setattr("replicator.group.member.now", lambda: clock)
     log.caught_up = True
     group.use(log)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replicator.runtime.membership import Heartbeat, Membership, Side, Stage
+from replicator.group.membership import Heartbeat, Membership, Side, Stage
 
 TIMEOUT = 5.0
 

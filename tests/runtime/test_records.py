@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replicator.runtime.membership import Generation, Heartbeat, Stage
-from replicator.runtime.records import NewerForm, Unreadable, read_message, write_heartbeat, write_records
+from replicator.group.membership import Generation, Heartbeat, Stage
+from replicator.group.wire import NewerForm, Unreadable, read_message, write_heartbeat, write_records
 from replicator.state.record import Kind, Record, Version
 from replicator.state.shared_state import SharedState
 

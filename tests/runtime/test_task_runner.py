@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from types import SimpleNamespace
 from typing import Any
 
-from replicator.runtime.coordinator import Deeds
+from replicator.group.coordinator import Deeds
 from replicator.runtime.task_runner import TaskRunner
 
 TASK = "route/topic"

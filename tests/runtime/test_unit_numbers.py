@@ -9,12 +9,12 @@ import time
 import pytest
 
 from replicator.aio.loop_monitor import Pulse
+from replicator.group.member import clock_skew
+from replicator.group.membership import Generation
+from replicator.group.rebalances import Rebalances
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import QueueState
 from replicator.routing.waits import SOURCE, TARGET, Waits
-from replicator.runtime.group import clock_skew
-from replicator.runtime.membership import Generation
-from replicator.runtime.rebalances import Rebalances
 
 
 def test_a_rebalance_lasts_until_every_task_has_its_owner() -> None:

@@ -13,9 +13,9 @@ import itertools
 import random
 from collections.abc import Callable
 
-from replicator.runtime.assignment import Strategy, sticky
-from replicator.runtime.coordinator import Assignment, Coordinator
-from replicator.runtime.membership import Heartbeat, Side, Stage
+from replicator.group.assignment import Strategy, sticky
+from replicator.group.coordinator import Assignment, Coordinator
+from replicator.group.membership import Heartbeat, Side, Stage
 
 __all__ = ["Group", "Violation"]
 

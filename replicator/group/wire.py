@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from replicator.errors import ReplicatorError
-from replicator.runtime.membership import Generation, Heartbeat, Stage
+from replicator.group.membership import Generation, Heartbeat, Stage
 from replicator.state.record import Record
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from replicator.runtime.control_log import Place, Said
+from replicator.group.control_log import Place, Said
 
 __all__ = ["LocalLog"]
 

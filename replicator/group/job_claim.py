@@ -16,12 +16,12 @@ from typing import Any, Final
 
 from replicator.client.cluster import Cluster
 from replicator.errors import ClientError, ProtocolError, ReplicatorError
+from replicator.group.control_log import ControlLog
+from replicator.group.membership import Heartbeat, Stage
+from replicator.group.wire import write_heartbeat
 from replicator.observe.logging import get_logger
 from replicator.routing.selector import TopicSelector
-from replicator.runtime.control_log import ControlLog
 from replicator.runtime.discovery import Discovery
-from replicator.runtime.membership import Heartbeat, Stage
-from replicator.runtime.records import write_heartbeat
 from replicator.settings import RouteSettings, Settings
 from replicator.state.connector_configs import Connectors
 

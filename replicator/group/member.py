@@ -12,12 +12,12 @@ from typing import Any, Final, Protocol
 
 from replicator.aio.clock import now
 from replicator.errors import ClientError, ProtocolError, StartupError
+from replicator.group.control_log import Place, Said
+from replicator.group.coordinator import Assignment, Coordinator
+from replicator.group.job_claim import jobs_of
+from replicator.group.membership import Generation, Heartbeat, Side, Stage
+from replicator.group.wire import Envelope, NewerForm, Unreadable, read_message, write_heartbeat, write_records
 from replicator.observe.logging import get_logger
-from replicator.runtime.claim import jobs_of
-from replicator.runtime.control_log import Place, Said
-from replicator.runtime.coordinator import Assignment, Coordinator
-from replicator.runtime.membership import Generation, Heartbeat, Side, Stage
-from replicator.runtime.records import Envelope, NewerForm, Unreadable, read_message, write_heartbeat, write_records
 from replicator.state.record import Kind, Record, Version
 from replicator.state.store import Store
 

@@ -22,8 +22,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
-from replicator.runtime.assignment import Strategy, connector_of, topic_of
-from replicator.runtime.membership import NO_GENERATION, Generation, Heartbeat, Membership, Side, Stage
+from replicator.group.assignment import Strategy, connector_of, topic_of
+from replicator.group.membership import NO_GENERATION, Generation, Heartbeat, Membership, Side, Stage
 
 __all__ = ["Assignment", "Coordinator", "Deeds"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replicator.runtime.membership import NO_GENERATION, Generation
+from replicator.group.membership import NO_GENERATION, Generation
 
 __all__ = ["Rebalances"]
 

@@ -19,9 +19,9 @@ from replicator.client.brokers import max_offset
 from replicator.client.cluster import Cluster
 from replicator.client.pull import pull
 from replicator.errors import ClientError, ProtocolError, Unreachable
+from replicator.group.membership import Heartbeat
+from replicator.group.wire import read_heartbeat
 from replicator.protocol.codes import Response
-from replicator.runtime.membership import Heartbeat
-from replicator.runtime.records import read_heartbeat
 
 __all__ = ["JOBS", "BulkLease"]
 
