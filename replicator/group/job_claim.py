@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from replicator.client.cluster import Cluster
+from replicator.client.discovery import Discovery
 from replicator.errors import ClientError, ProtocolError, ReplicatorError
 from replicator.group.control_log import ControlLog
 from replicator.group.membership import Heartbeat, Stage
 from replicator.group.wire import write_heartbeat
 from replicator.observe.logging import get_logger
 from replicator.routing.selector import TopicSelector
-from replicator.runtime.discovery import Discovery
 from replicator.settings import RouteSettings, Settings
 from replicator.state.connector_configs import Connectors
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import typer
 
 from replicator.client.cluster import Topology
+from replicator.client.discovery import Discovery
 from replicator.client.topics import TopicConfig
 from replicator.errors import ClientError, ConfigError, StartupError
 from replicator.observe.logging import configure
@@ -21,7 +22,6 @@ from replicator.operate.show import Output, Shown
 from replicator.operate.survey import Survey, world_of
 from replicator.ranges.access import Access
 from replicator.ranges.copier import Copied, Range
-from replicator.runtime.discovery import Discovery
 from replicator.runtime.identity import identify
 from replicator.runtime.route_topics import RouteTopics
 from replicator.runtime.world import first_look

@@ -13,6 +13,7 @@ from typing import Final
 from replicator.aio.bounded import bounded
 from replicator.client.brokers import max_offset, min_offset, offset_at
 from replicator.client.cluster import Cluster
+from replicator.client.discovery import Discovery
 from replicator.client.pull import pull
 from replicator.errors import ClientError, ConfigError, StartupError
 from replicator.group.job_claim import claimed, jobs_of
@@ -26,7 +27,6 @@ from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
 from replicator.routing.selector import TopicSelector
-from replicator.runtime.discovery import Discovery
 from replicator.runtime.rights import refuse_missing_rights
 from replicator.runtime.route_topics import RouteTopics
 from replicator.runtime.world import World, look, route_options

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import inf
 from typing import Final, NamedTuple
 
+from replicator.client.discovery import Discovery
 from replicator.group.coordinator import Coordinator
 from replicator.observe.logging import get_logger
-from replicator.runtime.discovery import Discovery
 from replicator.state.record import Kind
 from replicator.state.store import Store
 

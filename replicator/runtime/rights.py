@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from replicator.aio.bounded import bounded
+from replicator.client.discovery import Discovery
 from replicator.client.rights import denies_creation, denies_reading, denies_sending
 from replicator.client.topics import READABLE
 from replicator.errors import ClientError, ProtocolError, StartupError
 from replicator.observe.logging import get_logger
 from replicator.routing.plan import TopicPlan
-from replicator.runtime.discovery import Discovery
 from replicator.runtime.route_topics import RouteTopics
 from replicator.runtime.world import World
 

@@ -14,6 +14,7 @@ from replicator import __version__
 from replicator.aio.clock import now
 from replicator.aio.schedule import Schedule
 from replicator.client.cluster import Cluster
+from replicator.client.discovery import Discovery
 from replicator.errors import ReplicatorError, Unreachable
 from replicator.group.assignment import load_strategy
 from replicator.group.control_log import ControlLog
@@ -31,7 +32,6 @@ from replicator.routing.budget import MemoryBudget
 from replicator.routing.options import Identity
 from replicator.runtime.bulk import Bulk
 from replicator.runtime.cleanup import Cleaner
-from replicator.runtime.discovery import Discovery
 from replicator.runtime.identity import worker_id
 from replicator.runtime.progress import Progress
 from replicator.runtime.reach import Reach

@@ -13,10 +13,10 @@ from typing import Any, cast
 
 import pytest
 
+from replicator.client.discovery import Discovery
 from replicator.group.coordinator import Coordinator
 from replicator.routing.queue_map import Queue
 from replicator.runtime.cleanup import Cleaner
-from replicator.runtime.discovery import Discovery
 from replicator.sandbox import Cluster
 from replicator.state.record import Kind
 from replicator.state.store import Store
