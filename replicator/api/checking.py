@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from replicator.connector.context import refuse_filter
+from replicator.connector.topics import RouteTopics
 from replicator.errors import ConfigError, StartupError
 from replicator.plugins.registry import PluginConfig
-from replicator.runtime.route_topics import RouteTopics
 from replicator.runtime.worker import Worker
-from replicator.runtime.world import refuse_filter
 from replicator.settings import RouteSettings
 
 __all__ = ["refuse_rivals", "refuse_wrong"]

@@ -10,10 +10,10 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from replicator.api.envelope import NotDone, answer
+from replicator.connector.route import Route
+from replicator.connector.sync.ledger import SyncLedger
 from replicator.runtime.failover import failover
 from replicator.runtime.readiness import readiness
-from replicator.runtime.route import Route
-from replicator.runtime.sync_ledger import SyncLedger
 from replicator.runtime.worker import Worker
 from replicator.state.connector_configs import Connector, Unknown
 

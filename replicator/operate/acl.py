@@ -14,11 +14,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from acl_sync import AclOptions, AclPlan, AclSyncer, Applied
+from replicator.connector.sync.acl import acl_options
 from replicator.errors import StartupError
 from replicator.observe.logging import configure
 from replicator.operate.options import ConfigFile
 from replicator.operate.show import Output, Shown, show, table
-from replicator.runtime.sync_acl import acl_options
 from replicator.service import cluster_of
 from replicator.settings import Settings, load
 from replicator.state import state_file

@@ -18,6 +18,7 @@ from replicator.aio.bounded import bounded
 from replicator.client.brokers import max_offset, min_offset, offset_at
 from replicator.client.cluster import Topology
 from replicator.client.discovery import Discovery
+from replicator.connector.context import first_look
 from replicator.errors import ConfigError, StartupError
 from replicator.observe.logging import configure
 from replicator.operate.archive import MANIFEST, Archive, Contents
@@ -28,7 +29,6 @@ from replicator.ranges.access import Access
 from replicator.routing.plan import unsupported
 from replicator.routing.queue_map import Queue
 from replicator.routing.selector import TopicSelector
-from replicator.runtime.world import first_look
 from replicator.service import cluster_of
 from replicator.settings import Settings, load
 from replicator.spark.engine.session import session

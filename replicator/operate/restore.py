@@ -12,6 +12,9 @@ import typer
 from replicator.client.cluster import Topology
 from replicator.client.discovery import Discovery
 from replicator.client.topics import TopicConfig
+from replicator.connector.context import first_look
+from replicator.connector.identity import identify
+from replicator.connector.topics import RouteTopics
 from replicator.errors import ClientError, ConfigError, StartupError
 from replicator.observe.logging import configure
 from replicator.operate.archive import MANIFEST, Archive
@@ -22,9 +25,6 @@ from replicator.operate.show import Output, Shown
 from replicator.operate.survey import Survey, world_of
 from replicator.ranges.access import Access
 from replicator.ranges.copier import Copied, Range
-from replicator.runtime.identity import identify
-from replicator.runtime.route_topics import RouteTopics
-from replicator.runtime.world import first_look
 from replicator.service import cluster_of
 from replicator.settings import Settings, load
 from replicator.spark.engine.session import session

@@ -15,6 +15,9 @@ from replicator.client.brokers import max_offset, min_offset, offset_at
 from replicator.client.cluster import Cluster
 from replicator.client.discovery import Discovery
 from replicator.client.pull import pull
+from replicator.connector.context import World, look, route_options
+from replicator.connector.permissions import refuse_missing_rights
+from replicator.connector.topics import RouteTopics
 from replicator.errors import ClientError, ConfigError, StartupError
 from replicator.group.job_claim import claimed, jobs_of
 from replicator.group.membership import Stage
@@ -27,9 +30,6 @@ from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
 from replicator.routing.selector import TopicSelector
-from replicator.runtime.rights import refuse_missing_rights
-from replicator.runtime.route_topics import RouteTopics
-from replicator.runtime.world import World, look, route_options
 from replicator.service import cluster_of
 from replicator.settings import Settings
 from replicator.spark.source.stream_offsets import Lane

@@ -10,10 +10,10 @@ from typing import Any, Final
 from replicator import __version__
 from replicator.aio.clock import now
 from replicator.aio.loop_monitor import Pulse
+from replicator.connector.route import Route
 from replicator.group.membership import Side
 from replicator.observe.numbers import Sample, Snapshot
 from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState
-from replicator.runtime.route import Route
 from replicator.runtime.worker import Worker
 
 __all__ = ["snapshot"]

@@ -7,11 +7,11 @@ import time
 from typing import Final
 
 from replicator.aio.clock import now
+from replicator.connector.status import topic_status
 from replicator.group.member import Group
 from replicator.observe.logging import get_logger
 from replicator.runtime.cleanup import Cleaner
 from replicator.runtime.routes import Routes
-from replicator.runtime.status import topic_status
 from replicator.state.record import Kind
 from replicator.state.store import Store
 

@@ -14,13 +14,13 @@ from replicator.aio.bounded import bounded
 from replicator.client.brokers import max_offset, min_offset
 from replicator.client.pull import pull
 from replicator.client.silence import Silence
+from replicator.connector.context import World
+from replicator.connector.route import Route
 from replicator.errors import ClientError
 from replicator.metadata.ledger import UNTAKEN
 from replicator.metadata.offsets import GroupQueue, standing
 from replicator.metadata.syncer import Copy
 from replicator.routing.queue_map import Queue
-from replicator.runtime.route import Route
-from replicator.runtime.world import World
 
 __all__ = ["group_standings", "readiness", "topic_lags"]
 

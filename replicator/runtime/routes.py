@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from replicator.connector.context import World
+from replicator.connector.interface import WorkerConnector
+from replicator.connector.plugin.connector import PluginRoute
+from replicator.connector.route import Route
+from replicator.connector.spark_jobs import Bulk
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.group.assignment import connector_of
 from replicator.group.coordinator import Coordinator
 from replicator.observe.logging import get_logger
 from replicator.plugins.registry import PluginConfig
 from replicator.routing.state import QueueState
-from replicator.runtime.bulk import Bulk
-from replicator.runtime.plugin_route import PluginRoute
-from replicator.runtime.route import Route
-from replicator.runtime.worker_connector import WorkerConnector
-from replicator.runtime.world import World
 from replicator.state.connector_configs import Connector, Connectors, State
 
 __all__ = ["Routes"]

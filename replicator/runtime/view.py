@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from replicator import __version__
+from replicator.connector.status import task_states
 from replicator.group.assignment import connector_of
 from replicator.group.membership import Heartbeat, Stage
-from replicator.runtime.status import task_states
 from replicator.runtime.worker import Worker
 from replicator.state.connector_configs import Connector, State
 from replicator.state.record import Kind

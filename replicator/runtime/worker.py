@@ -15,6 +15,11 @@ from replicator.aio.clock import now
 from replicator.aio.schedule import Schedule
 from replicator.client.cluster import Cluster
 from replicator.client.discovery import Discovery
+from replicator.connector.context import World, look
+from replicator.connector.identity import worker_id
+from replicator.connector.route import Route
+from replicator.connector.spark_jobs import Bulk
+from replicator.connector.status import task_states
 from replicator.errors import ReplicatorError, Unreachable
 from replicator.group.assignment import load_strategy
 from replicator.group.control_log import ControlLog
@@ -30,16 +35,11 @@ from replicator.observe.logging import get_logger
 from replicator.routing.auditor import Auditor
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.options import Identity
-from replicator.runtime.bulk import Bulk
 from replicator.runtime.cleanup import Cleaner
-from replicator.runtime.identity import worker_id
 from replicator.runtime.progress import Progress
 from replicator.runtime.reach import Reach
-from replicator.runtime.route import Route
 from replicator.runtime.routes import Routes
-from replicator.runtime.status import task_states
 from replicator.runtime.task_runner import TaskRunner
-from replicator.runtime.world import World, look
 from replicator.settings import Settings
 from replicator.state.connector_configs import Connectors
 from replicator.state.record import Kind

@@ -16,6 +16,9 @@ from replicator.api import sync as api
 from replicator.api.envelope import NotDone
 from replicator.client.offsets import OffsetTable
 from replicator.client.topics import TopicConfig
+from replicator.connector.context import World
+from replicator.connector.sync.task import SyncTask
+from replicator.connector.topics import RouteTopics
 from replicator.errors import Unreachable
 from replicator.metadata import places, syncer
 from replicator.metadata.action import Action, Unasked, WriteTopic
@@ -27,10 +30,7 @@ from replicator.routing.options import Identity
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
 from replicator.runtime.readiness import readiness
-from replicator.runtime.route_topics import RouteTopics
-from replicator.runtime.sync_task import SyncTask
 from replicator.runtime.worker import Worker
-from replicator.runtime.world import World
 from replicator.settings import RouteSettings
 from replicator.state.store import Store
 from tests.metadata.test_unit_syncer import Side, read_groups, read_topics

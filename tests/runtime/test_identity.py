@@ -8,9 +8,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from replicator.client.cluster import Broker, Topology
+from replicator.connector.identity import identify, refuse_same_cluster
 from replicator.errors import StartupError
 from replicator.routing.options import Identity
-from replicator.runtime.identity import identify, refuse_same_cluster
 from replicator.settings import Settings, load
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from replicator.client.topics import TopicConfig
+from replicator.connector.plugin.connector import PluginRoute
 from replicator.plugins.registry import configure
 from replicator.routing.state import Phase
-from replicator.runtime.plugin_route import PluginRoute
 from replicator.state.connector_configs import Connectors
 from replicator.state.record import Kind
 from replicator.state.store import Store

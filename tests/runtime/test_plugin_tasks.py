@@ -9,6 +9,10 @@ from collections.abc import Callable
 import pytest
 from structlog.testing import capture_logs
 
+from replicator.connector.plugin import task
+from replicator.connector.plugin.sink import _record
+from replicator.connector.plugin.source import _batches
+from replicator.connector.plugin.task import PluginTask
 from replicator.errors import Unreachable
 from replicator.plugins import Polled, Position, Record, TaskFailed
 from replicator.protocol.batch import unpack
@@ -16,10 +20,6 @@ from replicator.protocol.message import StoredMessage
 from replicator.routing.faults import LeaseLost, MessageRejected
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
-from replicator.runtime import plugin_task
-from replicator.runtime.plugin_sink import _record
-from replicator.runtime.plugin_source import _batches
-from replicator.runtime.plugin_task import PluginTask
 
 
 class _Task(PluginTask):
@@ -53,7 +53,7 @@ class _Task(PluginTask):
 async def test_errors_are_shown_and_tried_again(
     monkeypatch: pytest.MonkeyPatch, error: Exception, phase: Phase, reason: str
 ) -> None:
-    monkeypatch.setattr(plugin_task, "_FAILED", (0.01, 0.01))
+    monkeypatch.setattr(task, "_FAILED", (0.01, 0.01))
     task = _Task(error, error)
     with capture_logs() as logs:
         await asyncio.wait_for(task.run(), 10)

@@ -8,6 +8,8 @@ from typing import Any, cast
 
 import pytest
 
+from replicator.connector.context import World
+from replicator.connector.route import Route
 from replicator.errors import Unreachable
 from replicator.operate import sync as commands
 from replicator.routing.plan import TopicPlan
@@ -15,9 +17,7 @@ from replicator.routing.queue_map import Queue
 from replicator.runtime import failover as under_test
 from replicator.runtime import readiness
 from replicator.runtime.readiness import topic_lags
-from replicator.runtime.route import Route
 from replicator.runtime.worker import Worker
-from replicator.runtime.world import World
 from replicator.state.connector_configs import Connector
 from tests.metadata.test_unit_syncer import copying
 

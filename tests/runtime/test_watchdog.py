@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from replicator.connector.watchdog import Watchdog
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
-from replicator.runtime.watchdog import Watchdog
 from tests.support.scene import TARGET, SceneOf
 from tests.support.traffic import configured, connected, send
 from tests.support.worker import until

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final
 from replicator.aio.bounded import bounded
 from replicator.client.brokers import max_offset
 from replicator.client.cluster import Cluster
+from replicator.connector.spark_jobs import Bulk, Claim
+from replicator.connector.topics import Key
 from replicator.errors import ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.routing.options import RouteOptions
 from replicator.routing.pair import QueuePair
 from replicator.routing.state import Phase, QueueState
-from replicator.runtime.bulk import Bulk, Claim
-from replicator.runtime.route_topics import Key
 from replicator.settings import RouteSettings
 
 if TYPE_CHECKING:  # a worker that has nothing for Spark to do does without

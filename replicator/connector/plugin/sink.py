@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 
 from replicator.client.brokers import min_offset
 from replicator.client.pull import SUSPEND, Pulled, pull
+from replicator.connector.context import World
+from replicator.connector.plugin.task import PluginTask
 from replicator.errors import ClientError, ProtocolError, Unreachable
 from replicator.group.assignment import connector_of
 from replicator.observe.logging import get_logger
@@ -18,8 +20,6 @@ from replicator.protocol.message import StoredMessage
 from replicator.protocol.properties import decode
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
-from replicator.runtime.plugin_task import PluginTask
-from replicator.runtime.world import World
 
 __all__ = ["PluginSinkTask"]
 

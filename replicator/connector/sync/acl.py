@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from acl_sync import AclOptions, AclPlan, AclSyncer
 from acl_sync.plan import Action as AclAction
+from replicator.connector.context import World
+from replicator.connector.sync.ledger import SyncLedger
 from replicator.metadata.action import Action, Unasked
 from replicator.metadata.syncer import Applied
-from replicator.runtime.sync_ledger import SyncLedger
-from replicator.runtime.world import World
 from replicator.settings import RouteSettings
 
 __all__ = ["KIND", "AclDone", "AclStep", "AclSync", "Done", "Step", "acl_options"]

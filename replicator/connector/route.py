@@ -11,6 +11,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 
 from replicator.client.brokers import max_offset
+from replicator.connector.backfill import Backfill
+from replicator.connector.context import World, route_options
+from replicator.connector.permissions import refuse_missing_rights
+from replicator.connector.spark_jobs import Bulk
+from replicator.connector.sync.task import SyncTask
+from replicator.connector.topics import Key, RouteTopics
+from replicator.connector.watchdog import Watchdog
 from replicator.errors import ClientError
 from replicator.observe.logging import get_logger
 from replicator.routing.dead_letter import DeadLetters
@@ -18,13 +25,6 @@ from replicator.routing.limiter import RateLimiter
 from replicator.routing.pair import QueuePair, Shared
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
-from replicator.runtime.backfill import Backfill
-from replicator.runtime.bulk import Bulk
-from replicator.runtime.rights import refuse_missing_rights
-from replicator.runtime.route_topics import Key, RouteTopics
-from replicator.runtime.sync_task import SyncTask
-from replicator.runtime.watchdog import Watchdog
-from replicator.runtime.world import World, route_options
 from replicator.settings import RouteSettings
 from replicator.state.record import Kind
 

@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+from replicator.connector.interface import WorkerConnector
 from replicator.observe.numbers import TopicNumbers
 from replicator.routing.state import Phase, QueueState
-from replicator.runtime.worker_connector import WorkerConnector
 
 __all__ = ["queue_status", "task_states", "topic_status"]
 

@@ -12,11 +12,11 @@ from replicator.aio.bounded import bounded
 from replicator.client.discovery import Discovery
 from replicator.client.rights import denies_creation, denies_reading, denies_sending
 from replicator.client.topics import READABLE
+from replicator.connector.context import World
+from replicator.connector.topics import RouteTopics
 from replicator.errors import ClientError, ProtocolError, StartupError
 from replicator.observe.logging import get_logger
 from replicator.routing.plan import TopicPlan
-from replicator.runtime.route_topics import RouteTopics
-from replicator.runtime.world import World
 
 __all__ = ["refuse_missing_rights"]
 

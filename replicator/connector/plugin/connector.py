@@ -7,15 +7,15 @@ from collections.abc import Collection, Iterable
 from functools import partial
 
 from replicator.client.topics import TopicConfig, write_topic
+from replicator.connector.context import World
+from replicator.connector.plugin.sink import PluginSinkTask
+from replicator.connector.plugin.source import PluginSourceTask, target_queue
+from replicator.connector.plugin.task import PluginTask
 from replicator.errors import ClientError, ProtocolError, Unreachable
 from replicator.observe.logging import get_logger
 from replicator.plugins.interface import SourceConnector
 from replicator.plugins.registry import PluginConfig
 from replicator.routing.state import Phase, QueueState
-from replicator.runtime.plugin_sink import PluginSinkTask
-from replicator.runtime.plugin_source import PluginSourceTask, target_queue
-from replicator.runtime.plugin_task import PluginTask
-from replicator.runtime.world import World
 from replicator.state.record import Kind
 
 __all__ = ["PluginRoute"]

@@ -10,6 +10,7 @@ from replicator.client.brokers import check_filter
 from replicator.client.cluster import Topology
 from replicator.client.discovery import Discovery
 from replicator.client.pull import Subscription
+from replicator.connector.identity import identify, refuse_same_cluster
 from replicator.errors import BrokerRefused, ReplicatorError, StartupError
 from replicator.observe.audit import Audit
 from replicator.observe.logging import get_logger
@@ -20,7 +21,6 @@ from replicator.routing.budget import MemoryBudget
 from replicator.routing.dispatch import Dispatch
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.state import Tally
-from replicator.runtime.identity import identify, refuse_same_cluster
 from replicator.settings import ClusterSettings, RouteSettings, Settings
 from replicator.state.store import Store
 

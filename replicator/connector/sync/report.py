@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
+from replicator.connector.context import World
+from replicator.connector.sync.acl import Done, Step
+from replicator.connector.sync.ledger import SyncLedger
 from replicator.metadata.ledger import DRIFT
 from replicator.observe.logging import get_logger
-from replicator.runtime.sync_acl import Done, Step
-from replicator.runtime.sync_ledger import SyncLedger
-from replicator.runtime.world import World
 
 __all__ = ["SyncReport"]
 

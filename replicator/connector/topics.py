@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from replicator.aio.bounded import bounded
 from replicator.client.topics import write_topic
+from replicator.connector.context import World
 from replicator.errors import (
     BrokerRefused,
     ClientError,
@@ -23,7 +24,6 @@ from replicator.routing.plan import TopicPlan, Topics, make_plan
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import last_copy
 from replicator.routing.selector import TopicSelector
-from replicator.runtime.world import World
 from replicator.settings import RouteSettings
 from replicator.state.record import Kind
 

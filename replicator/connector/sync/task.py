@@ -8,6 +8,11 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from replicator.aio.schedule import Schedule
+from replicator.connector.context import World
+from replicator.connector.sync.acl import KIND, AclSync, Done, Step
+from replicator.connector.sync.ledger import SyncLedger
+from replicator.connector.sync.report import SyncReport
+from replicator.connector.topics import RouteTopics
 from replicator.errors import ClientError, ProtocolError, StartupError
 from replicator.metadata.action import Action, Unasked
 from replicator.metadata.groups import GroupSelector
@@ -19,11 +24,6 @@ from replicator.observe.logging import get_logger
 from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase
-from replicator.runtime.route_topics import RouteTopics
-from replicator.runtime.sync_acl import KIND, AclSync, Done, Step
-from replicator.runtime.sync_ledger import SyncLedger
-from replicator.runtime.sync_report import SyncReport
-from replicator.runtime.world import World
 from replicator.settings import RouteSettings
 from replicator.state.record import Kind
 

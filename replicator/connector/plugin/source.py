@@ -8,6 +8,8 @@ from itertools import groupby
 from typing import Final
 
 from replicator.client.send import new_fields, send_batch
+from replicator.connector.context import World
+from replicator.connector.plugin.task import PluginTask
 from replicator.errors import BrokerRefused, Unreachable
 from replicator.group.assignment import connector_of
 from replicator.plugins.interface import Polled, Position, Record, SourceTask
@@ -17,8 +19,6 @@ from replicator.routing.faults import MessageRejected, judge
 from replicator.routing.packing import STORED_MORE
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
-from replicator.runtime.plugin_task import PluginTask
-from replicator.runtime.world import World
 
 __all__ = ["PluginSourceTask", "target_queue"]
 
