@@ -22,9 +22,9 @@ from replicator.errors import ClientError, StartupError
 from replicator.observe.logging import get_logger, tell_repeats
 from replicator.protocol.alike import COMPILED
 from replicator.runtime.numbers import snapshot
-from replicator.runtime.worker import Worker
 from replicator.settings import ClusterSettings, Settings
 from replicator.state.store import InUse, Store
+from replicator.worker.worker import Worker
 
 __all__ = ["DRAINED", "cluster_of", "run"]
 

@@ -17,7 +17,7 @@ from replicator.api.guard import install_guard
 from replicator.api.logs import log_routes
 from replicator.api.sync import sync_routes
 from replicator.connector.status import queue_status, topic_status
-from replicator.runtime.worker import Worker
+from replicator.worker.worker import Worker
 
 __all__ = ["make_app"]
 

@@ -9,8 +9,8 @@ from replicator.connector.context import refuse_filter
 from replicator.connector.topics import RouteTopics
 from replicator.errors import ConfigError, StartupError
 from replicator.plugins.registry import PluginConfig
-from replicator.runtime.worker import Worker
 from replicator.settings import RouteSettings
+from replicator.worker.worker import Worker
 
 __all__ = ["refuse_rivals", "refuse_wrong"]
 

@@ -16,9 +16,9 @@ from replicator.errors import ConfigError
 from replicator.routing.queue_map import Queue
 from replicator.runtime.lookup import by_key, by_offset
 from replicator.runtime.view import GroupView
-from replicator.runtime.worker import Worker
 from replicator.settings import RouteSettings
 from replicator.state.connector_configs import Connector, State, Unknown
+from replicator.worker.worker import Worker
 
 __all__ = ["connector_routes"]
 

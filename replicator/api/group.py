@@ -18,9 +18,9 @@ from replicator.plugins.installed import ASSIGNMENTS, CONNECTORS, TRANSFORMS, in
 from replicator.plugins.registry import kind, load
 from replicator.plugins.transforms import load_transform
 from replicator.runtime.view import GroupView
-from replicator.runtime.worker import Worker
 from replicator.settings import RouteSettings, setting_fields
 from replicator.state.connector_configs import Unknown
+from replicator.worker.worker import Worker
 
 __all__ = ["group_routes"]
 

@@ -14,8 +14,8 @@ from replicator.connector.route import Route
 from replicator.connector.sync.ledger import SyncLedger
 from replicator.runtime.failover import failover
 from replicator.runtime.readiness import readiness
-from replicator.runtime.worker import Worker
 from replicator.state.connector_configs import Connector, Unknown
+from replicator.worker.worker import Worker
 
 __all__ = ["sync_routes"]
 

@@ -12,8 +12,8 @@ from replicator.connector.sync.acl import Done
 from replicator.errors import ClientError, ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.runtime.readiness import group_standings, topic_lags
-from replicator.runtime.worker import Worker
 from replicator.state.connector_configs import Connector, State
+from replicator.worker.worker import Worker
 
 __all__ = ["NotNow", "failover"]
 

@@ -13,9 +13,9 @@ from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.provenance import Provenance
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import read_range
-from replicator.runtime.worker import Worker
 from replicator.state.connector_configs import Connector, Unknown
 from replicator.state.record import Kind
+from replicator.worker.worker import Worker
 
 __all__ = ["by_key", "by_offset"]
 

@@ -14,7 +14,7 @@ from replicator.connector.route import Route
 from replicator.group.membership import Side
 from replicator.observe.numbers import Sample, Snapshot
 from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState
-from replicator.runtime.worker import Worker
+from replicator.worker.worker import Worker
 
 __all__ = ["snapshot"]
 

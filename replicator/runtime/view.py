@@ -9,9 +9,9 @@ from replicator import __version__
 from replicator.connector.status import task_states
 from replicator.group.assignment import connector_of
 from replicator.group.membership import Heartbeat, Stage
-from replicator.runtime.worker import Worker
 from replicator.state.connector_configs import Connector, State
 from replicator.state.record import Kind
+from replicator.worker.worker import Worker
 
 __all__ = ["GroupView"]
 

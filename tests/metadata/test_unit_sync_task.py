@@ -30,9 +30,9 @@ from replicator.routing.options import Identity
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
 from replicator.runtime.readiness import readiness
-from replicator.runtime.worker import Worker
 from replicator.settings import RouteSettings
 from replicator.state.store import Store
+from replicator.worker.worker import Worker
 from tests.metadata.test_unit_syncer import Side, read_groups, read_topics
 
 KINDS = ("topics", "groups", "offsets")

@@ -16,10 +16,10 @@ import pytest
 from replicator.client.discovery import Discovery
 from replicator.group.coordinator import Coordinator
 from replicator.routing.queue_map import Queue
-from replicator.runtime.cleanup import Cleaner
 from replicator.sandbox import Cluster
 from replicator.state.record import Kind
 from replicator.state.store import Store
+from replicator.worker.state_cleaner import Cleaner
 from tests.support.clusters import ClusterPool
 from tests.support.group import EAST, WEST, said, share
 from tests.support.traffic import create_topic, produce, remove_topic
@@ -154,7 +154,7 @@ async def test_on_real_brokers(clusters: ClusterPool, tmp_path: Path, topic_name
     kept, gone = topic_name("kept"), topic_name("gone")
     for topic in (kept, gone):
         await create_topic(source, topic, queues=1)
-    soon = "import replicator.runtime.cleanup as c; c.PATIENCE = 2.0; from replicator.cli import main; main()"
+    soon = "import replicator.worker.state_cleaner as c; c.PATIENCE = 2.0; from replicator.cli import main; main()"
     flags = ("--topics", f"{kept},{gone}", "--start-from", "latest", "--publish-interval", "0.5")
     workers = [
         Worker(source, target, tmp_path / name, "--worker-id", name, *flags, group=gone, program=("-c", soon))

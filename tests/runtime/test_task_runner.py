@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from replicator.group.coordinator import Deeds
-from replicator.runtime.task_runner import TaskRunner
+from replicator.worker.task_runner import TaskRunner
 
 TASK = "route/topic"
 

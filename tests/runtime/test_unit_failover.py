@@ -17,8 +17,8 @@ from replicator.routing.queue_map import Queue
 from replicator.runtime import failover as under_test
 from replicator.runtime import readiness
 from replicator.runtime.readiness import topic_lags
-from replicator.runtime.worker import Worker
 from replicator.state.connector_configs import Connector
+from replicator.worker.worker import Worker
 from tests.metadata.test_unit_syncer import copying
 
 TOPICS = 300

@@ -12,9 +12,9 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from replicator.runtime.progress import Progress
 from replicator.state.record import Kind
 from replicator.state.store import Store
+from replicator.worker.checkpointer import Progress
 from tests.support.worker import until
 
 

@@ -35,15 +35,15 @@ from replicator.observe.logging import get_logger
 from replicator.routing.auditor import Auditor
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.options import Identity
-from replicator.runtime.cleanup import Cleaner
-from replicator.runtime.progress import Progress
-from replicator.runtime.reach import Reach
-from replicator.runtime.routes import Routes
-from replicator.runtime.task_runner import TaskRunner
 from replicator.settings import Settings
 from replicator.state.connector_configs import Connectors
 from replicator.state.record import Kind
 from replicator.state.store import Store
+from replicator.worker.checkpointer import Progress
+from replicator.worker.connectors import Routes
+from replicator.worker.state_cleaner import Cleaner
+from replicator.worker.target_probe import Reach
+from replicator.worker.task_runner import TaskRunner
 
 __all__ = ["Worker"]
 

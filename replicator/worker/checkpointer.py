@@ -10,10 +10,10 @@ from replicator.aio.clock import now
 from replicator.connector.status import topic_status
 from replicator.group.member import Group
 from replicator.observe.logging import get_logger
-from replicator.runtime.cleanup import Cleaner
-from replicator.runtime.routes import Routes
 from replicator.state.record import Kind
 from replicator.state.store import Store
+from replicator.worker.connectors import Routes
+from replicator.worker.state_cleaner import Cleaner
 
 __all__ = ["Progress"]
 

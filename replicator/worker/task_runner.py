@@ -10,8 +10,8 @@ from replicator.group.assignment import connector_of
 from replicator.group.coordinator import Coordinator, Deeds
 from replicator.group.member import Group
 from replicator.observe.logging import get_logger
-from replicator.runtime.progress import Progress
-from replicator.runtime.routes import Routes
+from replicator.worker.checkpointer import Progress
+from replicator.worker.connectors import Routes
 
 __all__ = ["TaskRunner"]
 
