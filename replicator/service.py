@@ -13,6 +13,7 @@ from typing import Final, Literal
 import uvloop
 
 from replicator import systemd
+from replicator.admin.metrics_snapshot import snapshot
 from replicator.aio.loop_monitor import Pulse
 from replicator.api.deferred import Application, Deferred
 from replicator.api.server import Server, bind
@@ -21,7 +22,6 @@ from replicator.client.security import Credentials, Security, tls_context
 from replicator.errors import ClientError, StartupError
 from replicator.observe.logging import get_logger, tell_repeats
 from replicator.protocol.alike import COMPILED
-from replicator.runtime.numbers import snapshot
 from replicator.settings import ClusterSettings, Settings
 from replicator.state.store import InUse, Store
 from replicator.worker.worker import Worker

@@ -10,12 +10,12 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from replicator.admin.group_view import GroupView
+from replicator.admin.message_lookup import by_key, by_offset
 from replicator.api.checking import refuse_rivals, refuse_wrong
 from replicator.api.envelope import Rebalancing, answer
 from replicator.errors import ConfigError
 from replicator.routing.queue_map import Queue
-from replicator.runtime.lookup import by_key, by_offset
-from replicator.runtime.view import GroupView
 from replicator.settings import RouteSettings
 from replicator.state.connector_configs import Connector, State, Unknown
 from replicator.worker.worker import Worker

@@ -9,8 +9,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from replicator.admin.failover import NotNow
 from replicator.errors import ClientError, ConfigError, ReplicatorError
-from replicator.runtime.failover import NotNow
 from replicator.state.connector_configs import Exists, Unknown
 
 __all__ = ["NotDone", "Rebalancing", "answer", "install"]

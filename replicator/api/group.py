@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from replicator import __version__
+from replicator.admin.group_view import GroupView
 from replicator.api.checking import refuse_wrong
 from replicator.api.envelope import answer
 from replicator.errors import ConfigError
@@ -17,7 +18,6 @@ from replicator.group.assignment import STRATEGIES
 from replicator.plugins.installed import ASSIGNMENTS, CONNECTORS, TRANSFORMS, installed, version
 from replicator.plugins.registry import kind, load
 from replicator.plugins.transforms import load_transform
-from replicator.runtime.view import GroupView
 from replicator.settings import RouteSettings, setting_fields
 from replicator.state.connector_configs import Unknown
 from replicator.worker.worker import Worker

@@ -9,11 +9,11 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from replicator.admin.failover import failover
+from replicator.admin.readiness import readiness
 from replicator.api.envelope import NotDone, answer
 from replicator.connector.route import Route
 from replicator.connector.sync.ledger import SyncLedger
-from replicator.runtime.failover import failover
-from replicator.runtime.readiness import readiness
 from replicator.state.connector_configs import Connector, Unknown
 from replicator.worker.worker import Worker
 

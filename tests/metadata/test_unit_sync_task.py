@@ -12,6 +12,7 @@ import typer
 
 from acl_sync import AclPlan, AclSyncer
 from acl_sync.model import Dialect
+from replicator.admin.readiness import readiness
 from replicator.api import sync as api
 from replicator.api.envelope import NotDone
 from replicator.client.offsets import OffsetTable
@@ -29,7 +30,6 @@ from replicator.routing.offset_map import OffsetMap
 from replicator.routing.options import Identity
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
-from replicator.runtime.readiness import readiness
 from replicator.settings import RouteSettings
 from replicator.state.store import Store
 from replicator.worker.worker import Worker

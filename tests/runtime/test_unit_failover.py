@@ -8,15 +8,15 @@ from typing import Any, cast
 
 import pytest
 
+from replicator.admin import failover as under_test
+from replicator.admin import readiness
+from replicator.admin.readiness import topic_lags
 from replicator.connector.context import World
 from replicator.connector.route import Route
 from replicator.errors import Unreachable
 from replicator.operate import sync as commands
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
-from replicator.runtime import failover as under_test
-from replicator.runtime import readiness
-from replicator.runtime.readiness import topic_lags
 from replicator.state.connector_configs import Connector
 from replicator.worker.worker import Worker
 from tests.metadata.test_unit_syncer import copying

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from math import inf
 from typing import Any, Final
 
+from replicator.admin.readiness import group_standings, topic_lags
 from replicator.connector.route import Route
 from replicator.connector.sync.acl import Done
 from replicator.errors import ClientError, ReplicatorError
 from replicator.observe.logging import get_logger
-from replicator.runtime.readiness import group_standings, topic_lags
 from replicator.state.connector_configs import Connector, State
 from replicator.worker.worker import Worker
 
