@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from structlog.testing import capture_logs
 
-from replicator.connector.plugin import task
+from replicator.connector.plugin import task as task_module
 from replicator.connector.plugin.sink import _record
 from replicator.connector.plugin.source import _batches
 from replicator.connector.plugin.task import PluginTask
@@ -53,7 +53,7 @@ class _Task(PluginTask):
 async def test_errors_are_shown_and_tried_again(
     monkeypatch: pytest.MonkeyPatch, error: Exception, phase: Phase, reason: str
 ) -> None:
-    monkeypatch.setattr(task, "_FAILED", (0.01, 0.01))
+    monkeypatch.setattr(task_module, "_FAILED", (0.01, 0.01))
     task = _Task(error, error)
     with capture_logs() as logs:
         await asyncio.wait_for(task.run(), 10)

@@ -24,7 +24,8 @@ from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import QueueState
 from replicator.sandbox import ClusterSpec
-from replicator.spark.jobs import export, import_
+from replicator.spark.jobs import export as export_job
+from replicator.spark.jobs import import_
 from replicator.spark.jobs.archive import SCHEMA, Slice, batch_of, messages_of
 from tests.spark.waiting import settled
 from tests.support.scene import Scene, SceneOf
@@ -191,7 +192,7 @@ async def test_exports_and_imports_that_fail_are_made_again(
         archive = tmp_path / "archive"
         slow = ("--rate-messages", "2000")
         with monkeypatch.context() as patch:
-            patch.setattr(export, "_export", failing(export, export.export_slice, part="export_slice"))
+            patch.setattr(export_job, "_export", failing(export_job, export_job.export_slice, part="export_slice"))
             done = told(await export(command, here, archive, *slow))
         assert done["messages"] == 8000
         names = sorted(str(path.relative_to(archive)) for path in archive.rglob("*") if path.is_file())
@@ -239,7 +240,7 @@ async def test_a_disk_that_is_full_leaves_its_queue_open(
             await send(client, here.source.brokers[0].name, here.topic, 1, noise)
         await settled(here.source, here.topic, 907)
         with monkeypatch.context() as patch:
-            patch.setattr(export, "_export", full)
+            patch.setattr(export_job, "_export", full)
             ended = await export(command, here, archive)
         assert ended.exit_code == 1
         queues = {queue["key"].rpartition("/")[2]: queue for queue in json.loads(ended.stdout)["queues"]}

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from replicator.protocol.message import StoredMessage
-from replicator.spark.jobs import export
+from replicator.spark.jobs import export as export_job
 from replicator.spark.jobs.archive import File, read
 from tests.spark.test_archive import Command, export, restore, told
 from tests.spark.waiting import settled
@@ -67,7 +67,7 @@ async def test_many_files_of_a_queue_that_crosses_midnight(
         ((_, messages),) = (await raw_topic(here.source, here.topic)).items()
         archive = tmp_path / "archive"
         with monkeypatch.context() as patch:
-            patch.setattr(export, "_export", small_files)
+            patch.setattr(export_job, "_export", small_files)
             (queue,) = told(await export(command, here, archive))["queues"]
         files = [File(**file) for file in queue["files"]]
         assert [file.first for file in files] == [0, *(file.last + 1 for file in files[:-1])]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from replicator.ranges import reader
+from replicator.ranges import reader as reader_module
 from replicator.sandbox import ClusterSpec
 from replicator.spark.jobs import export, verify
 from tests.spark.test_surroundings import told
@@ -38,7 +38,7 @@ def waiting(name: str, directory: Path, *, patience: float) -> Callable[..., Ite
     def patched(*arguments: Any) -> Iterator[Any]:
         import importlib
 
-        place: Any = reader
+        place: Any = reader_module
         reader, usual = place.RangeReader, place.PATIENCE
         whole = reader.chunks
 

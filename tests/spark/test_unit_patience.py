@@ -12,7 +12,8 @@ import pytest
 from replicator.client.cluster import Cluster, Topology
 from replicator.client.connection import Answer
 from replicator.errors import ReplicatorError, StartupError, Unreachable
-from replicator.ranges import access, reader
+from replicator.ranges import access
+from replicator.ranges import reader as reader_module
 from replicator.ranges.access import run
 from replicator.ranges.reader import RangeReader
 from replicator.routing.queue_map import Queue
@@ -29,7 +30,7 @@ NAMESRV = {"namesrv": "127.0.0.1:1"}
 def away(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
     """What a cluster's name server says before it is there."""
     monkeypatch.setattr(access, "_PAUSE", 0.001)
-    monkeypatch.setattr(reader, "_PAUSE", 0.001)
+    monkeypatch.setattr(reader_module, "_PAUSE", 0.001)
     errors: list[Exception] = [Unreachable("n", "refused"), StartupError("name server n knows the clusters: none")]
 
     async def refresh(_self: object) -> Topology:
@@ -96,7 +97,7 @@ async def test_a_range_is_read_when_both_are_back(away: list[Exception]) -> None
 
 async def test_a_broker_that_stays_away_is_given_up(away: list[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
     """After the time that everybody who waits for a broker waits, and no earlier."""
-    monkeypatch.setattr(reader, "PATIENCE", 0.3)
+    monkeypatch.setattr(reader_module, "PATIENCE", 0.3)
     away += [Unreachable("n", "refused")] * 10_000
     reader = RangeReader(cast("Cluster", _Restarting(Shown(b"", b"", b""), away)), "T", Queue("a", 0), 0, 3)
     began = time.monotonic()

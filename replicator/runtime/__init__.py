@@ -1,1 +1,0 @@
-"""What keeps the tasks of a worker going: stores, discovery, supervision."""
