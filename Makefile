@@ -41,7 +41,7 @@ clean: ## Delete the environment and all caches of the checkout
 	@rm -f replicator/protocol/*.so
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(STAMP): requirements.lock pyproject.toml replicator/protocol/alike.c tools/compile.py
+$(STAMP): requirements.lock pyproject.toml replicator/protocol/uniform_run.c tools/compile.py
 	@for each in $(PYTHON); do \
 		$$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && python=$$each && break; \
 	done; \

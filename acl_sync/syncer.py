@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from acl_sync import acl1, dialect, files
+from acl_sync import acl1, broker_acl, files
 from acl_sync.merge import merge
 from acl_sync.model import AclState, Dialect, Note
 from acl_sync.options import AclOptions
@@ -115,7 +115,7 @@ class AclSyncer:
         elif action.verb is Verb.FORGET:
             self._owned.disown(broker, account)
         elif action.verb is Verb.DELETE:
-            await dialect.delete_account(endpoint, action.dialect, account)
+            await broker_acl.delete_account(endpoint, action.dialect, account)
             self._owned.disown(broker, account)
         elif action.verb is Verb.WHITE_LIST:
             await acl1.write_white(endpoint, action.white)
@@ -124,7 +124,7 @@ class AclSyncer:
             # Before it is done: the answer may be lost, and then nobody would know whose it is. What was not made
             # after all is forgotten when the source loses it.
             self._owned.own(broker, account, Origin.CREATED if action.before is None else Origin.ADOPTED)
-            await dialect.write_account(endpoint, action.dialect, action.after, before=action.before)
+            await broker_acl.write_account(endpoint, action.dialect, action.after, before=action.before)
 
     async def _read_source(self) -> tuple[AclState, _LeftOut]:
         if self._options.source_dir is not None:
@@ -163,9 +163,9 @@ class AclSyncer:
     async def _read_broker(self, cluster: Cluster, name: str, side: str) -> AclState:
         endpoint = cluster.writer(name)
         try:
-            speech = await dialect.detect(endpoint)
+            speech = await broker_acl.detect(endpoint)
             if side == "target":
-                return await dialect.read(endpoint, speech)
+                return await broker_acl.read(endpoint, speech)
             return await self._read_unless_known(endpoint, speech)
         except BrokerRefused as error:
             raise StartupError(
@@ -173,13 +173,13 @@ class AclSyncer:
                 hint="the account that we run as must be an admin (1.0) or a Super user (2.0) there",
             ) from None
 
-    async def _read_unless_known(self, endpoint: Endpoint, speech: dialect.Speech) -> AclState:
+    async def _read_unless_known(self, endpoint: Endpoint, speech: broker_acl.BrokerAcl) -> AclState:
         if speech.dialect is not Dialect.ACL1:
-            return await dialect.read(endpoint, speech)
+            return await broker_acl.read(endpoint, speech)
         version, now = await acl1.version(endpoint), time.monotonic()
         known = self._read.get(endpoint.address)
         if known is not None and known.version == version and now - known.at < _REREAD:
             return known.state
-        state = await dialect.read(endpoint, speech)
+        state = await broker_acl.read(endpoint, speech)
         self._read[endpoint.address] = _Read(version, now, state)
         return state

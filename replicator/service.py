@@ -14,14 +14,14 @@ import uvloop
 
 from replicator import systemd
 from replicator.admin.metrics_snapshot import snapshot
-from replicator.aio.loop_monitor import Pulse
+from replicator.aio.loop_monitor import EventLoopMonitor
 from replicator.api.deferred import Application, Deferred
 from replicator.api.server import Server, bind
 from replicator.client.cluster import Cluster
 from replicator.client.security import Credentials, Security, tls_context
 from replicator.errors import ClientError, StartupError
 from replicator.observe.logging import get_logger, tell_repeats
-from replicator.protocol.alike import COMPILED
+from replicator.protocol.uniform_run import COMPILED
 from replicator.settings import ClusterSettings, Settings
 from replicator.state.store import InUse, Store
 from replicator.worker.worker import Worker
@@ -115,13 +115,13 @@ async def _run_until_signal(worker: Worker, sock: socket.socket, token: str | No
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number)
-    pulse = Pulse([tell_repeats, systemd.alive])
+    loop_monitor = EventLoopMonitor([tell_repeats, systemd.alive])
 
     async def metrics() -> bytes:
         # Nor is this needed before somebody asks.
         from replicator.observe.metrics import process_registry, render  # noqa: PLC0415
 
-        return await asyncio.to_thread(render, await snapshot(worker, pulse), process_registry())
+        return await asyncio.to_thread(render, await snapshot(worker, loop_monitor), process_registry())
 
     def application() -> Application:
         # FastAPI alone takes a third of the time that all imports take.
@@ -131,7 +131,7 @@ async def _run_until_signal(worker: Worker, sock: socket.socket, token: str | No
 
     server = Server(Deferred(application), sock, worker.settings.rest_tls)
     serving = asyncio.create_task(server.run_on_socket(), name="http")
-    beating = asyncio.create_task(pulse.run(), name="pulse")
+    beating = asyncio.create_task(loop_monitor.run(), name="pulse")
     if not COMPILED:
         log.warning("no compiled code for this machine: a message takes twice the CPU; install the package again")
     log.info(

@@ -1,4 +1,4 @@
-"""Compiles `replicator/protocol/alike.c` while the package is built or installed, by a C compiler that is a wheel."""
+"""Compiles `replicator/protocol/uniform_run.c` while the package is built or installed, by a C compiler that is a wheel."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCE = "replicator/protocol/alike.c"
-LIBRARY = "replicator/protocol/_alike.so"
+SOURCE = "replicator/protocol/uniform_run.c"
+LIBRARY = "replicator/protocol/_uniform_run.so"
 #: It runs on other machines than the one that it is built on, so nothing but what every processor has.
 FLAGS = ("-O2", "-mcpu=baseline", "-shared", "-fPIC", "-std=c11", "-Wall", "-Wextra", "-Werror")
 

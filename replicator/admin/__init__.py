@@ -1,0 +1,1 @@
+"""What REST and the commands ask of a running group, as plain data."""

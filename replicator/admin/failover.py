@@ -97,7 +97,7 @@ async def failover(
 async def _missing(worker: Worker, route: Route, *, patience: float = inf) -> list[dict[str, Any]]:
     """Topics of which something is not at the target, or not known."""
     route.keep(ended=True)
-    lags = await topic_lags(route, worker.world, patience=patience)
+    lags = await topic_lags(route, worker.context, patience=patience)
     return [topic for topic in lags if topic["messages"] or topic["problem"]]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from replicator import __version__
 from replicator.connector.status import task_states
 from replicator.group.assignment import connector_of
-from replicator.group.membership import Heartbeat, Stage
+from replicator.group.membership import Heartbeat, MemberState
 from replicator.state.connector_configs import Connector, State
 from replicator.state.record import Kind
 from replicator.worker.worker import Worker
@@ -36,7 +36,7 @@ class GroupView:
             "tasks": task_states(self._worker.routes),
             "waiting_for": self._worker.group.waiting_for,
         }
-        told: dict[str, tuple[Stage, Any]] = {self._worker.id: (coordinator.stage, mine)}
+        told: dict[str, tuple[MemberState, Any]] = {self._worker.id: (coordinator.stage, mine)}
         for name, beat in coordinator.membership.others.items():
             told[name] = (beat.stage, beat.info)
         able = coordinator.takes_tasks()

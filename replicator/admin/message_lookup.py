@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from replicator.client.brokers import max_offset, min_offset
 from replicator.client.query import query
-from replicator.metadata.older import behind
+from replicator.metadata.offset_map_scan import offset_after_copy
 from replicator.protocol import properties
 from replicator.routing import provenance
 from replicator.routing.offset_map import Interval, OffsetMap
@@ -59,14 +59,14 @@ class _Copies:
     """Those of the queue `source` in the queue `target` of `topic` there; none before `floor` counts."""
 
     def __init__(self, worker: Worker, topic: str, source: Queue, target: Queue, *, floor: int) -> None:
-        self._place = (worker.world.target.cluster.reader(target.broker), topic, target.queue_id)
+        self._place = (worker.context.target.cluster.reader(target.broker), topic, target.queue_id)
         self._wanted = (worker.identity.source, *source)
         self._floor = floor
 
     async def of(self, offset: int) -> int | None:
         """The target offset of the copy of a source offset."""
         start, stop = max(self._floor, await min_offset(*self._place)), await max_offset(*self._place)
-        begin = await behind(*self._place, offset, start=start, stop=stop, mine=self._mine)
+        begin = await offset_after_copy(*self._place, offset, start=start, stop=stop, mine=self._mine)
         async for message in read_range(*self._place, begin, stop):
             found = provenance.read(message.properties)
             if found is not None and self._mine(found):
@@ -98,7 +98,7 @@ async def by_key(worker: Worker, connector: Connector, topic: str, key: str) -> 
     if queue_map:
         name = worker.store.target_topic(connector.name, topic)
         for broker in sorted({target.broker for target in queue_map.values()}):
-            for message in await query(worker.world.target.cluster.reader(broker), name, key):
+            for message in await query(worker.context.target.cluster.reader(broker), name, key):
                 origin = provenance.read(message.properties)
                 if origin is None or key.encode() not in _keys(message.properties):
                     continue

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from replicator import __version__
 from replicator.aio.clock import now
-from replicator.aio.loop_monitor import Pulse
+from replicator.aio.loop_monitor import EventLoopMonitor
 from replicator.connector.route import Route
 from replicator.group.membership import Side
 from replicator.observe.numbers import Sample, Snapshot
@@ -42,7 +42,7 @@ _PER_QUEUE: Final[dict[str, Callable[[QueueState, float], float]]] = {
 }
 
 
-async def snapshot(worker: Worker, pulse: Pulse) -> Snapshot:
+async def snapshot(worker: Worker, loop_monitor: EventLoopMonitor) -> Snapshot:
     """Adds up what runs in `worker`, a few queues at a time: messages flow meanwhile."""
     at = time.time()
     identity = worker.identity
@@ -58,11 +58,11 @@ async def snapshot(worker: Worker, pulse: Pulse) -> Snapshot:
                 queues[name].append((labels, read(state, at)))
         if number % _AT_ONCE == 0:
             await asyncio.sleep(0)
-    for tally in worker.world.tallies.values():
+    for tally in worker.context.tallies.values():
         found.add_latency(tally["latency"], tally["latency_sum"])
     found.samples = {
         **{name: [((), value)] for name, value in _plain(worker).items()},
-        "event_loop_delay_seconds": [((), pulse.delay)],
+        "event_loop_delay_seconds": [((), loop_monitor.delay)],
         **_group(worker, at),
         **_sync(worker),
         **queues,

@@ -13,13 +13,13 @@ from typing import Any, Final
 from replicator.aio.bounded import bounded
 from replicator.client.brokers import max_offset, min_offset
 from replicator.client.pull import pull
-from replicator.client.silence import Silence
-from replicator.connector.context import World
+from replicator.client.unresponsive import UnresponsiveBrokers
+from replicator.connector.context import ConnectorContext
 from replicator.connector.route import Route
 from replicator.errors import ClientError
 from replicator.metadata.ledger import UNTAKEN
 from replicator.metadata.offsets import GroupQueue, standing
-from replicator.metadata.syncer import Copy
+from replicator.metadata.syncer import ReplicationSnapshot
 from replicator.routing.queue_map import Queue
 
 __all__ = ["group_standings", "readiness", "topic_lags"]
@@ -29,14 +29,14 @@ _AT_ONCE: Final = 64
 _COUNTED: Final = ("again", "skipped", "anywhere", "ahead", "unread")
 
 
-async def readiness(route: Route, world: World) -> dict[str, Any]:
+async def readiness(route: Route, context: ConnectorContext) -> dict[str, Any]:
     """What stands in the way of a switch, and how far the copy is.
 
     Raises:
         BrokerRefused, Unreachable, RequestTimeout: the target cannot be asked.
     """
     route.keep(ended=False)
-    topics = await topic_lags(route, world)
+    topics = await topic_lags(route, context)
     look = await route.sync.look()
     groups = group_standings(look.places)
     differences = [action.shown() for action in look.steps if action.kind != "offsets"]
@@ -55,7 +55,7 @@ async def readiness(route: Route, world: World) -> dict[str, Any]:
 # Messages.
 
 
-async def topic_lags(route: Route, world: World, *, patience: float = inf) -> list[dict[str, Any]]:
+async def topic_lags(route: Route, context: ConnectorContext, *, patience: float = inf) -> list[dict[str, Any]]:
     """Per topic how many messages of the source are not at the target, and since when.
 
     Args:
@@ -63,7 +63,7 @@ async def topic_lags(route: Route, world: World, *, patience: float = inf) -> li
     """
     problems = route.problems
     plans = list(route.topics.plans)
-    source = _Source(route.sync.copy(), world, patience)
+    source = _Source(route.sync.copy(), context, patience)
     lags = iter(
         await bounded(
             source.lag, [(plan.topic, queue) for plan in plans for queue in plan.queue_map], at_once=_AT_ONCE
@@ -94,11 +94,11 @@ class _Lag:
 class _Source:
     """One look at the source."""
 
-    def __init__(self, copy: Copy, world: World, patience: float) -> None:
+    def __init__(self, copy: ReplicationSnapshot, context: ConnectorContext, patience: float) -> None:
         self._copy = copy
-        self._world = world
+        self._context = context
         self._deadline = time.monotonic() + patience
-        self._silence = Silence({})
+        self._silence = UnresponsiveBrokers({})
 
     async def lag(self, lane: tuple[str, Queue]) -> _Lag:
         """What is missing of a source topic's queue."""
@@ -112,7 +112,7 @@ class _Source:
 
     async def _ask(self, topic: str, queue: Queue) -> _Lag:
         copied = self._copy.queue(topic, queue)
-        reader = self._world.source.cluster.reader(queue.broker)
+        reader = self._context.source.cluster.reader(queue.broker)
         end = await max_offset(reader, topic, queue.queue_id)
         begin = await min_offset(reader, topic, queue.queue_id) if copied is None else copied.position
         if end <= begin:

@@ -1,0 +1,1 @@
+"""What asyncio code shares: clocks, schedules, bounded concurrency. Imports nothing of the project."""

@@ -7,14 +7,14 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
-__all__ = ["Pulse"]
+__all__ = ["EventLoopMonitor"]
 
 #: Seconds between two beats, and beats that are remembered: a minute.
 _BEAT: Final = 1.0
 _REMEMBERED: Final = 60
 
 
-class Pulse:
+class EventLoopMonitor:
     """Calls `on_beat` each second, and measures by how much it came late."""
 
     def __init__(self, on_beat: Iterable[Callable[[], None]] = ()) -> None:

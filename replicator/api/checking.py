@@ -24,7 +24,7 @@ async def refuse_wrong(worker: Worker, name: str, config: Mapping[str, Any]) -> 
     settings = worker.connectors.parse(name, config)
     if isinstance(settings, RouteSettings):
         try:
-            await refuse_filter(settings, worker.world.source)
+            await refuse_filter(settings, worker.context.source)
         except StartupError as error:
             raise ConfigError(error.message, hint=error.hint) from None
     return settings
@@ -37,4 +37,4 @@ def refuse_rivals(worker: Worker, name: str, settings: RouteSettings | PluginCon
         ConfigError: another one copies some of its topics to the same names; all of them, one a line.
     """
     if isinstance(settings, RouteSettings):
-        RouteTopics(name, settings, worker.world).refuse_rivals()
+        RouteTopics(name, settings, worker.context).refuse_rivals()

@@ -79,7 +79,7 @@ def sync_routes(worker: Worker) -> APIRouter:
     async def ready(name: str) -> JSONResponse:
         """If one switched to the target now."""
         _, route = found(name)
-        return answer(await readiness(route, worker.world))
+        return answer(await readiness(route, worker.context))
 
     @routes.post("/connectors/{name}/failover")
     async def switch(name: str, how: Switch) -> JSONResponse:

@@ -16,9 +16,9 @@ from replicator.client.endpoint import Endpoint
 from replicator.client.pull import PULL_TIMEOUT, pull_fields, read
 from replicator.errors import BrokerRefused, ClientError, ProtocolError
 from replicator.observe.logging import get_logger
-from replicator.protocol.alike import offsets_of
 from replicator.protocol.codes import Request, Response
 from replicator.protocol.frame import Frame
+from replicator.protocol.uniform_run import offsets_of
 
 __all__ = ["HistoryConnection"]
 

@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 
 from replicator.client.endpoint import Endpoint
 from replicator.errors import BrokerRefused
-from replicator.protocol.alike import messages_in
 from replicator.protocol.codes import Request, Response, is_denied
 from replicator.protocol.frame import Frame
 from replicator.protocol.message import StoredMessage
+from replicator.protocol.uniform_run import messages_in
 
 __all__ = [
     "EVERYTHING",

@@ -7,7 +7,7 @@ from typing import Final
 from replicator.client.endpoint import Endpoint
 from replicator.errors import BrokerRefused
 from replicator.protocol.codes import Request, Response
-from replicator.protocol.message import StoredMessage, cut
+from replicator.protocol.message import StoredMessage, parse_messages
 
 __all__ = ["query"]
 
@@ -35,4 +35,4 @@ async def query(broker: Endpoint, topic: str, key: str, *, most: int = 64) -> li
         return []
     if answer.code != Response.SUCCESS:
         raise BrokerRefused(broker.address, Request.QUERY_MESSAGE, answer.code, answer.remark)
-    return cut(answer.body)
+    return parse_messages(answer.body)

@@ -1,0 +1,1 @@
+"""One route or plugin as a worker runs it."""

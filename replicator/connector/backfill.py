@@ -24,7 +24,7 @@ from replicator.routing.state import Phase, QueueState
 from replicator.settings import RouteSettings
 
 if TYPE_CHECKING:  # a worker that has nothing for Spark to do does without
-    from replicator.ranges.copier import Copied, CopyJob, Range
+    from replicator.ranges.copier import CopyJob, CopyOutcome, Range
 
 __all__ = ["Backfill"]
 
@@ -211,7 +211,7 @@ class Backfill:
         total = sum(part.end - part.start for part in parts.values())
         log.info("backfill begins", queues=len(parts), messages=total)
 
-        def copied(outcome: Copied) -> None:
+        def copied(outcome: CopyOutcome) -> None:
             loop.call_soon_threadsafe(self._copied, run, keys[outcome.key], outcome)
 
         def look(moved: int) -> None:
@@ -229,7 +229,7 @@ class Backfill:
             if key in run.waiting:
                 run.pairs[key].state.set_phase(Phase.BACKFILLING, f"by Spark: {moved} of {total} messages")
 
-    def _copied(self, run: _Run, key: Key, outcome: Copied) -> None:
+    def _copied(self, run: _Run, key: Key, outcome: CopyOutcome) -> None:
         if key not in run.waiting or key in run.stopped:
             return  # whoever goes on finds out from the target what is there
         if outcome.error:
@@ -239,7 +239,7 @@ class Backfill:
         self._release(run, [key])
 
 
-def _take(state: QueueState, outcome: Copied) -> None:
+def _take(state: QueueState, outcome: CopyOutcome) -> None:
     """What Spark has copied counts as if it had been copied here."""
     state.start = outcome.start if state.start is None else state.start
     state.position = outcome.end

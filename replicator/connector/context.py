@@ -16,15 +16,15 @@ from replicator.observe.audit import Audit
 from replicator.observe.logging import get_logger
 from replicator.plugins.transforms import chain_of
 from replicator.protocol.codes import Response
-from replicator.routing.auditor import Auditor
 from replicator.routing.budget import MemoryBudget
-from replicator.routing.dispatch import Dispatch
+from replicator.routing.dispatch_barrier import DispatchBarrier
+from replicator.routing.foreign_writes import ForeignWriteInspector
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.state import Tally
 from replicator.settings import ClusterSettings, RouteSettings, Settings
 from replicator.state.store import Store
 
-__all__ = ["World", "first_look", "look", "route_options"]
+__all__ = ["ConnectorContext", "first_look", "look", "route_options"]
 
 log = get_logger(__name__)
 
@@ -34,7 +34,7 @@ async def _nobody_to_tell() -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class ConnectorContext:
     """What all routes of a worker have in common.
 
     `may_send` says whether this worker holds its lease; `settle_seconds` how long a dead owner's last
@@ -49,7 +49,7 @@ class World:
     identity: Identity
     store: Store
     budget: MemoryBudget
-    auditor: Auditor
+    inspector: ForeignWriteInspector
     recovering: asyncio.Semaphore
     may_send: Callable[[], bool]
     settle_seconds: float
@@ -57,7 +57,7 @@ class World:
     stall_seconds: float
     audit: Audit
     publish: Callable[[], Awaitable[bool]] = _nobody_to_tell
-    dispatch: Dispatch = field(default_factory=Dispatch)
+    barrier: DispatchBarrier = field(default_factory=DispatchBarrier)
     tallies: dict[str, Tally] = field(default_factory=dict)
 
     def message_limit(self, broker: str) -> int:

@@ -12,7 +12,7 @@ from replicator.aio.bounded import bounded
 from replicator.client.discovery import Discovery
 from replicator.client.rights import denies_creation, denies_reading, denies_sending
 from replicator.client.topics import READABLE
-from replicator.connector.context import World
+from replicator.connector.context import ConnectorContext
 from replicator.connector.topics import RouteTopics
 from replicator.errors import ClientError, ProtocolError, StartupError
 from replicator.observe.logging import get_logger
@@ -28,7 +28,7 @@ _NAMED: Final = 10
 log = get_logger(__name__)
 
 
-async def refuse_missing_rights(topics: RouteTopics, world: World) -> None:
+async def refuse_missing_rights(topics: RouteTopics, context: ConnectorContext) -> None:
     """Asks one broker of each side that we have an account for about each topic that has no queue map yet.
 
     Raises:
@@ -37,12 +37,14 @@ async def refuse_missing_rights(topics: RouteTopics, world: World) -> None:
 
     async def missing(plan: TopicPlan) -> str:
         try:
-            return await _missing(plan, world)
+            return await _missing(plan, context)
         except (ClientError, ProtocolError) as error:  # then its queues wait, and say so
             log.warning("rights cannot be asked for", topic=plan.topic, reason=str(error))
             return ""
 
-    new = [plan for plan in topics.plans if not plan.problem and not world.store.is_mapped(topics.name, plan.topic)]
+    new = [
+        plan for plan in topics.plans if not plan.problem and not context.store.is_mapped(topics.name, plan.topic)
+    ]
     found = await bounded(missing, new, at_once=_AT_ONCE)
     refused = [f"topic {plan.topic}: {why}" for plan, why in zip(new, found, strict=True) if why]
     if refused:
@@ -53,9 +55,9 @@ async def refuse_missing_rights(topics: RouteTopics, world: World) -> None:
         )
 
 
-async def _missing(plan: TopicPlan, world: World) -> str:
+async def _missing(plan: TopicPlan, context: ConnectorContext) -> str:
     """The right that is missing first; empty where none is."""
-    source, target, name = world.source, world.target, plan.target_topic
+    source, target, name = context.source, context.target, plan.target_topic
     for broker in _readable(source, plan.topic):
         if why := await denies_reading(source.cluster.reader(broker), plan.topic):
             return f"the source's account may not read it ({why})"

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 
 from replicator.client.brokers import max_offset
 from replicator.connector.backfill import Backfill
-from replicator.connector.context import World, route_options
+from replicator.connector.context import ConnectorContext, route_options
 from replicator.connector.permissions import refuse_missing_rights
 from replicator.connector.spark_jobs import Bulk
 from replicator.connector.sync.task import SyncTask
@@ -40,44 +40,44 @@ class Route:
         ConfigError: a pattern of its settings is no regular expression.
     """
 
-    def __init__(self, name: str, settings: RouteSettings, world: World, bulk: Bulk) -> None:
+    def __init__(self, name: str, settings: RouteSettings, context: ConnectorContext, bulk: Bulk) -> None:
         self.name = name
         self.settings = settings
-        self.topics = RouteTopics(name, settings, world)
-        self.sync = SyncTask(settings, world, self.topics)
+        self.topics = RouteTopics(name, settings, context)
+        self.sync = SyncTask(settings, context, self.topics)
         self.limiter = RateLimiter(settings.rate_messages, settings.rate_bytes)
-        self._world = world
-        options = route_options(settings, world.identity, settle_seconds=world.settle_seconds)
+        self._context = context
+        options = route_options(settings, context.identity, settle_seconds=context.settle_seconds)
         self._shared = Shared(
-            source=world.source.cluster,
-            target=world.target.cluster,
+            source=context.source.cluster,
+            target=context.target.cluster,
             options=options,
-            budget=world.budget,
+            budget=context.budget,
             limiter=self.limiter,
             dead_letters=DeadLetters(
-                world.target.cluster,
+                context.target.cluster,
                 options.dead_letter_topic,
-                cluster=world.identity.source,
-                limit=world.message_limit,
+                cluster=context.identity.source,
+                limit=context.message_limit,
             ),
-            auditor=world.auditor,
-            dispatch=world.dispatch,
-            recovering=world.recovering,
-            message_limit=world.message_limit,
-            may_send=world.may_send,
+            inspector=context.inspector,
+            barrier=context.barrier,
+            recovering=context.recovering,
+            message_limit=context.message_limit,
+            may_send=context.may_send,
         )
         self._pairs: dict[Key, QueuePair] = {}
         self._keys: defaultdict[str, set[Key]] = defaultdict(set)
         self._runs: dict[Key, asyncio.Task[None]] = {}
         self._ending: set[Key] = set()
-        self._watchdog = Watchdog(world.stall_seconds)
+        self._watchdog = Watchdog(context.stall_seconds)
         self._fraction = 1.0
         self.cut = 0
         self._backfill = Backfill(
             name,
             settings,
             options,
-            world.source.cluster,
+            context.source.cluster,
             bulk,
             task_of=self._task_of,
             rates=lambda: self._rates(self._fraction * self._by_spark),
@@ -109,7 +109,7 @@ class Route:
         """
         self.plan()
         self.topics.refuse_problems()
-        await refuse_missing_rights(self.topics, self._world)
+        await refuse_missing_rights(self.topics, self._context)
         await self.sync.check()
 
     async def make_ready(self) -> None:
@@ -130,7 +130,7 @@ class Route:
     @property
     def copied(self) -> int:
         """Messages that were copied here since the route began here."""
-        ended = (tally for key, tally in self._world.tallies.items() if key.startswith(f"{self.name}/"))
+        ended = (tally for key, tally in self._context.tallies.items() if key.startswith(f"{self.name}/"))
         return sum(int(tally["copied"]) for tally in ended) + sum(state.copied for state in self.states)
 
     @property
@@ -163,12 +163,12 @@ class Route:
             for key, target in self.topics.queues(task).items():
                 if key not in self._pairs:
                     made[key] = self._restored(key, target)
-        self._world.store.begin(made.values())
+        self._context.store.begin(made.values())
         return made
 
     def _restored(self, key: Key, target: Queue) -> QueueState:
         state = QueueState(*key, target, route=self.name)
-        self._world.store.restore(state)
+        self._context.store.restore(state)
         return state
 
     def start(self, begun: dict[Key, QueueState], running: Collection[str], group: asyncio.TaskGroup) -> None:
@@ -184,9 +184,9 @@ class Route:
             task = self._task_of(key)
             if key in self._pairs or task not in running:
                 continue
-            state.count_on(self._world.tallies.pop(state.key, {}))
-            late = state.position is None and self._world.store.begins_late(self.name, *key)
-            topic = self._world.store.target_topic(self.name, key[0])
+            state.count_on(self._context.tallies.pop(state.key, {}))
+            late = state.position is None and self._context.store.begins_late(self.name, *key)
+            topic = self._context.store.target_topic(self.name, key[0])
             pair = QueuePair(state, self._shared, topic=topic, from_start=late)
             made[key] = self._pairs[key] = pair
             self._keys[task].add(key)
@@ -208,7 +208,7 @@ class Route:
         if self.sync.name in tasks:
             await self.sync.stop()
         keys = [key for task in tasks for key in self._keys.get(task, ())]
-        ended = await self._end(keys, self._world.drain_timeout)
+        ended = await self._end(keys, self._context.drain_timeout)
         for key in keys:
             await self._backfill.over(key)
         self._save(ended)
@@ -218,7 +218,7 @@ class Route:
         self._save(state for state in self.states if ended or state.phase is not Phase.STOPPED)
 
     def _save(self, states: Iterable[QueueState]) -> None:
-        store = self._world.store
+        store = self._context.store
         if store.state.get(Kind.CONNECTOR, self.name) is not None:  # or a later one of that name would go on there
             store.update(states)
 
@@ -247,7 +247,7 @@ class Route:
                 log.warning(
                     "not all could be drained in time; the rest is copied by whoever goes on", queues=len(late)
                 )
-                self._world.target.cluster.drop()  # or a request of theirs might still arrive, some day
+                self._context.target.cluster.drop()  # or a request of theirs might still arrive, some day
                 await asyncio.wait(late)
         self._ending -= ending.keys()
         for key, (pair, _) in ending.items():
@@ -257,7 +257,7 @@ class Route:
 
     def _forget(self, key: Key) -> None:
         state = self._pairs.pop(key).state
-        self._world.tallies[state.key] = state.tally()
+        self._context.tallies[state.key] = state.tally()
         del self._runs[key]
         task = self._task_of(key)
         self._keys[task].discard(key)
@@ -279,7 +279,7 @@ class Route:
     def follow_masters(self) -> None:
         """Source brokers are read at their masters again once those are back."""
         for pair in self._pairs.values():
-            pair.follow(self._world.source.cluster.reader(pair.state.source.broker).address)
+            pair.follow(self._context.source.cluster.reader(pair.state.source.broker).address)
 
     def watch(self, now: float, group: asyncio.TaskGroup) -> None:
         """Restarts queues that failed or make no progress; no other is touched."""
@@ -295,7 +295,10 @@ class Route:
             )
             self._runs[key].cancel()
             again = QueuePair(
-                pair.state, self._shared, topic=self._world.store.target_topic(self.name, key[0]), from_start=False
+                pair.state,
+                self._shared,
+                topic=self._context.store.target_topic(self.name, key[0]),
+                from_start=False,
             )
             self._pairs[key] = again
             self._runs[key] = group.create_task(
@@ -313,7 +316,7 @@ class Route:
             if state.phase in (Phase.RUNNING, Phase.STARTING, Phase.STOPPED):
                 continue
             try:
-                reader = self._world.source.cluster.reader(state.source.broker)
+                reader = self._context.source.cluster.reader(state.source.broker)
                 state.max_offset = await max_offset(reader, state.topic, state.source.queue_id)
             except ClientError:
                 continue  # the queue's own reason says it already

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from replicator.aio.bounded import bounded
 from replicator.client.topics import write_topic
-from replicator.connector.context import World
+from replicator.connector.context import ConnectorContext
 from replicator.errors import (
     BrokerRefused,
     ClientError,
@@ -45,14 +45,14 @@ class RouteTopics:
         ConfigError: a pattern of the settings is no regular expression.
     """
 
-    def __init__(self, name: str, settings: RouteSettings, world: World) -> None:
+    def __init__(self, name: str, settings: RouteSettings, context: ConnectorContext) -> None:
         self.name = name
         self.settings = settings
         self.plans: Sequence[TopicPlan] = ()
         #: All tasks that copy messages, whoever runs them.
         self.tasks: frozenset[str] = frozenset()
         self.problems: dict[str, str] = {}
-        self._world = world
+        self._context = context
         #: Which topics of the source are copied.
         self.selector = TopicSelector.of(
             settings.topics,
@@ -72,13 +72,13 @@ class RouteTopics:
             ConfigError: a topic would get an impossible name.
         """
         plans = make_plan(
-            self._world.source.topics,
-            self._world.target.topics,
-            self._world.store.queue_maps(self.name),
+            self._context.source.topics,
+            self._context.target.topics,
+            self._context.store.queue_maps(self.name),
             selector=self.selector,
             template=self.settings.rename,
-            identity=self._world.identity,
-            system=[*self._world.system_names()],
+            identity=self._context.identity,
+            system=[*self._context.system_names()],
         )
         self._targets = {plan.topic: plan.target_topic for plan in plans}
         self._rivals = self._find_rivals(plans)
@@ -92,7 +92,7 @@ class RouteTopics:
         self.tasks = self._name_tasks()
 
     def _find_rivals(self, plans: Iterable[TopicPlan]) -> dict[str, str]:
-        state = self._world.store.state
+        state = self._context.store.state
         theirs: dict[str, str] = {}
         for key, value in state.items(Kind.TASK).items():
             name = connector_of(key)
@@ -105,7 +105,7 @@ class RouteTopics:
         """Whether a topic is left to another connector; where both have begun somehow, one of them has to go on."""
         if plan.topic not in self._rivals:
             return False
-        begun = self._world.store.is_mapped(self.name, plan.topic) and not self.is_renamed(plan.topic)
+        begun = self._context.store.is_mapped(self.name, plan.topic) and not self.is_renamed(plan.topic)
         return self._rivals[plan.topic] < self.name or not begun
 
     def refuse_rivals(self) -> None:
@@ -150,12 +150,12 @@ class RouteTopics:
 
         What cannot be made is a problem of that topic alone.
         """
-        new_route = not self._world.store.queue_maps(self.name)
+        new_route = not self._context.store.queue_maps(self.name)
         maps = await self.find_maps()
         if any(plan.writes for plan in self.plans):
-            await self._world.target.refresh()  # or a topic might be made again over what was changed meanwhile
+            await self._context.target.refresh()  # or a topic might be made again over what was changed meanwhile
         self.plan()
-        before = self._world.target.topics
+        before = self._context.target.topics
 
         async def make(plan: TopicPlan) -> None:
             if plan.topic in maps and await self._make(plan):
@@ -167,7 +167,7 @@ class RouteTopics:
         """Makes the topic at the target's brokers; whether it is there now."""
         try:
             for broker, topic in plan.writes:
-                await write_topic(self._world.target.cluster.writer(broker), topic)
+                await write_topic(self._context.target.cluster.writer(broker), topic)
                 log.info("topic made ready", topic=topic.name, broker=broker, queues=topic.queues)
         except (ClientError, ProtocolError) as error:
             self._tell(plan.topic, error, "let the target's account create topics")
@@ -182,7 +182,7 @@ class RouteTopics:
         self.problems[topic] = problem
 
     def _keep_map(self, plan: TopicPlan, known: dict[Queue, Queue], before: Topics, *, new_route: bool) -> None:
-        store, renamed = self._world.store, self.is_renamed(plan.topic)
+        store, renamed = self._context.store, self.is_renamed(plan.topic)
         if renamed:
             store.forget_offsets(self.name, plan.topic)
         if renamed or known != plan.queue_map or not store.is_mapped(self.name, plan.topic):
@@ -202,7 +202,7 @@ class RouteTopics:
 
         A topic without copies has an empty one. One whose queues cannot be read has none, and a problem.
         """
-        store = self._world.store
+        store = self._context.store
         maps = store.queue_maps(self.name)
         for plan in self.plans:
             if plan.topic in maps or plan.problem:
@@ -218,21 +218,21 @@ class RouteTopics:
         return maps
 
     async def _read_map(self, topic: str) -> dict[Queue, Queue]:
-        world = self._world
+        context = self._context
         found: dict[Queue, Queue] = {}
-        for broker, topics in world.target.topics.items():
+        for broker, topics in context.target.topics.items():
             config = topics.get(topic)
             for queue_id in range(config.queues if config else 0):
-                master = world.target.cluster.master(broker)
+                master = context.target.cluster.master(broker)
                 copy = await last_copy(master, topic, queue_id, look_back=_LOOK_BACK)
-                if copy is not None and copy.cluster == world.identity.source:
+                if copy is not None and copy.cluster == context.identity.source:
                     found[Queue(copy.broker, copy.queue_id)] = Queue(broker, queue_id)
         return found
 
     def queues(self, task: str) -> dict[Key, Queue]:
         """The queues of a task that have a queue map, with their targets."""
         _, topic, *rest = task.split("/", 2)
-        found = self._world.store.queue_map(self.name, topic)
+        found = self._context.store.queue_map(self.name, topic)
         if rest:
             broker, _, queue_id = rest[0].rpartition("/")
             queue = Queue(broker, int(queue_id))
@@ -242,14 +242,14 @@ class RouteTopics:
     def knows(self, task: str) -> bool:
         """Whether the queues of a task have a queue map."""
         _, topic, *rest = task.split("/", 2)
-        kept = self._world.store.mapped(self.name, topic)
+        kept = self._context.store.mapped(self.name, topic)
         if kept is None or not kept["queues"] or self._differs(topic, kept):
             return False
         return not rest or bool(self.queues(task))
 
     def is_renamed(self, topic: str) -> bool:
         """Whether what is kept of a topic is about a target topic of another name."""
-        kept = self._world.store.mapped(self.name, topic)
+        kept = self._context.store.mapped(self.name, topic)
         return kept is not None and self._differs(topic, kept)
 
     def _differs(self, topic: str, kept: Mapping[str, Any]) -> bool:

@@ -1,0 +1,1 @@
+"""The group of workers: membership, leases, assignment and the control log."""

@@ -22,7 +22,7 @@ from replicator.observe.logging import get_logger
 from replicator.protocol.batch import header_fields
 from replicator.protocol.codes import Response
 
-__all__ = ["ControlLog", "Place", "Said"]
+__all__ = ["ControlLog", "LogMessage", "Place"]
 
 #: Seconds that a broker holds a pull of ours; a new broker or master is noticed no later.
 _SUSPEND: Final = 5.0
@@ -47,7 +47,7 @@ class Place(NamedTuple):
     broker: str
 
 
-class Said(NamedTuple):
+class LogMessage(NamedTuple):
     """A message of the log; `stored` is the broker's clock in milliseconds since the epoch."""
 
     place: Place
@@ -70,7 +70,7 @@ class ControlLog:
         cluster: Cluster,
         topics: dict[str, float],
         *,
-        on_said: Callable[[Said], None],
+        on_said: Callable[[LogMessage], None],
         on_reset: Callable[[Place], None],
         on_caught_up: Callable[[], None],
     ) -> None:
@@ -245,7 +245,7 @@ class ControlLog:
             if pulled.code == Response.PULL_OFFSET_MOVED:
                 return self._moved(place, at, pulled), pulled.max_offset
             for message in pulled.messages:
-                self._on_said(Said(place, message.body[4:], message.store_timestamp))
+                self._on_said(LogMessage(place, message.body[4:], message.store_timestamp))
             at, end = pulled.next_offset, pulled.max_offset
         return at, end
 

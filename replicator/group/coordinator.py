@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 from math import inf
 
 from replicator.group.assignment import Strategy, connector_of, topic_of
-from replicator.group.membership import NO_GENERATION, Generation, Heartbeat, Membership, Side, Stage
+from replicator.group.membership import NO_GENERATION, Generation, Heartbeat, Membership, MemberState, Side
 
-__all__ = ["Assignment", "Coordinator", "Deeds"]
+__all__ = ["Assignment", "Coordinator", "Decision"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deeds:
+class Decision:
     """What is to be done now.
 
     `fence`: end all tasks at once, without waiting for anything. `stop`: drain these. `publish`: write this
@@ -77,7 +77,7 @@ class Coordinator:
         self.assignment = Assignment()
         self.owned: set[str] = set()
         self.running: set[str] = set()
-        self.stage = Stage.ONLINE
+        self.stage = MemberState.ONLINE
         self._strategy = strategy
         self._lease = lease
         self._delay = delay
@@ -104,7 +104,7 @@ class Coordinator:
     @property
     def releasing(self) -> frozenset[str]:
         """The tasks that still run here and are another's, or nobody's."""
-        return frozenset(self.running if self.stage is not Stage.ONLINE else self.running - self.owned)
+        return frozenset(self.running if self.stage is not MemberState.ONLINE else self.running - self.owned)
 
     @property
     def agreed(self) -> bool:
@@ -141,9 +141,9 @@ class Coordinator:
         """The workers that may be given tasks."""
         able = self.membership.takes_tasks()
         fresh = self.membership.fresh(Side.SINK, self._lease)
-        return able | {self.me} if self.stage is Stage.ONLINE and fresh else able
+        return able | {self.me} if self.stage is MemberState.ONLINE and fresh else able
 
-    def step(self, now: float, tasks: Collection[str] | None, *, wanted: Callable[[str], bool]) -> Deeds:
+    def step(self, now: float, tasks: Collection[str] | None, *, wanted: Callable[[str], bool]) -> Decision:
         """Looks at the group as it is at `now`.
 
         Args:
@@ -154,7 +154,7 @@ class Coordinator:
         if not self.holds_lease(now):
             fence = self._held
             self._held = self._lapsed = False
-            return Deeds(fence=fence, lost=lost)
+            return Decision(fence=fence, lost=lost)
         if not self._held:
             self._held = True
             # What was said while we were away may still be on its way to us, unless we have just come.
@@ -163,10 +163,10 @@ class Coordinator:
         if publish is not None:
             self.adopt(publish)
         stop = self.releasing | {task for task in self.running if not wanted(task)}
-        return Deeds(stop=frozenset(stop), start=self._startable(now, wanted), publish=publish, lost=lost)
+        return Decision(stop=frozenset(stop), start=self._startable(now, wanted), publish=publish, lost=lost)
 
     def _startable(self, now: float, wanted: Callable[[str], bool]) -> frozenset[str]:
-        if self.stage is not Stage.ONLINE or now < self._start_from or not self.agreed:
+        if self.stage is not MemberState.ONLINE or now < self._start_from or not self.agreed:
             return frozenset()
         releasing = self.releasing.union(*(other.releasing for other in self.membership.others.values()))
         ending: defaultdict[str, set[str]] = defaultdict(set)

@@ -18,7 +18,7 @@ from replicator.client.cluster import Cluster
 from replicator.client.discovery import Discovery
 from replicator.errors import ClientError, ProtocolError, ReplicatorError
 from replicator.group.control_log import ControlLog
-from replicator.group.membership import Heartbeat, Stage
+from replicator.group.membership import Heartbeat, MemberState
 from replicator.group.wire import write_heartbeat
 from replicator.observe.logging import get_logger
 from replicator.routing.selector import TopicSelector
@@ -94,7 +94,7 @@ class _Claim:
         try:
             try:
                 await carrier.open({})
-                await self._beat(carrier, Stage.ONLINE)
+                await self._beat(carrier, MemberState.ONLINE)
             except ReplicatorError as error:
                 self.failure = error
                 return
@@ -102,18 +102,18 @@ class _Claim:
                 self.said.set()
             while not await asyncio.to_thread(self._over.wait, self._settings.heartbeat_interval):
                 try:
-                    await self._beat(carrier, Stage.ONLINE)
+                    await self._beat(carrier, MemberState.ONLINE)
                 except (ClientError, ProtocolError) as error:
                     log.warning("heartbeat not written", reason=str(error))
             try:
-                await self._beat(carrier, Stage.LEFT)
+                await self._beat(carrier, MemberState.LEFT)
             except (ClientError, ProtocolError) as error:
                 log.warning("the end could not be told, workers wait a session timeout", reason=str(error))
         finally:
             await carrier.close()
             await cluster.close()
 
-    async def _beat(self, carrier: ControlLog, stage: Stage) -> None:
+    async def _beat(self, carrier: ControlLog, stage: MemberState) -> None:
         self._sequence += 1
         info = {"topics": self._settings.topics, "exclude_topics": self._settings.exclude_topics}
         beat = Heartbeat(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from replicator.group.control_log import Place, Said
+from replicator.group.control_log import LogMessage, Place
 
 __all__ = ["LocalLog"]
 
@@ -13,7 +13,7 @@ __all__ = ["LocalLog"]
 class LocalLog:
     """Stands in for `ControlLog` where there is no group."""
 
-    def __init__(self, on_said: Callable[[Said], None]) -> None:
+    def __init__(self, on_said: Callable[[LogMessage], None]) -> None:
         self._on_said = on_said
 
     @property
@@ -21,7 +21,7 @@ class LocalLog:
         return True
 
     async def write(self, topic: str, body: bytes, *, copies: int = 1) -> None:
-        self._on_said(Said(Place(topic, ""), body, int(time.time() * 1000)))
+        self._on_said(LogMessage(Place(topic, ""), body, int(time.time() * 1000)))
 
     async def open(self, there: object) -> None:
         """There is nothing to open."""

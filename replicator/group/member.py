@@ -12,10 +12,10 @@ from typing import Any, Final, Protocol
 
 from replicator.aio.clock import now
 from replicator.errors import ClientError, ProtocolError, StartupError
-from replicator.group.control_log import Place, Said
+from replicator.group.control_log import LogMessage, Place
 from replicator.group.coordinator import Assignment, Coordinator
 from replicator.group.job_claim import jobs_of
-from replicator.group.membership import Generation, Heartbeat, Side, Stage
+from replicator.group.membership import Generation, Heartbeat, MemberState, Side
 from replicator.group.wire import Envelope, NewerForm, Unreadable, read_message, write_heartbeat, write_records
 from replicator.observe.logging import get_logger
 from replicator.state.record import Kind, Record, Version
@@ -180,7 +180,7 @@ class Group:
 
     # In.
 
-    def on_said(self, said: Said) -> None:
+    def on_said(self, said: LogMessage) -> None:
         """A message of the log."""
         try:
             envelope = read_message(said.body)
@@ -226,7 +226,7 @@ class Group:
             )
         )
 
-    def _heard(self, said: Said, heartbeat: Heartbeat) -> None:
+    def _heard(self, said: LogMessage, heartbeat: Heartbeat) -> None:
         side = self._topics.side(said.place.topic)
         if heartbeat.worker == self.coordinator.me:
             self._heard_of_me(said, side, heartbeat)
@@ -235,7 +235,7 @@ class Group:
         else:
             self._early.setdefault(said.place, []).append((heartbeat, said.stored))
 
-    def _heard_of_me(self, said: Said, side: Side, heartbeat: Heartbeat) -> None:
+    def _heard_of_me(self, said: LogMessage, side: Side, heartbeat: Heartbeat) -> None:
         if heartbeat.incarnation != self.incarnation:
             self._heard_of_namesake(said, heartbeat)
             return
@@ -252,7 +252,7 @@ class Group:
         self.coordinator.echoed(side, heartbeat, sent, now())
         self.join()
 
-    def _heard_of_namesake(self, said: Said, heartbeat: Heartbeat) -> None:
+    def _heard_of_namesake(self, said: LogMessage, heartbeat: Heartbeat) -> None:
         """Another process has our id: one that was there before us, unless it has ended, or one that came later.
 
         Who has lost the lease is as one that has just come: that process may have taken the place meanwhile.
@@ -261,7 +261,7 @@ class Group:
         known = silent <= self.coordinator.membership.timeout  # or else it has lost its lease, and gives way
         joining = not self.joined.is_set() and said.place not in self._clock
         lapsed = self.joined.is_set() and not self.coordinator.holds_lease(now())
-        if heartbeat.stage is Stage.LEFT:
+        if heartbeat.stage is MemberState.LEFT:
             self._before.pop(heartbeat.incarnation, None)
         elif not known and (joining or lapsed):
             self._before[heartbeat.incarnation] = now()
@@ -296,7 +296,7 @@ class Group:
         """A job that gave a heartbeat within a session timeout and copies queues of ours; empty: there is none."""
         for heartbeat, place, stored in self._jobs.values():
             silent = now() - (stored / 1000 + self._clock[place]) if place in self._clock else 0.0
-            alive = heartbeat.stage is not Stage.LEFT and silent <= self.coordinator.membership.timeout
+            alive = heartbeat.stage is not MemberState.LEFT and silent <= self.coordinator.membership.timeout
             if alive and self._waits_for(heartbeat.info):
                 return heartbeat.worker
         return ""

@@ -14,7 +14,7 @@ from enum import StrEnum
 from math import inf
 from typing import Any, NamedTuple
 
-__all__ = ["NO_GENERATION", "Generation", "Heartbeat", "Membership", "Side", "Stage"]
+__all__ = ["NO_GENERATION", "Generation", "Heartbeat", "MemberState", "Membership", "Side"]
 
 
 #: Processes that have left, so that late heartbeats of theirs mean nothing.
@@ -38,7 +38,7 @@ class Side(StrEnum):
     SINK = "sink"
 
 
-class Stage(StrEnum):
+class MemberState(StrEnum):
     """Where a worker is on its way through the group."""
 
     ONLINE = "online"
@@ -58,7 +58,7 @@ class Heartbeat:
     worker: str
     incarnation: str
     sequence: int
-    stage: Stage = Stage.ONLINE
+    stage: MemberState = MemberState.ONLINE
     generation: Generation = NO_GENERATION
     releasing: frozenset[str] = frozenset()
     info: Mapping[str, Any] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class Membership:
         if heartbeat.worker == self._me or heartbeat.incarnation in self._left:
             return
         member = self._members.get(heartbeat.worker)
-        if heartbeat.stage is Stage.LEFT:
+        if heartbeat.stage is MemberState.LEFT:
             self._left[heartbeat.incarnation] = None
             if len(self._left) > _REMEMBERED:
                 del self._left[next(iter(self._left))]
@@ -159,6 +159,6 @@ class Membership:
         return {
             name
             for name, member in self._members.items()
-            if member.heartbeat.stage is Stage.ONLINE
+            if member.heartbeat.stage is MemberState.ONLINE
             and all(self._echo[side] - member.heard[side] <= self.timeout for side in Side)
         }

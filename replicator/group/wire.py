@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from replicator.errors import ReplicatorError
-from replicator.group.membership import Generation, Heartbeat, Stage
+from replicator.group.membership import Generation, Heartbeat, MemberState
 from replicator.state.record import Record
 
 __all__ = [
@@ -56,7 +56,7 @@ class _Wire(msgspec.Struct, forbid_unknown_fields=False):
 class _Beat(msgspec.Struct):
     incarnation: str
     sequence: int
-    stage: Stage
+    stage: MemberState
     generation: Generation
     releasing: list[str]
     info: dict[str, Any]

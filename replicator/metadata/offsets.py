@@ -15,7 +15,7 @@ from replicator.metadata.action import Action, Commit
 from replicator.routing.offset_map import OffsetMap
 from replicator.routing.queue_map import Queue
 
-__all__ = ["KIND", "CopiedQueue", "GroupQueue", "Standing", "plan_offsets", "standing"]
+__all__ = ["KIND", "CopiedQueue", "GroupQueue", "GroupStanding", "plan_offsets", "standing"]
 
 KIND: Final = "offsets"
 
@@ -55,7 +55,7 @@ class GroupQueue:
     returned: int | None = None
 
 
-class Standing(NamedTuple):
+class GroupStanding(NamedTuple):
     """Where a group would go on at the target.
 
     `exact` is the place that says what the source says, `offset` how far it can be moved now: not over a message
@@ -75,14 +75,14 @@ class Standing(NamedTuple):
     unread: int
 
 
-def standing(place: GroupQueue) -> Standing:
+def standing(place: GroupQueue) -> GroupStanding:
     """Where the group stands at the target, from what is known of both sides."""
     queue, current = place.queue, place.target
     exact = offset = _exact(place)
     if current is not None and current < exact:
         offset = queue.offsets.reach(max(current, place.returned or 0, queue.floor), exact)
     here = queue.floor if current is None else current
-    return Standing(
+    return GroupStanding(
         exact=exact,
         offset=offset,
         foreign=offset if offset < exact else None,
@@ -144,13 +144,13 @@ def plan_offsets(
     return actions
 
 
-def _blocked(told: Standing, *, backwards: bool, live: bool) -> str:
+def _blocked(told: GroupStanding, *, backwards: bool, live: bool) -> str:
     if backwards:
         return f"it is {told.skipped:,} copies ahead at the target, and never goes back unless forced"
     return "it has consumers at the target, who keep its offsets unless forced" if live else ""
 
 
-def _note(told: Standing) -> str:
+def _note(told: GroupStanding) -> str:
     if told.foreign is not None:
         return f"it has not read a message of others at offset {told.foreign}, and is not taken over it"
     if told.unread:

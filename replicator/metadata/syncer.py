@@ -11,27 +11,27 @@ from typing import Any, NamedTuple, TypeVar
 from replicator.client.brokers import max_offset
 from replicator.client.cluster import Cluster
 from replicator.client.groups import GroupTable, consumers, read_groups
-from replicator.client.silence import Silence
 from replicator.client.topics import WRITABLE, TopicTable, read_topics
+from replicator.client.unresponsive import UnresponsiveBrokers
 from replicator.errors import ClientError, ProtocolError
 from replicator.metadata import groups, topics
 from replicator.metadata.action import Action, Commit, DropGroup, DropTopic, Forbid
 from replicator.metadata.apply import apply
 from replicator.metadata.clusters import Tables
+from replicator.metadata.group_positions import GroupPositions, QueueLookup
 from replicator.metadata.ledger import DRIFT, LIVE, Entry, Key, Ledger, Planned, remember, unsure
 from replicator.metadata.offsets import GroupQueue, plan_offsets
 from replicator.metadata.options import SyncOptions
-from replicator.metadata.places import Copied, Places
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
 
-__all__ = ["Applied", "Copy", "Syncer"]
+__all__ = ["Applied", "ReplicationSnapshot", "Syncer"]
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class ReplicationSnapshot:
     """What a route copies: the plan of each topic, and how far each queue is.
 
     `brokers` are those of the source that a topic is or was copied from, by its name at the source; `made` gives
@@ -39,7 +39,7 @@ class Copy:
     """
 
     plans: Sequence[TopicPlan]
-    queue: Copied
+    queue: QueueLookup
     brokers: Mapping[str, Collection[str]]
     made: Callable[[str], Collection[str]]
 
@@ -69,20 +69,20 @@ class Syncer:
     def __init__(self, source: Cluster, target: Cluster, options: SyncOptions) -> None:
         self.options = options
         self.failures: dict[str, str] = {}
-        self.places = Places(source, target, options.identity, options.selector)
+        self.places = GroupPositions(source, target, options.identity, options.selector)
         self._source = source
         self._target = target
         self._topics = (_topics(source, masters_only=False), _topics(target, masters_only=True))
         self._groups = (_groups(source, masters_only=False), _groups(target, masters_only=True))
         self._ends: dict[str, dict[Queue, int]] = {}
-        self._silence = Silence({})
+        self._silence = UnresponsiveBrokers({})
 
     # Topics.
 
-    async def plan_topics(self, copy: Copy, ledger: Ledger) -> Planned:
+    async def plan_topics(self, copy: ReplicationSnapshot, ledger: Ledger) -> Planned:
         """What is to be done to the target's topics."""
         source, target = await self._refreshed(self._topics)
-        self._silence = Silence(self._topics[0].failures)
+        self._silence = UnresponsiveBrokers(self._topics[0].failures)
         missing = {plan.topic: await self._missing(plan, copy, source) for plan in copy.plans}
         planned = topics.plan_topics(
             copy.plans,
@@ -99,7 +99,7 @@ class Syncer:
 
         return self._sure_of_deletions(planned, self._topics[0].masters, having)
 
-    async def plan_switch(self, copy: Copy, *, open_all: bool) -> Planned:
+    async def plan_switch(self, copy: ReplicationSnapshot, *, open_all: bool) -> Planned:
         """What makes the target's topics those that applications use."""
         source, target = await self._refreshed(self._topics)
         return topics.plan_switch(
@@ -109,7 +109,9 @@ class Syncer:
             open_all=open_all,
         )
 
-    async def _missing(self, plan: TopicPlan, copy: Copy, source: Mapping[str, TopicTable]) -> int | None:
+    async def _missing(
+        self, plan: TopicPlan, copy: ReplicationSnapshot, source: Mapping[str, TopicTable]
+    ) -> int | None:
         """Messages that have not arrived, of a topic that nobody can write to any more; else 0. None: not known.
 
         A broker's end of a queue lags behind what it has acknowledged, so it must be the same twice.
@@ -171,7 +173,7 @@ class Syncer:
 
     # Groups.
 
-    async def plan_groups(self, copy: Copy, ledger: Ledger) -> Planned:
+    async def plan_groups(self, copy: ReplicationSnapshot, ledger: Ledger) -> Planned:
         """What is to be done to the target's groups."""
         source, target = await self._refreshed(self._groups)
         planned = groups.plan_groups(
@@ -215,7 +217,7 @@ class Syncer:
     # Offsets.
 
     async def plan_offsets(
-        self, copy: Copy, *, forced: Collection[str] = ()
+        self, copy: ReplicationSnapshot, *, forced: Collection[str] = ()
     ) -> tuple[list[Action], list[GroupQueue]]:
         """What is to be committed at the target, and where all groups stand."""
         places = await self.places.look(copy.queue)

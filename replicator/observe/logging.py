@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 import structlog
 
-from replicator.observe.repeats import Repeats
+from replicator.observe.log_rate_limiter import LogRateLimiter
 
 __all__ = ["Level", "configure", "get_level", "get_logger", "set_level", "tell_repeats"]
 
@@ -24,7 +24,7 @@ _SEVERITY: Final = {name.lower(): number for name, number in logging.getLevelNam
 #: Names whose values never reach a log.
 _SECRET: Final = ("secret", "password", "token", "signature")
 
-_repeats = Repeats()
+_repeats = LogRateLimiter()
 _least: Level = "info"
 
 

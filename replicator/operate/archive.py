@@ -10,7 +10,7 @@ import msgspec
 
 from replicator.client.topics import TopicConfig
 from replicator.errors import ConfigError, StartupError
-from replicator.operate.seldom import Seldom
+from replicator.operate.throttled_writer import ThrottledWriter
 from replicator.spark.jobs.archive import Slice
 from replicator.spark.jobs.export import Exported
 from replicator.state import state_file
@@ -43,7 +43,7 @@ class Archive:
     def __init__(self, directory: Path, contents: Contents) -> None:
         self.directory = directory
         self.contents = contents
-        self._seldom = Seldom(self.write)
+        self._seldom = ThrottledWriter(self.write)
 
     @classmethod
     def read(cls, directory: Path) -> Archive | None:

@@ -12,11 +12,11 @@ from typing import Annotated, Any, Final
 import typer
 
 from replicator.observe.logging import configure
+from replicator.operate.job_preflight import surveying
 from replicator.operate.manifest import Manifest
 from replicator.operate.options import SELECTION, ConfigFile, Master, MetricsPort, with_settings
 from replicator.operate.outcomes import copying, show_copied
 from replicator.operate.show import Output, Shown
-from replicator.operate.survey import surveying
 from replicator.ranges.copier import CopyJob
 from replicator.settings import Settings, load
 from replicator.spark.engine.session import session
@@ -92,7 +92,7 @@ async def _prepare(
     ends.
     """
     async with surveying(settings, writes=True) as survey:
-        identity = survey.world.identity
+        identity = survey.context.identity
         made, spark = Manifest.read(file, settings, identity), None
         if made is None:
             await survey.check()

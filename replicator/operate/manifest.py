@@ -10,8 +10,8 @@ import msgspec
 
 from replicator.errors import ConfigError, StartupError
 from replicator.operate.options import SELECTION
-from replicator.operate.seldom import Seldom
-from replicator.ranges.copier import Copied, Range
+from replicator.operate.throttled_writer import ThrottledWriter
+from replicator.ranges.copier import CopyOutcome, Range
 from replicator.routing.options import Identity
 from replicator.settings import Settings
 from replicator.state import state_file
@@ -32,14 +32,14 @@ class Manifest:
         identity: Identity,
         route: Mapping[str, Any],
         ranges: Sequence[Range],
-        outcomes: Sequence[Copied],
+        outcomes: Sequence[CopyOutcome],
     ) -> None:
         self.ranges = list(ranges)
         self.outcomes = {outcome.key: outcome for outcome in outcomes}
         self._file = file
         self._identity = identity
         self._route = dict(route)
-        self._seldom = Seldom(self.write)
+        self._seldom = ThrottledWriter(self.write)
 
     @classmethod
     def begin(cls, file: Path, settings: Settings, identity: Identity, ranges: Sequence[Range]) -> Manifest:
@@ -63,7 +63,7 @@ class Manifest:
             ours = Identity(content["source"], content["target"])
             route = content["route"]
             ranges = msgspec.convert(content["ranges"], list[Range])
-            outcomes = msgspec.convert(content["outcomes"], list[Copied])
+            outcomes = msgspec.convert(content["outcomes"], list[CopyOutcome])
         except (KeyError, TypeError, msgspec.ValidationError) as error:
             raise ConfigError(f"manifest = {str(file)!r} is none of a backfill ({error})", hint=way_out) from None
         if ours != identity:
@@ -88,7 +88,7 @@ class Manifest:
         outcome = self.outcomes.get(part.key)
         return outcome is not None and not outcome.error
 
-    def add(self, outcome: Copied) -> None:
+    def add(self, outcome: CopyOutcome) -> None:
         """Keeps what became of a range."""
         self.outcomes[outcome.key] = outcome
         self._seldom.changed()

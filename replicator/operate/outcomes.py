@@ -13,7 +13,7 @@ from rich.text import Text
 
 from replicator.operate.progress import watched
 from replicator.operate.show import Output, show, table
-from replicator.ranges.copier import Copied, Range
+from replicator.ranges.copier import CopyOutcome, Range
 from replicator.state.store import Store
 
 __all__ = ["copying", "findings_of", "show_copied"]
@@ -21,8 +21,8 @@ __all__ = ["copying", "findings_of", "show_copied"]
 
 @contextmanager
 def copying(
-    command: str, store_path: Path, parts: Sequence[Range], keep: Callable[[Copied], None], *, port: int | None
-) -> Iterator[tuple[Callable[[Copied], None], Callable[[int], None]]]:
+    command: str, store_path: Path, parts: Sequence[Range], keep: Callable[[CopyOutcome], None], *, port: int | None
+) -> Iterator[tuple[Callable[[CopyOutcome], None], Callable[[int], None]]]:
     """What a copy calls with each outcome, and with the messages that have come.
 
     Args:
@@ -36,20 +36,20 @@ def copying(
     left = sum(part.end - part.start for part in parts)
     with closing(Store(store_path)), watched(command, port=port, queues=len(parts), messages=left) as job:
 
-        def copied(outcome: Copied) -> None:
+        def copied(outcome: CopyOutcome) -> None:
             keep(outcome)
             job.ended(messages=outcome.copied, failed=bool(outcome.error), findings=findings_of(outcome))
 
         yield copied, job.moved
 
 
-def findings_of(outcome: Copied) -> dict[str, int]:
+def findings_of(outcome: CopyOutcome) -> dict[str, int]:
     """What of an outcome is worth a look."""
     counts = {name: getattr(outcome, name) for name in ("gaps", "resets", "repeated", "foreign")}
     return {kind: count for kind, count in counts.items() if count}
 
 
-def show_copied(ranges: Sequence[Range], known: Mapping[str, Copied], output: Output) -> None:
+def show_copied(ranges: Sequence[Range], known: Mapping[str, CopyOutcome], output: Output) -> None:
     """Shows what became of `ranges`, by their keys.
 
     Raises:
@@ -72,7 +72,7 @@ def show_copied(ranges: Sequence[Range], known: Mapping[str, Copied], output: Ou
         raise typer.Exit(1)
 
 
-def _notes(outcome: Copied) -> str:
+def _notes(outcome: CopyOutcome) -> str:
     """What else there is to say of a range."""
     counts = {
         "gaps": outcome.gaps,

@@ -19,12 +19,12 @@ from replicator.errors import ClientError, ConfigError, StartupError
 from replicator.observe.logging import configure
 from replicator.operate.archive import MANIFEST, Archive
 from replicator.operate.export import Directory
+from replicator.operate.job_preflight import JobPreflight, world_of
 from replicator.operate.options import ConfigFile, Master, MetricsPort, with_settings
 from replicator.operate.outcomes import copying, show_copied
 from replicator.operate.show import Output, Shown
-from replicator.operate.survey import Survey, world_of
 from replicator.ranges.access import Access
-from replicator.ranges.copier import Copied, Range
+from replicator.ranges.copier import CopyOutcome, Range
 from replicator.service import cluster_of
 from replicator.settings import Settings, load
 from replicator.spark.engine.session import session
@@ -83,10 +83,10 @@ def restore(
     settings = load(_with_source(flags, archive), file=config)
     configure(level=settings.log_level)
     parts, job = asyncio.run(_plan(settings, archive))
-    done: dict[str, Copied] = {}
+    done: dict[str, CopyOutcome] = {}
     ranges = [each.part for each in parts]
 
-    def keep(outcome: Copied) -> None:
+    def keep(outcome: CopyOutcome) -> None:
         done[outcome.key] = outcome
 
     drawn = copying("import", settings.store_path, ranges, keep, port=metrics_port)
@@ -114,10 +114,10 @@ async def _plan(settings: Settings, archive: Archive) -> tuple[list[Archived], I
         if not target.topics:
             raise StartupError("the target has no broker with a master", hint="start one")
         identity = identify(settings, Topology(contents.cluster, {}), seen, store.identity())
-        world = world_of(settings, source, target, identity, store)
-        topics = RouteTopics(settings.connector, settings.route, world)
+        context = world_of(settings, source, target, identity, store)
+        topics = RouteTopics(settings.connector, settings.route, context)
         topics.plan()
-        survey = Survey(settings, world, topics, holder="archive")
+        survey = JobPreflight(settings, context, topics, holder="archive")
         await survey.make_ready()
         lanes = survey.lanes
         parts = [

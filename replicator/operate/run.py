@@ -17,12 +17,12 @@ from replicator import service
 from replicator.errors import ConfigError, ReplicatorError, StartupError
 from replicator.observe.logging import configure, get_logger
 from replicator.operate import backfill
+from replicator.operate.job_preflight import JobPreflight, surveying
 from replicator.operate.options import ConfigFile, Master, MetricsPort, flag_of, is_of, with_settings
 from replicator.operate.outcomes import findings_of
 from replicator.operate.progress import JobProgress, watched
-from replicator.operate.survey import Survey, surveying
 from replicator.ranges.access import run as run_async
-from replicator.ranges.copier import Copied, Range
+from replicator.ranges.copier import CopyOutcome, Range
 from replicator.settings import Settings, leaves, load
 from replicator.spark.engine.session import session
 from replicator.spark.source.offsets import Part
@@ -114,7 +114,7 @@ async def _serve(
                 on_batch=told.add,
             )
             stop = _signals()
-            identity = survey.world.identity
+            identity = survey.context.identity
             log.info(
                 "replicating", source=identity.source, target=identity.target, engine="spark", checkpoint=checkpoint
             )
@@ -123,7 +123,7 @@ async def _serve(
     return service.DRAINED
 
 
-async def _ranges_of(survey: Survey, parts: Sequence[Part]) -> list[Range]:
+async def _ranges_of(survey: JobPreflight, parts: Sequence[Part]) -> list[Range]:
     if any((part.topic, part.queue) not in survey.lanes for part in parts):
         await survey.look_again()
     lanes = survey.lanes
@@ -182,7 +182,7 @@ class _Told:
         self.copied = 0
         self._job = job
 
-    def add(self, outcomes: Sequence[Copied]) -> None:
+    def add(self, outcomes: Sequence[CopyOutcome]) -> None:
         self.copied += sum(outcome.copied for outcome in outcomes)
         log.debug("micro-batch", queues=len(outcomes), copied=sum(outcome.copied for outcome in outcomes))
         for outcome in outcomes:

@@ -15,12 +15,12 @@ from rich.text import Text
 
 from replicator.errors import StartupError
 from replicator.observe.logging import configure
+from replicator.operate.job_preflight import surveying
+from replicator.operate.offset_bounds import OffsetBound, narrowed, offset_bound
 from replicator.operate.options import SELECTION, ConfigFile, Master, MetricsPort, with_settings
 from replicator.operate.progress import watched
 from replicator.operate.show import Output, Shown, show, table
-from replicator.operate.survey import surveying
 from replicator.operate.verify_report import counts_of, findings, render, said
-from replicator.operate.window import Edge, edge, narrowed
 from replicator.ranges.access import Access
 from replicator.ranges.comparer import Compared, CompareJob
 from replicator.settings import Settings, load
@@ -73,7 +73,7 @@ def verify(
     """
     settings = load(flags, file=config)
     configure(level=settings.log_level)
-    window = edge("--from", begin), edge("--to", end)
+    window = offset_bound("--from", begin), offset_bound("--to", end)
     job, lanes = asyncio.run(_plan(settings, window, complete=complete, extra=not ignore_extra, most=first))
     found: list[Compared] = []
     drawn = watched("verify", port=metrics_port, queues=len(lanes))
@@ -102,11 +102,16 @@ def verify(
 
 
 async def _plan(
-    settings: Settings, window: tuple[Edge | None, Edge | None], *, complete: bool, extra: bool, most: int
+    settings: Settings,
+    window: tuple[OffsetBound | None, OffsetBound | None],
+    *,
+    complete: bool,
+    extra: bool,
+    most: int,
 ) -> tuple[CompareJob, list[Lane]]:
     async with surveying(settings, writes=False) as survey:
         await survey.find_maps()
-        parts = await narrowed(survey.world.source.cluster, await survey.ranges(), *window)
+        parts = await narrowed(survey.context.source.cluster, await survey.ranges(), *window)
         lanes = [Lane(part, survey.has(part)) for part in parts]
         return CompareJob(
             source=Access.of(settings.source),

@@ -16,7 +16,7 @@ import msgspec
 
 from replicator.errors import ProtocolError
 
-__all__ = ["COMPRESSION", "MULTI_TAGS", "StoredMessage", "cut"]
+__all__ = ["COMPRESSION", "MULTI_TAGS", "StoredMessage", "parse_messages"]
 
 #: Bits of sysFlag.
 MULTI_TAGS: Final = 0x2
@@ -57,7 +57,7 @@ class StoredMessage(msgspec.Struct, gc=False):
         return len(self.body) - 4
 
 
-def cut(data: bytes) -> list[StoredMessage]:
+def parse_messages(data: bytes) -> list[StoredMessage]:
     """The messages in the body of an answer to a pull, in their order.
 
     Raises:

@@ -1,0 +1,1 @@
+"""Ranges of queues, read, copied and compared; no Spark is needed."""

@@ -22,7 +22,7 @@ from replicator.ranges.access import Access
 from replicator.ranges.copier import Range
 from replicator.ranges.copies import Copies, Kept, copies_of
 from replicator.ranges.pairing import RUN, Pairing
-from replicator.ranges.rates import Rated
+from replicator.ranges.rates import RateLimited
 from replicator.ranges.reader import RangeReader
 from replicator.ranges.retry import PATIENCE
 from replicator.routing.limiter import RateLimiter
@@ -91,7 +91,7 @@ class Compared(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompareJob(Rated):
+class CompareJob(RateLimited):
     """What all queues have in common; the limits hold for what is read of each side.
 
     With `complete` what the source had when it was asked must be there; else only what lies before the last copy.

@@ -21,27 +21,27 @@ from replicator.client.cluster import Cluster
 from replicator.errors import ReplicatorError
 from replicator.protocol.message import StoredMessage
 from replicator.ranges.access import Access
-from replicator.ranges.rates import Rated
+from replicator.ranges.rates import RateLimited
 from replicator.ranges.reader import RangeReader
 from replicator.ranges.suspend_guard import awake
-from replicator.routing.auditor import Auditor
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.dead_letter import DeadLetters
+from replicator.routing.foreign_writes import ForeignWriteInspector
 from replicator.routing.limiter import RateLimiter
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.pair import QueuePair, Shared
 from replicator.routing.queue_map import Queue
-from replicator.routing.recovery import Copy, first_copy
+from replicator.routing.recovery import CopyRecord, first_copy
 from replicator.routing.state import Phase, QueueState
 from replicator.settings import Settings
 
 __all__ = [
-    "Copied",
     "CopyFailed",
     "CopyJob",
+    "CopyOutcome",
     "Lease",
     "Range",
-    "Sinking",
+    "TargetJob",
     "copy_range",
     "refuse_later_start",
     "settle",
@@ -69,7 +69,7 @@ class Range(msgspec.Struct, frozen=True, omit_defaults=True):
     target: Queue
     start: int
     end: int
-    behind: Copy | None = None
+    behind: CopyRecord | None = None
 
     @property
     def key(self) -> str:
@@ -77,7 +77,7 @@ class Range(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{self.topic}/{self.source.broker}/{self.source.queue_id}"
 
 
-class Copied(msgspec.Struct, frozen=True):
+class CopyOutcome(msgspec.Struct, frozen=True):
     """What became of the range `key`: its messages add up to `end` - `start`, unless `error` says why it stopped.
 
     `copied` were sent by the attempt that ended it, `before` were at the target when that began, `gaps` had gone
@@ -95,7 +95,7 @@ class Copied(msgspec.Struct, frozen=True):
     left_out: dict[str, int] = {}
     first: int | None = None
     last: int | None = None
-    tail: Copy | None = None
+    tail: CopyRecord | None = None
     resets: int = 0
     repeated: int = 0
     foreign: int = 0
@@ -103,13 +103,13 @@ class Copied(msgspec.Struct, frozen=True):
     error: str = ""
 
     @classmethod
-    def failed(cls, part: Range, error: str) -> Copied:
+    def failed(cls, part: Range, error: str) -> CopyOutcome:
         """One that could not be copied to its end."""
         return cls(part.key, part.start, part.end, error=error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sinking(Rated):
+class TargetJob(RateLimited):
     """How all ranges are written to the target; `stall_seconds` without progress end a task with an error.
 
     `settled`: the driver has seen that nothing is under way inside the target's brokers any more.
@@ -131,7 +131,7 @@ class Lease(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CopyJob(Sinking):
+class CopyJob(TargetJob):
     """What all ranges have in common; without a `lease` no worker may have their queues meanwhile."""
 
     source: Access
@@ -155,7 +155,7 @@ class CopyJob(Sinking):
         )
 
 
-async def copy_range(job: CopyJob, part: Range) -> Copied:
+async def copy_range(job: CopyJob, part: Range) -> CopyOutcome:
     """Copies what of `part` is not at the target yet.
 
     Raises:
@@ -182,7 +182,7 @@ async def copy_range(job: CopyJob, part: Range) -> Copied:
 
 
 async def settle(
-    job: Sinking,
+    job: TargetJob,
     part: Range,
     source: Cluster,
     target: Cluster,
@@ -190,7 +190,7 @@ async def settle(
     *,
     may_send: Callable[[], bool],
     past_end: Callable[[int], Awaitable[None]] | None = None,
-) -> Copied:
+) -> CopyOutcome:
     """What became of `part`, once the pair that `make` gives for it has ended.
 
     Args:
@@ -207,8 +207,8 @@ async def settle(
         state.offsets.add(part.behind.source, part.behind.target, 1)
         state.store_timestamp = part.behind.stored
         state.clean = True
-    async with _auditing() as auditor:
-        shared = replace(await _shared(job, part, source, target, auditor), may_send=may_send)
+    async with _auditing() as inspector:
+        shared = replace(await _shared(job, part, source, target, inspector), may_send=may_send)
         copying = asyncio.create_task(make(state, shared, topic=part.target_topic, from_start=False).run())
         try:
             await _watch(copying, state, clusters=(source, target), seconds=job.stall_seconds)
@@ -217,7 +217,7 @@ async def settle(
             await asyncio.wait([copying])
         try:
             async with asyncio.timeout(_AUDIT):
-                await auditor.drained()
+                await inspector.drained()
         except TimeoutError:
             raise CopyFailed(
                 f"{part.key}: all is copied, but what others wrote between was not shown within {_AUDIT:g} s"
@@ -275,17 +275,19 @@ async def _refuse_shorter_source(part: Range, source: Cluster, position: int) ->
 
 
 @asynccontextmanager
-async def _auditing() -> AsyncIterator[Auditor]:
-    auditor = Auditor()
-    running = asyncio.create_task(auditor.run())
+async def _auditing() -> AsyncIterator[ForeignWriteInspector]:
+    inspector = ForeignWriteInspector()
+    running = asyncio.create_task(inspector.run())
     try:
-        yield auditor
+        yield inspector
     finally:
         running.cancel()
         await asyncio.wait([running])
 
 
-async def _shared(job: Sinking, part: Range, source: Cluster, target: Cluster, auditor: Auditor) -> Shared:
+async def _shared(
+    job: TargetJob, part: Range, source: Cluster, target: Cluster, inspector: ForeignWriteInspector
+) -> Shared:
     limit = (await read_config(target.master(part.target.broker))).max_message_size
     options = job.options
     dead_letters = DeadLetters(
@@ -298,7 +300,7 @@ async def _shared(job: Sinking, part: Range, source: Cluster, target: Cluster, a
         budget=MemoryBudget(job.memory_bytes),
         limiter=RateLimiter(job.rate_messages, job.rate_bytes),
         dead_letters=dead_letters,
-        auditor=auditor,
+        inspector=inspector,
         recovering=asyncio.Semaphore(1),
         message_limit=lambda _: limit,
     )
@@ -333,10 +335,10 @@ async def _refresh(cluster: Cluster) -> None:
         return  # it is asked again, until the watch gives up
 
 
-def _outcome(part: Range, state: QueueState, seconds: float) -> Copied:
+def _outcome(part: Range, state: QueueState, seconds: float) -> CopyOutcome:
     runs: list[Any] = list(state.offsets)
     length = part.end - part.start
-    return Copied(
+    return CopyOutcome(
         key=part.key,
         start=part.start,
         end=part.end,

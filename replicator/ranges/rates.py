@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-__all__ = ["Rated", "share"]
+__all__ = ["RateLimited", "share"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rated:
+class RateLimited:
     """What has a limit of messages and bytes per second; 0 is no limit."""
 
     rate_messages: int = 0
     rate_bytes: int = 0
 
 
-R = TypeVar("R", bound=Rated)
+R = TypeVar("R", bound=RateLimited)
 
 
 def share(job: R, at_once: int) -> R:

@@ -18,8 +18,8 @@ __all__ = [
     "SourceReset",
     "TargetBlocked",
     "TransformRefused",
+    "classify_refusal",
     "code_of",
-    "judge",
     "kind_of",
 ]
 
@@ -135,7 +135,7 @@ def kind_of(error: BaseException) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__).lower()
 
 
-def judge(error: BrokerRefused) -> Fault:
+def classify_refusal(error: BrokerRefused) -> Fault:
     """What a refused send means: `TargetBlocked`, `MessageRejected` or `OutcomeUnknown`."""
     code = code_of(error)
     if error.code in _NOT_STORED:

@@ -10,10 +10,10 @@ from array import array
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from replicator.protocol.alike import Alike
 from replicator.protocol.batch import KEPT_SYS_FLAGS, pack_head, pack_length, size_of, unpack
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.properties import MAX_PROPERTIES
+from replicator.protocol.uniform_run import UniformRun
 from replicator.routing.provenance import Stamp
 
 __all__ = ["STORED_MORE", "Pack", "Packer"]
@@ -135,7 +135,7 @@ class Packer:
         """
         if not messages:
             return []
-        if isinstance(messages, Alike) and not copies and not refused:
+        if isinstance(messages, UniformRun) and not copies and not refused:
             pack = self._alike(messages)
             if pack is not None:
                 return [pack]
@@ -148,7 +148,7 @@ class Packer:
             packs[-1].refused = refused.get(packs[-1].offsets[0], "")
         return packs
 
-    def _alike(self, messages: Alike) -> Pack | None:
+    def _alike(self, messages: UniformRun) -> Pack | None:
         """All of `messages` in one pack, if one may have them."""
         if len(messages) > self.max_messages or (self.exact_born and not messages.same_born):
             return None

@@ -21,12 +21,11 @@ from replicator.client.pull import pull
 from replicator.errors import ClientError, ProtocolError, ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.protocol.message import StoredMessage
-from replicator.routing.auditor import Auditor
 from replicator.routing.batcher import Batcher
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.channel import Channel, Source
 from replicator.routing.dead_letter import DeadLetters
-from replicator.routing.dispatch import Dispatch
+from replicator.routing.dispatch_barrier import DispatchBarrier
 from replicator.routing.faults import (
     LeaseLost,
     OutcomeUnknown,
@@ -37,12 +36,13 @@ from replicator.routing.faults import (
     SourceReset,
     TargetBlocked,
 )
+from replicator.routing.foreign_writes import ForeignWriteInspector
 from replicator.routing.limiter import RateLimiter
 from replicator.routing.options import RouteOptions
 from replicator.routing.packing import Packer
 from replicator.routing.provenance import Provenance, Stamp
 from replicator.routing.provenance import read as read_provenance
-from replicator.routing.recovery import Copy, Tail, first_copy, read_on, read_tail
+from replicator.routing.recovery import CopyRecord, Tail, first_copy, read_on, read_tail
 from replicator.routing.selector import RETRY_PREFIX
 from replicator.routing.sink_task import SinkTask
 from replicator.routing.source_task import SourceTask
@@ -72,11 +72,11 @@ class Shared:
     budget: MemoryBudget
     limiter: RateLimiter
     dead_letters: DeadLetters
-    auditor: Auditor
+    inspector: ForeignWriteInspector
     recovering: asyncio.Semaphore
     message_limit: Callable[[str], int]
     may_send: Callable[[], bool] = lambda: True
-    dispatch: Dispatch = field(default_factory=Dispatch)
+    barrier: DispatchBarrier = field(default_factory=DispatchBarrier)
 
 
 class _Drained(ReplicatorError):
@@ -206,7 +206,7 @@ class QueuePair:
             limiter=shared.limiter,
             dead_letters=shared.dead_letters,
             on_taken=source_task.pump,
-            on_shift=partial(shared.auditor.add, self),
+            on_shift=partial(shared.inspector.add, self),
             suspicious=self._suspicious,
             may_send=shared.may_send,
             transforming=transforming,
@@ -257,13 +257,13 @@ class QueuePair:
             tail = await read()
             if known is not None and not tail.known_holds:
                 # Acknowledged, and not to be seen: lost, or not shown yet.
-                await shared.dispatch.caught_up(place[0])
+                await shared.barrier.caught_up(place[0])
                 tail = await read()
         if not state.clean and shared.options.settle_seconds is not None:
             # The last request of whoever sent before may still wait inside the broker.
             await asyncio.sleep(shared.options.settle_seconds)
             async with shared.recovering:
-                await shared.dispatch.caught_up(place[0])
+                await shared.barrier.caught_up(place[0])
                 await read_on(*place, tail, mine=self._mine)
         self._suspicious = not state.clean
         state.clean = False
@@ -277,7 +277,7 @@ class QueuePair:
             await self._resume(tail)
         self._log.debug("recovered", position=state.position, target_end=tail.end, copies=len(tail.copies))
 
-    def _take(self, tail: Tail, known: Copy | None) -> None:
+    def _take(self, tail: Tail, known: CopyRecord | None) -> None:
         """Makes the state agree with what the target has."""
         state = self.state
         if known is not None and not tail.known_holds:
@@ -311,7 +311,7 @@ class QueuePair:
         """Where the copy began, whose state is lost, as far as the target still has it."""
         return await first_copy(*self.target_place(), mine=self._mine, floor=self.state.target_floor)
 
-    async def _compare(self, last: Copy | None) -> None:
+    async def _compare(self, last: CopyRecord | None) -> None:
         """Looks whether the source is still the one that was copied.
 
         Raises:
@@ -341,7 +341,7 @@ class QueuePair:
             return await max_offset(*place)
         return await offset_at(*place, start_from)
 
-    async def is_there(self, copy: Copy) -> bool:
+    async def is_there(self, copy: CopyRecord) -> bool:
         """Whether the source still has the message that `copy` came from, as far as it can be seen."""
         state = self.state
         reader = self._shared.source.reader(state.source.broker)

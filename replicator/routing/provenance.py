@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from replicator.protocol import properties
-from replicator.protocol.alike import Alike
 from replicator.protocol.message import StoredMessage
+from replicator.protocol.uniform_run import UniformRun
 
 __all__ = ["ORIGIN", "PREFIX", "SOURCE", "Provenance", "Stamp", "among", "birthplace", "read"]
 
@@ -56,7 +56,7 @@ def birthplace(raw: bytes, here: bytes) -> bytes:
 
 def among(messages: Sequence[StoredMessage]) -> bool:
     """Whether some of `messages` may be copies."""
-    if isinstance(messages, Alike):
+    if isinstance(messages, UniformRun):
         return messages.mention(PREFIX)
     return PREFIX in b"".join([message.properties for message in messages])
 

@@ -18,7 +18,7 @@ from replicator.protocol.message import StoredMessage
 from replicator.routing import provenance
 from replicator.routing.provenance import Provenance
 
-__all__ = ["Copy", "Tail", "first_copy", "last_copy", "read_on", "read_range", "read_tail"]
+__all__ = ["CopyRecord", "Tail", "first_copy", "last_copy", "read_on", "read_range", "read_tail"]
 
 #: Offsets of the first step back; each further step is twice as long.
 _STEP: Final = 32
@@ -26,7 +26,7 @@ _STEP: Final = 32
 Mine = Callable[[Provenance], bool]
 
 
-class Copy(NamedTuple):
+class CopyRecord(NamedTuple):
     """A copy: its source offset, when the source stored it (ms), and its target offset."""
 
     source: int
@@ -45,8 +45,8 @@ class Tail:
     """
 
     end: int = 0
-    last: Copy | None = None
-    copies: list[Copy] = field(default_factory=list)
+    last: CopyRecord | None = None
+    copies: list[CopyRecord] = field(default_factory=list)
     anew: bool = False
     known_holds: bool = False
     foreign: int = 0
@@ -67,7 +67,7 @@ class Tail:
                 return
             self.copies.clear()
             self.anew = True
-        self.last = Copy(found.offset, found.stored, message.queue_offset)
+        self.last = CopyRecord(found.offset, found.stored, message.queue_offset)
         self.copies.append(self.last)
 
 
@@ -95,7 +95,14 @@ async def read_range(
 
 
 async def read_tail(
-    broker: Endpoint, topic: str, queue_id: int, *, mine: Mine, known: Copy | None, floor: int = 0, counted: int = 0
+    broker: Endpoint,
+    topic: str,
+    queue_id: int,
+    *,
+    mine: Mine,
+    known: CopyRecord | None,
+    floor: int = 0,
+    counted: int = 0,
 ) -> Tail:
     """The tail of a target queue, from what is known on, or back to the last copy.
 
@@ -137,7 +144,7 @@ async def read_on(broker: Endpoint, topic: str, queue_id: int, tail: Tail, *, mi
         tail.take(message, mine)
 
 
-async def _holds(broker: Endpoint, topic: str, queue_id: int, mine: Mine, known: Copy, tail: Tail) -> bool:
+async def _holds(broker: Endpoint, topic: str, queue_id: int, mine: Mine, known: CopyRecord, tail: Tail) -> bool:
     """Whether the known message is what it should be; adds what lies behind it to `tail`."""
     checked = False
     async for message in read_range(broker, topic, queue_id, known.target):

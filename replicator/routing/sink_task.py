@@ -29,8 +29,8 @@ from replicator.routing.faults import (
     OutcomeUnknown,
     QueueFailed,
     TargetBlocked,
+    classify_refusal,
     code_of,
-    judge,
 )
 from replicator.routing.limiter import RateLimiter
 from replicator.routing.options import RouteOptions
@@ -38,7 +38,7 @@ from replicator.routing.packing import Pack
 from replicator.routing.selector import RETRY_PREFIX
 from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState
 from replicator.routing.transforming import Transforming
-from replicator.routing.waits import SOURCE, TARGET
+from replicator.routing.wait_timer import SOURCE, TARGET
 
 __all__ = ["SinkTask"]
 
@@ -178,7 +178,7 @@ class SinkTask:
             self._state.waits.begin(TARGET)
             return await send()
         except BrokerRefused as error:
-            raise judge(error) from None
+            raise classify_refusal(error) from None
         except (Unreachable, RequestTimeout, ProtocolError) as error:
             raise OutcomeUnknown(str(error), code=code_of(error)) from None
         finally:

@@ -12,8 +12,8 @@ from replicator.errors import ReplicatorError
 from replicator.routing.faults import code_of, kind_of
 from replicator.routing.offset_map import OffsetMap
 from replicator.routing.queue_map import Queue
-from replicator.routing.recovery import Copy
-from replicator.routing.waits import SOURCE, TARGET, Waits
+from replicator.routing.recovery import CopyRecord
+from replicator.routing.wait_timer import SOURCE, TARGET, WaitTimer
 
 __all__ = ["LATENCY_BUCKETS", "Phase", "QueueState", "Tally"]
 
@@ -133,7 +133,7 @@ class QueueState:
         self.foreign = 0
         self.retries = 0
         self.errors: dict[tuple[str, str], int] = {}
-        self.waits = Waits()
+        self.waits = WaitTimer()
         self.latency = [0] * (len(LATENCY_BUCKETS) + 1)
         self.latency_sum = 0.0
 
@@ -148,12 +148,12 @@ class QueueState:
         return 0 if self.position is None else max(0, self.read_to - self.position)
 
     @property
-    def last(self) -> Copy | None:
+    def last(self) -> CopyRecord | None:
         """The last copy that the target acknowledged."""
         if self.offsets.last is None:
             return None
         source, target = self.offsets.last
-        return Copy(source, self.store_timestamp, target)
+        return CopyRecord(source, self.store_timestamp, target)
 
     @property
     def source_wait(self) -> float:

@@ -1,0 +1,1 @@
+"""What is kept: shared state as keyed records, and its four files."""

@@ -1,0 +1,1 @@
+"""One worker process: its loop, its tasks, its checkpoints."""

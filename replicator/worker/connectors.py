@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from replicator.connector.context import World
+from replicator.connector.context import ConnectorContext
 from replicator.connector.interface import WorkerConnector
 from replicator.connector.plugin.connector import PluginRoute
 from replicator.connector.route import Route
@@ -22,19 +22,21 @@ __all__ = ["Routes"]
 log = get_logger(__name__)
 
 
-def _make(connector: Connector, world: World, bulk: Bulk) -> WorkerConnector:
+def _make(connector: Connector, context: ConnectorContext, bulk: Bulk) -> WorkerConnector:
     if isinstance(connector.settings, PluginConfig):
-        return PluginRoute(connector.name, connector.settings, world)
-    return Route(connector.name, connector.settings, world, bulk)
+        return PluginRoute(connector.name, connector.settings, context)
+    return Route(connector.name, connector.settings, context, bulk)
 
 
 class Routes:
     """Follows the connectors: makes, changes and ends routes once none of their old tasks run here."""
 
-    def __init__(self, connectors: Connectors, coordinator: Coordinator, world: World, bulk: Bulk) -> None:
+    def __init__(
+        self, connectors: Connectors, coordinator: Coordinator, context: ConnectorContext, bulk: Bulk
+    ) -> None:
         self._connectors = connectors
         self._coordinator = coordinator
-        self._world = world
+        self._context = context
         self._bulk = bulk
         self._routes: dict[str, WorkerConnector] = {}
         self._epochs: dict[str, int] = {}
@@ -116,7 +118,7 @@ class Routes:
             if connector is None:
                 del self._routes[name]
                 continue
-            self._routes[name] = _make(connector, self._world, self._bulk)
+            self._routes[name] = _make(connector, self._context, self._bulk)
             self._epochs[name] = connector.epoch
             self._plan(self._routes[name])
             new = True

@@ -10,7 +10,7 @@ from replicator.client.cluster import Cluster
 from replicator.errors import ClientError, ProtocolError
 from replicator.observe.logging import get_logger
 
-__all__ = ["Reach"]
+__all__ = ["TargetProbe"]
 
 #: Seconds that a broker may take to answer.
 _PATIENCE: Final = 2.0
@@ -18,7 +18,7 @@ _PATIENCE: Final = 2.0
 log = get_logger(__name__)
 
 
-class Reach:
+class TargetProbe:
     """Looks after the target: a worker that cannot reach it gets no tasks."""
 
     def __init__(self, cluster: Cluster) -> None:

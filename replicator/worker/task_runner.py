@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 
 from replicator.client.cluster import Cluster
 from replicator.group.assignment import connector_of
-from replicator.group.coordinator import Coordinator, Deeds
+from replicator.group.coordinator import Coordinator, Decision
 from replicator.group.member import Group
 from replicator.observe.logging import get_logger
 from replicator.worker.checkpointer import Progress
@@ -50,18 +50,18 @@ class TaskRunner:
         self._fencing: asyncio.Task[None] | None = None
         self.lapses = 0
 
-    def do(self, deeds: Deeds) -> None:
+    def do(self, decision: Decision) -> None:
         """Begins to start, stop or fence tasks."""
-        if deeds.fence:
+        if decision.fence:
             log.warning("lease lost: all tasks are ended until the group can be reached again")
             self._coordinator.running.clear()
             self.lapses += 1
             self._fencing = self._work.create_task(self.fence())
             return
-        for task in deeds.stop:
+        for task in decision.stop:
             if task not in self._stopping:
                 self._stopping[task] = self._work.create_task(self._stop(task))
-        starting = {task for task in deeds.start if task not in self._stopping}
+        starting = {task for task in decision.start if task not in self._stopping}
         if starting and self._may_start():
             self._coordinator.running |= starting
             self._starting = self._work.create_task(self._start_or_give_back(starting))

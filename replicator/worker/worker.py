@@ -15,7 +15,7 @@ from replicator.aio.clock import now
 from replicator.aio.schedule import Schedule
 from replicator.client.cluster import Cluster
 from replicator.client.discovery import Discovery
-from replicator.connector.context import World, look
+from replicator.connector.context import ConnectorContext, look
 from replicator.connector.identity import worker_id
 from replicator.connector.route import Route
 from replicator.connector.spark_jobs import Bulk
@@ -23,17 +23,17 @@ from replicator.connector.status import task_states
 from replicator.errors import ReplicatorError, Unreachable
 from replicator.group.assignment import load_strategy
 from replicator.group.control_log import ControlLog
-from replicator.group.coordinator import Coordinator, Deeds
+from replicator.group.coordinator import Coordinator, Decision
 from replicator.group.job_claim import copies_ours
 from replicator.group.job_lease import JOBS
 from replicator.group.local_log import LocalLog
 from replicator.group.member import Group, Topics
-from replicator.group.membership import Stage
+from replicator.group.membership import MemberState
 from replicator.group.rebalances import Rebalances
 from replicator.observe.audit import Audit
 from replicator.observe.logging import get_logger
-from replicator.routing.auditor import Auditor
 from replicator.routing.budget import MemoryBudget
+from replicator.routing.foreign_writes import ForeignWriteInspector
 from replicator.routing.options import Identity
 from replicator.settings import Settings
 from replicator.state.connector_configs import Connectors
@@ -42,7 +42,7 @@ from replicator.state.store import Store
 from replicator.worker.checkpointer import Progress
 from replicator.worker.connectors import Routes
 from replicator.worker.state_cleaner import Cleaner
-from replicator.worker.target_probe import Reach
+from replicator.worker.target_probe import TargetProbe
 from replicator.worker.task_runner import TaskRunner
 
 __all__ = ["Worker"]
@@ -86,11 +86,11 @@ class Worker:
         target = connect("target", None if settings.standalone else self.may_send)
         self._source = Discovery(source, masters_only=False)
         self._target = Discovery(target, masters_only=True)
-        self._auditor = Auditor()
+        self._inspector = ForeignWriteInspector()
         self._schedule = Schedule()
         self._tasks: asyncio.TaskGroup | None = None
         self._kicked = asyncio.Event()
-        self._reach = Reach(target)
+        self._probe = TargetProbe(target)
         self._bulk = Bulk(settings, lambda: self.group, self.beat)
         self._leading: asyncio.Task[None] | None = None
         self._lead_again = False
@@ -103,7 +103,7 @@ class Worker:
             lease=settings.session_timeout * _LEASE,
             delay=min(0.5, settings.heartbeat_interval / 2),
         )
-        self.world: World
+        self.context: ConnectorContext
         self.routes: Routes
         self.group: Group
         self.progress: Progress
@@ -112,7 +112,7 @@ class Worker:
 
     @property
     def identity(self) -> Identity:
-        return self.world.identity
+        return self.context.identity
 
     @property
     def fencings(self) -> int:
@@ -145,13 +145,13 @@ class Worker:
 
             refuse_no_spark()
         identity = await look(settings, self._source, self._target, self.store)
-        self.world = World(
+        self.context = ConnectorContext(
             source=self._source,
             target=self._target,
             identity=identity,
             store=self.store,
             budget=self.budget,
-            auditor=self._auditor,
+            inspector=self._inspector,
             recovering=asyncio.Semaphore(_RECOVERING),
             may_send=self.may_send,
             settle_seconds=settings.settle_seconds,
@@ -160,8 +160,8 @@ class Worker:
             audit=Audit(self.store.directory / "audit.jsonl"),
             publish=self._publish,
         )
-        await Route(settings.connector, settings.route, self.world, self._bulk).check()
-        self.routes = Routes(self.connectors, self.coordinator, self.world, self._bulk)
+        await Route(settings.connector, settings.route, self.context, self._bulk).check()
+        self.routes = Routes(self.connectors, self.coordinator, self.context, self._bulk)
         self.store.save_identity({"worker": self.id, "source_id": identity.source, "target_id": identity.target})
         topics = Topics(settings.source_online_topic, settings.sink_online_topic, settings.control_topic)
         self.group = Group(
@@ -211,7 +211,7 @@ class Worker:
                 work=tasks,
                 on_change=self._on_tasks,
             )
-            auditing = tasks.create_task(self._auditor.run(), name="auditor")
+            auditing = tasks.create_task(self._inspector.run(), name="auditor")
             self._begin_jobs()
             await self._join(stop)
             if not stop.is_set():
@@ -233,7 +233,7 @@ class Worker:
         self._schedule.every(settings.save_interval, self.progress.save)
         self._schedule.every(settings.publish_interval, self.progress.publish)
         self._schedule.every(settings.snapshot_interval, self.publish_all)
-        self._schedule.every(settings.heartbeat_interval, self._reach.probe)
+        self._schedule.every(settings.heartbeat_interval, self._probe.probe)
         self._schedule.every(max(1.0, settings.stall_seconds / _WATCHED), self.watch)
         self._schedule.start()
 
@@ -252,21 +252,21 @@ class Worker:
     async def _take_part(self, stop: asyncio.Event) -> None:
         stopping = asyncio.ensure_future(stop.wait())
         stopping.add_done_callback(lambda _: self._kicked.set())
-        while self.coordinator.stage is not Stage.LEFT:
+        while self.coordinator.stage is not MemberState.LEFT:
             self._kicked.clear()
             if self.group.conflict is not None:
                 await self._runner.fence()
                 return
-            if stop.is_set() and self.coordinator.stage is Stage.ONLINE:
-                self.coordinator.stage = Stage.LEAVING
+            if stop.is_set() and self.coordinator.stage is MemberState.ONLINE:
+                self.coordinator.stage = MemberState.LEAVING
             wanted = self.routes.wanted()
             self._do(self.coordinator.step(now(), self.routes.tasks(), wanted=wanted))
             settled = self.coordinator.settled(wanted)
             self.rebalances.look(self.coordinator.assignment.generation, now(), settled=settled)
             self._lead()
-            if self.coordinator.stage is Stage.LEAVING and not self.coordinator.running:
+            if self.coordinator.stage is MemberState.LEAVING and not self.coordinator.running:
                 await self.progress.publish(force=True)
-                self.coordinator.stage = Stage.LEFT
+                self.coordinator.stage = MemberState.LEFT
             if self.group.unsaid:
                 await self.beat()
             try:
@@ -274,16 +274,18 @@ class Worker:
             except TimeoutError:
                 continue
 
-    def _do(self, deeds: Deeds) -> None:
-        for worker in deeds.lost:
+    def _do(self, decision: Decision) -> None:
+        for worker in decision.lost:
             log.warning("worker is gone", worker=worker)
-        if deeds.publish is not None and not deeds.fence:
-            self.group.assign(deeds.publish)
+        if decision.publish is not None and not decision.fence:
+            self.group.assign(decision.publish)
             log.info(
-                "tasks assigned", generation=deeds.publish.generation.number, workers=sorted(deeds.publish.members)
+                "tasks assigned",
+                generation=decision.publish.generation.number,
+                workers=sorted(decision.publish.members),
             )
             self._spawn(self._tell_assignment())
-        self._runner.do(deeds)
+        self._runner.do(decision)
 
     def _spawn(self, work: Any) -> asyncio.Task[None]:
         assert self._tasks is not None  # noqa: S101 - while running
@@ -350,7 +352,7 @@ class Worker:
                 "view": sorted([self.id, *self.coordinator.membership.others]),
                 JOBS: self._bulk.claimed(self.coordinator.running),
             },
-            target_reachable=self._reach.reachable,
+            target_reachable=self._probe.reachable,
         )
 
     async def publish_all(self) -> None:

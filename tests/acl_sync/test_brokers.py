@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 import pytest
 
-from acl_sync import AclOptions, AclPlan, AclSyncer, acl1, acl2, dialect, files
+from acl_sync import AclOptions, AclPlan, AclSyncer, acl1, acl2, broker_acl, files
 from acl_sync.model import ALL, GET, PUB, SUB, Account, AclState, Decision, Dialect, Kind, Note, Pattern, Rule
 from acl_sync.plan import Verb
 from replicator.client.cluster import Cluster as Client
@@ -69,19 +69,19 @@ class Side:
 
     async def states(self) -> dict[str, AclState]:
         topology = await self.client.refresh()
-        speech = dialect.Speech(self.dialect)
-        return {name: await dialect.read(self.client.writer(name), speech) for name in sorted(topology.brokers)}
+        speech = broker_acl.BrokerAcl(self.dialect)
+        return {name: await broker_acl.read(self.client.writer(name), speech) for name in sorted(topology.brokers)}
 
     async def put(self, wanted: Account, *, only: str = "") -> None:
         for broker, state in (await self.states()).items():
             if only in ("", broker):
                 before = state.accounts.get(wanted.name)
-                await dialect.write_account(self.client.writer(broker), self.dialect, wanted, before=before)
+                await broker_acl.write_account(self.client.writer(broker), self.dialect, wanted, before=before)
 
     async def drop(self, name: str, *, only: str = "") -> None:
         for broker, state in (await self.states()).items():
             if name in state.accounts and only in ("", broker):
-                await dialect.delete_account(self.client.writer(broker), self.dialect, name)
+                await broker_acl.delete_account(self.client.writer(broker), self.dialect, name)
 
     async def create(self, *topics: str) -> None:
         for broker in (await self.client.refresh()).brokers:

@@ -53,11 +53,11 @@ def verbs(made: AclPlan) -> list[tuple[Verb, str, bool]]:
 @worlds_apart
 @given(worlds(), worlds(), OPTIONS)
 def test_convergent(
-    world: tuple[AclState, dict[str, AclState]], later: tuple[AclState, dict[str, AclState]], options: AclOptions
+    context: tuple[AclState, dict[str, AclState]], later: tuple[AclState, dict[str, AclState]], options: AclOptions
 ) -> None:
     """After a plan is done nothing is pending any more, also when the source goes on."""
-    store, owned = Store(world[1]), Ownership()
-    for source in (world[0], later[0]):
+    store, owned = Store(context[1]), Ownership()
+    for source in (context[0], later[0]):
         store.apply(make_plan(source, store.states, owned, options).pending, owned)
         again = make_plan(source, store.states, owned, options)
         assert again.pending == ()
@@ -66,9 +66,9 @@ def test_convergent(
 
 @worlds_apart
 @given(worlds())
-def test_all_of_it_arrives(world: tuple[AclState, dict[str, AclState]]) -> None:
+def test_all_of_it_arrives(context: tuple[AclState, dict[str, AclState]]) -> None:
     """With every permission given, each broker has what the source has."""
-    source, targets = world
+    source, targets = context
     store, owned = Store(targets), Ownership()
     store.apply(make_plan(source, store.states, owned, EVERYTHING).pending, owned)
     for state in store.states.values():
@@ -80,10 +80,10 @@ def test_all_of_it_arrives(world: tuple[AclState, dict[str, AclState]]) -> None:
 @worlds_apart
 @given(worlds(), worlds(), OPTIONS)
 def test_hands_off(
-    world: tuple[AclState, dict[str, AclState]], later: tuple[AclState, dict[str, AclState]], options: AclOptions
+    context: tuple[AclState, dict[str, AclState]], later: tuple[AclState, dict[str, AclState]], options: AclOptions
 ) -> None:
     """What was there before is never deleted, and changed by opt-in only; nor are our own account and admins."""
-    source, targets = world
+    source, targets = context
     store, owned = Store(targets), Ownership()
     for each in (source, later[0]):
         store.apply(make_plan(each, store.states, owned, options).pending, owned)
@@ -179,10 +179,10 @@ def test_the_white_list() -> None:
 
 @worlds_apart
 @given(worlds(), OPTIONS)
-def test_a_plan_shows_no_secret(world: tuple[AclState, dict[str, AclState]], options: AclOptions) -> None:
+def test_a_plan_shows_no_secret(context: tuple[AclState, dict[str, AclState]], options: AclOptions) -> None:
     """Neither as JSON nor as what Python shows."""
-    made = make_plan(world[0], world[1], Ownership(), options)
-    for text in (json.dumps(made.as_json()), repr(made), repr(world)):
+    made = make_plan(context[0], context[1], Ownership(), options)
+    for text in (json.dumps(made.as_json()), repr(made), repr(context)):
         assert "secret-one" not in text
         assert "secret-two" not in text
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from acl_sync import AclOptions, AclSyncer, dialect
+from acl_sync import AclOptions, AclSyncer, broker_acl
 from acl_sync.model import Account, AclState, Dialect
 from replicator.client.cluster import Broker, Cluster, Topology
 from replicator.errors import BrokerRefused, RequestTimeout, StartupError, Unreachable
@@ -40,16 +40,16 @@ class _Endpoint:
 
 @pytest.fixture(autouse=True)
 def _no_wire(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def detect(endpoint: Any) -> dialect.Speech:
+    async def detect(endpoint: Any) -> broker_acl.BrokerAcl:
         if isinstance(endpoint.state, Exception):
             raise endpoint.state
-        return dialect.Speech(endpoint.state.dialect)
+        return broker_acl.BrokerAcl(endpoint.state.dialect)
 
-    async def read(endpoint: Any, _speech: dialect.Speech) -> Any:
+    async def read(endpoint: Any, _speech: broker_acl.BrokerAcl) -> Any:
         return endpoint.state
 
-    monkeypatch.setattr(dialect, "detect", detect)
-    monkeypatch.setattr(dialect, "read", read)
+    monkeypatch.setattr(broker_acl, "detect", detect)
+    monkeypatch.setattr(broker_acl, "read", read)
 
 
 def holding(*accounts: Account) -> AclState:
@@ -112,7 +112,7 @@ async def test_a_lost_answer(monkeypatch: pytest.MonkeyPatch, error: Exception) 
     async def write(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr(dialect, "write_account", write)
+    monkeypatch.setattr(broker_acl, "write_account", write)
     one = syncer(Side({"s-a": holding(account())}), Side({"t-a": holding()}))
     [applied] = await one.apply(await one.plan())
     assert applied.error == str(error)

@@ -17,11 +17,11 @@ from replicator.api import sync as api
 from replicator.api.envelope import NotDone
 from replicator.client.offsets import OffsetTable
 from replicator.client.topics import TopicConfig
-from replicator.connector.context import World
+from replicator.connector.context import ConnectorContext
 from replicator.connector.sync.task import SyncTask
 from replicator.connector.topics import RouteTopics
 from replicator.errors import Unreachable
-from replicator.metadata import places, syncer
+from replicator.metadata import group_positions, syncer
 from replicator.metadata.action import Action, Unasked, WriteTopic
 from replicator.metadata.offsets import CopiedQueue
 from replicator.operate import sync as commands
@@ -57,7 +57,7 @@ class Setup:
         self.audited: list[Any] = []
         self.told: list[list[tuple[str, Any]]] = []
         self.hears = True
-        self.world: Any = SimpleNamespace(
+        self.context: Any = SimpleNamespace(
             source=SimpleNamespace(cluster=self.source),
             target=SimpleNamespace(cluster=self.target),
             identity=Identity("s", "t"),
@@ -74,11 +74,13 @@ class Setup:
 
     def syncing(self, *kinds: Any) -> SyncTask:
         """A task that syncs these."""
-        return SyncTask(RouteSettings(sync=[*kinds]), cast("World", self.world), cast("RouteTopics", self.topics))
+        return SyncTask(
+            RouteSettings(sync=[*kinds]), cast("ConnectorContext", self.context), cast("RouteTopics", self.topics)
+        )
 
     async def publish(self) -> bool:
         """Keeps what the group is told, once at a time."""
-        self.told.append([(each.key, each.value) for each in self.world.store.take_unpublished()])
+        self.told.append([(each.key, each.value) for each in self.context.store.take_unpublished()])
         return self.hears
 
 
@@ -86,7 +88,7 @@ class Setup:
 def setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setup]:
     for name, fake in (("read_topics", read_topics), ("read_groups", read_groups), ("apply", write)):
         monkeypatch.setattr(syncer, name, fake)
-    monkeypatch.setattr(places, "read_offsets", read_offsets)
+    monkeypatch.setattr(group_positions, "read_offsets", read_offsets)
     store = Store(tmp_path)
     yield Setup(store)
     store.close()
@@ -95,16 +97,16 @@ def setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setup]:
 def test_which_topics_were_made_for_the_route(setup: Setup) -> None:
     """Those that were at the target before are not ours to change."""
     queues = {Queue("a", 0): Queue("x", 0), Queue("a", 1): Queue("y", 0)}
-    setup.world.store.save_queue_map("route", "T", "T", queues, fresh=[Queue("a", 1)])
+    setup.context.store.save_queue_map("route", "T", "T", queues, fresh=[Queue("a", 1)])
     copy = setup.task.copy()
     assert (copy.made("T"), copy.made("other"), copy.brokers) == ({"y"}, set(), {"T": {"a"}})
 
 
 async def test_what_is_not_known_is_not_ready(setup: Setup) -> None:
     """Each kind at each broker that did not answer, also when a later kind's brokers all did."""
-    assert (await readiness(setup.route, setup.world))["ready"]
+    assert (await readiness(setup.route, setup.context))["ready"]
     setup.target.away = {"x"}
-    told = await readiness(setup.route, setup.world)
+    told = await readiness(setup.route, setup.context)
     assert (told["ready"], len(told["reasons"])) == (False, 3)
     assert all(reason.startswith(f"{kind} at x: ") for kind, reason in zip(KINDS, told["reasons"], strict=True))
     look = await setup.task.look()
@@ -152,7 +154,7 @@ async def test_a_switch_is_told_though_the_audit_log_is_not_written(setup: Setup
     def full(_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    setup.world.audit.write = full
+    setup.context.audit.write = full
     setup.topics.plans = [TopicPlan(topic="T", target_topic="T", queue_map={Queue("a", 0): Queue("x", 0)})]
     setup.source.topics["a"]["T"] = TopicConfig(name="T", read_queues=1, write_queues=1)
     setup.target.topics["x"]["T"] = TopicConfig(name="T", read_queues=1, write_queues=1, perm=4)
@@ -194,7 +196,7 @@ async def test_a_source_that_is_away_is_not_asked_for_every_group(
         raise Unreachable(broker.name, "away")
 
     for name, fake in (("read_offsets", read), ("min_offset", end), ("max_offset", end), ("pull", pull)):
-        monkeypatch.setattr(places, name, fake)
+        monkeypatch.setattr(group_positions, name, fake)
     copied = CopiedQueue(Queue("a", 0), Queue("x", 0), "T", position=9, start=0, offsets=OffsetMap(), floor=0)
     found = await setup.task._syncer.places.look(lambda _topic, _queue: copied)
     assert (len(found), pulls) == (20, ["a"])

@@ -16,7 +16,7 @@ from replicator.metadata import syncer as under_test
 from replicator.metadata.groups import GroupSelector
 from replicator.metadata.ledger import DRIFT, Entry, Key, Ledger, Planned
 from replicator.metadata.options import SyncOptions
-from replicator.metadata.syncer import Copy, Syncer
+from replicator.metadata.syncer import ReplicationSnapshot, Syncer
 from replicator.routing.options import Identity
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
@@ -65,9 +65,9 @@ async def consumers(broker: Any, group: str) -> list[str]:
     return ["somebody"] if group in broker.side.consuming else []
 
 
-def copying(plans: Sequence[TopicPlan], brokers: Mapping[str, Collection[str]]) -> Copy:
+def copying(plans: Sequence[TopicPlan], brokers: Mapping[str, Collection[str]]) -> ReplicationSnapshot:
     """A route that has made no topic at the target, and copied nothing yet."""
-    return Copy(plans, lambda _topic, _queue: None, brokers, lambda _: ())
+    return ReplicationSnapshot(plans, lambda _topic, _queue: None, brokers, lambda _: ())
 
 
 class Setup:
@@ -166,7 +166,7 @@ async def test_a_ban_is_lifted_once_all_masters_deny_it(setup: Setup) -> None:
     """A broker that has it may be away, or not be known yet."""
     setup.source.groups["a"]["G"] = {"groupName": "G"}
     setup.target.bans = {"G": frozenset({"U"})}
-    copy = Copy(
+    copy = ReplicationSnapshot(
         [TopicPlan(topic="U", target_topic="U", queue_map={})],
         lambda _topic, _queue: None,
         setup.copied,
@@ -199,7 +199,7 @@ async def test_a_read_only_topic_of_a_broker_that_is_away(setup: Setup, monkeypa
         setup.target.topics["x"][name] = TopicConfig(name=name, read_queues=1, write_queues=1, order=name == "T")
     queue_map = {Queue("b", 0): Queue("x", 0)}
     plans = [TopicPlan(topic=name, target_topic=name, queue_map=queue_map) for name in names]
-    copy = Copy(plans, lambda _topic, _queue: None, setup.copied, lambda _: {"x"})
+    copy = ReplicationSnapshot(plans, lambda _topic, _queue: None, setup.copied, lambda _: {"x"})
     found = {(each.key, each.blocked) for each in (await setup.syncer.plan_topics(copy, {})).actions}
     waiting = {key for key, why in found if "does not tell now" in why}
     assert (waiting, {key for key, why in found if not why}) == ({*names}, {"T"})

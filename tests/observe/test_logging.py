@@ -10,8 +10,8 @@ from typing import get_args
 import pytest
 import structlog
 
+from replicator.observe.log_rate_limiter import LogRateLimiter, Suppressed
 from replicator.observe.logging import Level, configure, get_level, get_logger, set_level, tell_repeats
-from replicator.observe.repeats import LeftOut, Repeats
 
 
 class Clock:
@@ -38,7 +38,7 @@ def _events(lines: io.StringIO) -> list[dict[str, object]]:
     return [json.loads(line) for line in lines.getvalue().splitlines()]
 
 
-def _tries(repeats: Repeats, event: str, times: int) -> list[dict[str, object]]:
+def _tries(repeats: LogRateLimiter, event: str, times: int) -> list[dict[str, object]]:
     through = []
     for number in range(times):
         try:
@@ -51,7 +51,7 @@ def _tries(repeats: Repeats, event: str, times: int) -> list[dict[str, object]]:
 def test_the_first_repeats_of_a_period_stand_and_the_others_are_counted() -> None:
     """Each kind by itself; the next period's first event says how many were left out."""
     clock = Clock()
-    repeats = Repeats(most=3, period=10.0, clock=clock)
+    repeats = LogRateLimiter(most=3, period=10.0, clock=clock)
     assert [event["number"] for event in _tries(repeats, "waiting", 8)] == [0, 1, 2]
     assert len(_tries(repeats, "other", 2)) == 2
     clock.now += 10
@@ -63,14 +63,14 @@ def test_the_first_repeats_of_a_period_stand_and_the_others_are_counted() -> Non
 def test_what_was_left_out_is_told_when_nothing_follows() -> None:
     """Once its period is over; or at the end, whatever the time."""
     clock = Clock()
-    repeats = Repeats(most=3, period=10.0, clock=clock)
+    repeats = LogRateLimiter(most=3, period=10.0, clock=clock)
     _tries(repeats, "waiting", 8)
     assert repeats.take() == []
     clock.now += 12
-    assert repeats.take() == [LeftOut("", "warning", "waiting", 5, 12.0)]
+    assert repeats.take() == [Suppressed("", "warning", "waiting", 5, 12.0)]
     assert repeats.take() == []
     _tries(repeats, "waiting", 4)
-    assert repeats.take(now=True) == [LeftOut("", "warning", "waiting", 1, 0.0)]
+    assert repeats.take(now=True) == [Suppressed("", "warning", "waiting", 1, 0.0)]
 
 
 def test_a_flood_is_short_and_complete(lines: io.StringIO) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replicator.operate.seldom import Seldom
+from replicator.operate.throttled_writer import ThrottledWriter
 
 
 class Disk:
@@ -19,8 +19,8 @@ class Disk:
         self.writes += 1
         self.now += self._seconds
 
-    def seldom(self) -> Seldom:
-        return Seldom(self.write, clock=lambda: self.now)
+    def seldom(self) -> ThrottledWriter:
+        return ThrottledWriter(self.write, clock=lambda: self.now)
 
 
 def test_what_comes_seldom_is_written_at_once() -> None:
@@ -56,7 +56,7 @@ def test_what_could_not_be_written_waits_still() -> None:
     def write() -> None:
         raise OSError("full")
 
-    seldom = Seldom(write)
+    seldom = ThrottledWriter(write)
     seldom.changed()
     with pytest.raises(OSError, match="full"):
         seldom.close()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from replicator.errors import ConfigError
+from replicator.operate.offset_bounds import OffsetBound, offset_bound
 from replicator.operate.verify_report import render
-from replicator.operate.window import Edge, edge
 from replicator.ranges.comparer import Compared, Finding
 from replicator.ranges.pairing import RUN
 
@@ -60,19 +60,19 @@ def test_findings_stand_below() -> None:
     ("text", "expected"),
     [
         (None, None),
-        ("0", Edge(0, is_time=False)),
-        ("12345", Edge(12345, is_time=False)),
-        ("2026-01-31T06:00:00Z", Edge(1769839200000, is_time=True)),
-        ("2026-01-31T06:00:00", Edge(1769839200000, is_time=True)),
-        ("1970-01-01T00:00:01.001", Edge(1001, is_time=True)),  # as a float it would be 1000.9999
+        ("0", OffsetBound(0, is_time=False)),
+        ("12345", OffsetBound(12345, is_time=False)),
+        ("2026-01-31T06:00:00Z", OffsetBound(1769839200000, is_time=True)),
+        ("2026-01-31T06:00:00", OffsetBound(1769839200000, is_time=True)),
+        ("1970-01-01T00:00:01.001", OffsetBound(1001, is_time=True)),  # as a float it would be 1000.9999
     ],
 )
-def test_edges(text: str | None, expected: Edge | None) -> None:
-    assert edge("--from", text) == expected
+def test_edges(text: str | None, expected: OffsetBound | None) -> None:
+    assert offset_bound("--from", text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "-1", "yesterday", "12.5"])
 def test_what_is_no_edge_is_refused(text: str) -> None:
     """With the option's name and what may be given."""
     with pytest.raises(ConfigError, match=r"--to = .* is neither a queue offset nor a time"):
-        edge("--to", text)
+        offset_bound("--to", text)

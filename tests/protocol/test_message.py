@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replicator.errors import ProtocolError
-from replicator.protocol.message import BORN_HOST_V6, STORE_HOST_V6, StoredMessage, cut
+from replicator.protocol.message import BORN_HOST_V6, STORE_HOST_V6, StoredMessage, parse_messages
 
 V1, V2 = 0xDAA320A7, 0xDAA320AB
 
@@ -60,7 +60,7 @@ def test_every_layout(magic: int, born: int, store: int) -> None:
     """Short and long topics, IPv4 and IPv6 hosts of the sender and of the broker."""
     topic = b"t" * (200 if magic == V1 else 300)
     flag = born | store | 0x701
-    (message,) = cut(stored(magic=magic, sys_flag=flag, topic=topic))
+    (message,) = parse_messages(stored(magic=magic, sys_flag=flag, topic=topic))
     assert message.queue_offset == 5
     assert message.flag == 77
     assert message.sys_flag == flag
@@ -76,7 +76,7 @@ def test_every_layout(magic: int, born: int, store: int) -> None:
 @pytest.mark.parametrize("hosts", [0, BORN_HOST_V6 | STORE_HOST_V6])
 def test_numbers_of_the_producer_are_signed(hosts: int) -> None:
     """As in Java, where they are parsed again from the header of a send."""
-    (message,) = cut(stored(sys_flag=hosts, numbers=(-5, -1, -(2**31))))
+    (message,) = parse_messages(stored(sys_flag=hosts, numbers=(-5, -1, -(2**31))))
     assert (message.flag, message.born_timestamp, message.reconsume_times) == (-5, -1, -(2**31))
 
 
@@ -86,24 +86,24 @@ def test_messages_come_in_their_order() -> None:
         stored(offset=i, body=b"x" * i, magic=magic, sys_flag=born | store)
         for i, (magic, born, store) in enumerate(LAYOUTS)
     )
-    assert [(m.queue_offset, m.body_length) for m in cut(data)] == [(i, i) for i in range(8)]
+    assert [(m.queue_offset, m.body_length) for m in parse_messages(data)] == [(i, i) for i in range(8)]
 
 
 def test_nothing_is_nothing() -> None:
     """An empty body holds no message."""
-    assert cut(b"") == []
+    assert parse_messages(b"") == []
 
 
 @pytest.mark.parametrize("properties", [b"", b"KEYS\x01k", b"KEYS\x01k\x02", b"a\x01" + b"x" * 32_000 + b"\x02"])
 def test_properties_are_taken_as_they_are(properties: bytes) -> None:
     """4.9.7 leaves out the last 0x02; none at all is fine too."""
-    (message,) = cut(stored(properties=properties))
+    (message,) = parse_messages(stored(properties=properties))
     assert message.properties == properties
 
 
 def test_an_empty_body_keeps_its_length_field() -> None:
     """Four zero bytes, as the batch request wants it."""
-    (message,) = cut(stored(body=b""))
+    (message,) = parse_messages(stored(body=b""))
     assert message.body == bytes(4)
 
 
@@ -114,9 +114,9 @@ def test_cut_off_at_any_byte_is_a_protocol_error(magic: int, born: int, store: i
     data = stored(magic=magic, sys_flag=born | store)
     for end in range(1, len(data)):
         with pytest.raises(ProtocolError):
-            cut(data[:end])
+            parse_messages(data[:end])
         with pytest.raises(ProtocolError):
-            cut(whole + data[:end])
+            parse_messages(whole + data[:end])
 
 
 LIES = {
@@ -143,14 +143,14 @@ LIES = {
 def test_lengths_that_lie_are_a_protocol_error(lie: str) -> None:
     """What does not add up is never cut somewhere."""
     with pytest.raises(ProtocolError):
-        cut(LIES[lie])
+        parse_messages(LIES[lie])
 
 
 @given(st.binary(max_size=200))
 def test_arbitrary_bytes_are_a_protocol_error_or_nothing(data: bytes) -> None:
     """Random bytes hold no message, and raise nothing else."""
     try:
-        assert cut(data) == []
+        assert parse_messages(data) == []
         assert data == b""
     except ProtocolError:
         return
@@ -166,7 +166,7 @@ def test_a_damaged_message_is_a_protocol_error_or_a_message(
     at = data.draw(st.integers(0, len(damaged) - 1))
     damaged[at] ^= data.draw(st.integers(1, 255))
     try:
-        messages = cut(bytes(damaged) + stored(offset=6))
+        messages = parse_messages(bytes(damaged) + stored(offset=6))
     except ProtocolError:
         return
     assert all(isinstance(message, StoredMessage) for message in messages)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from replicator.routing.dispatch import Dispatch
+from replicator.routing.dispatch_barrier import DispatchBarrier
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.pair import Shared
 
@@ -22,7 +22,12 @@ def make_shared() -> Callable[..., Shared]:
         broker = broker or SimpleNamespace(address="target:10911")
         cluster = SimpleNamespace(master=lambda _name: broker, reader=lambda _name: broker)
         given: dict[str, Any] = dict.fromkeys(Shared.__dataclass_fields__)
-        given |= {"source": cluster, "target": cluster, "recovering": asyncio.Semaphore(), "dispatch": Dispatch()}
+        given |= {
+            "source": cluster,
+            "target": cluster,
+            "recovering": asyncio.Semaphore(),
+            "barrier": DispatchBarrier(),
+        }
         options = {"settle_seconds": 0.0} | options
         given["options"] = RouteOptions(identity=Identity("s", "t"), **options)
         return Shared(**given)

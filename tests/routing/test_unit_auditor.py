@@ -12,8 +12,8 @@ import pytest
 from replicator.errors import Unreachable
 from replicator.protocol.codes import Response
 from replicator.protocol.frame import Frame
-from replicator.routing import auditor as module
-from replicator.routing.auditor import Auditor
+from replicator.routing import foreign_writes as module
+from replicator.routing.foreign_writes import ForeignWriteInspector
 from replicator.routing.pair import QueuePair, Shared
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import QueueState
@@ -39,14 +39,14 @@ def copied_to(make_shared: Callable[..., Shared]) -> Callable[..., QueuePair]:
 
 
 @asynccontextmanager
-async def running() -> AsyncIterator[Auditor]:
+async def running() -> AsyncIterator[ForeignWriteInspector]:
     """Ends when all has been looked at."""
-    auditor = Auditor()
-    task = asyncio.create_task(auditor.run())
+    inspector = ForeignWriteInspector()
+    task = asyncio.create_task(inspector.run())
     try:
-        yield auditor
+        yield inspector
         async with asyncio.timeout(10):
-            await auditor.drained()
+            await inspector.drained()
         assert not task.done()
     finally:
         task.cancel()
@@ -60,9 +60,9 @@ async def test_only_what_lies_between_our_batches_counts(copied_to: CopiedTo) ->
     """One pull for all that it covers, no longer than that, and none for what lies between far ranges."""
     broker = Shown(b"", copy_of(0), b"", copy_of(0), *[copy_of(i) for i in range(1, 100)], b"", b"")
     queue = copied_to(broker)
-    async with running() as auditor:
+    async with running() as inspector:
         for start, stop in [(0, 1), (2, 3), (3, 4), (103, 105)]:
-            auditor.add(queue, start, stop)
+            inspector.add(queue, start, stop)
     assert broker.asked == [(0, 4), (103, 2)]
     assert (queue.state.foreign, queue.state.repeated) == (4, 1)
 
@@ -70,8 +70,8 @@ async def test_only_what_lies_between_our_batches_counts(copied_to: CopiedTo) ->
 async def test_a_long_range_is_read_piece_by_piece(copied_to: CopiedTo) -> None:
     """Whatever the broker gives at once."""
     queue = copied_to(Shown(*[b""] * 1000))
-    async with running() as auditor:
-        auditor.add(queue, 10, 990)
+    async with running() as inspector:
+        inspector.add(queue, 10, 990)
     assert queue.state.foreign == 980
 
 
@@ -79,9 +79,9 @@ async def test_ranges_of_a_queue_made_anew_begin_again(copied_to: CopiedTo) -> N
     """What it has had before is counted too."""
     broker = Shown(*[b""] * 10)
     queue = copied_to(broker)
-    async with running() as auditor:
-        auditor.add(queue, 100, 103)
-        auditor.add(queue, 5, 6)
+    async with running() as inspector:
+        inspector.add(queue, 100, 103)
+        inspector.add(queue, 5, 6)
     assert all(count > 0 for _, count in broker.asked)
     assert queue.state.foreign == 4
 
@@ -98,11 +98,11 @@ async def test_a_broker_that_is_away_holds_up_no_other(copied_to: CopiedTo) -> N
     away, here = Away(b""), Shown(b"")
     away.answers = [Unreachable("b", "away")] * 20
     queues = [copied_to(away) for _ in range(12)]
-    async with running() as auditor:
+    async with running() as inspector:
         for queue in queues:
-            auditor.add(queue, 0, 1)
+            inspector.add(queue, 0, 1)
         other = copied_to(here, "c")
-        auditor.add(other, 0, 1)
+        inspector.add(other, 0, 1)
         await until(lambda: other.state.foreign)
         assert not away.asked
         gate.set()
@@ -115,9 +115,9 @@ async def test_what_cannot_be_looked_at_is_counted(copied_to: CopiedTo, code: Re
     broker = Shown(*[b""] * 200)
     broker.answers = [broker.say(code, 1, b"nonsense")]
     queue = copied_to(broker)
-    async with running() as auditor:
-        auditor.add(queue, 0, 5)
-        auditor.add(queue, 100, 102)
+    async with running() as inspector:
+        inspector.add(queue, 0, 5)
+        inspector.add(queue, 100, 102)
     assert queue.state.foreign == 7
 
 
@@ -125,32 +125,32 @@ async def test_what_is_not_shown_yet_is_waited_for(copied_to: CopiedTo) -> None:
     """A broker acknowledges before its queues show it; a queue that never does was truncated."""
     broker = Shown(copy_of(0))
     queue = copied_to(broker)
-    async with running() as auditor:
-        auditor.add(queue, 1, 3)
+    async with running() as inspector:
+        inspector.add(queue, 1, 3)
         await until(lambda: len(broker.asked) >= 3)
         broker.queue += [b"", copy_of(0)]
     assert (queue.state.foreign, queue.state.repeated) == (1, 1)
-    async with running() as auditor:
-        auditor.add(queue, 7, 9)
+    async with running() as inspector:
+        inspector.add(queue, 7, 9)
     assert queue.state.foreign == 3
 
 
 async def test_what_retention_has_taken_is_counted(copied_to: CopiedTo) -> None:
     """The rest is looked at."""
     queue = copied_to(Shown(*[copy_of(i) for i in range(20)], low=10))
-    async with running() as auditor:
-        auditor.add(queue, 8, 12)
+    async with running() as inspector:
+        inspector.add(queue, 8, 12)
     assert (queue.state.foreign, queue.state.repeated) == (2, 2)
 
 
 async def test_it_does_not_grow_without_end(copied_to: CopiedTo) -> None:
     """What waits too long is counted all the same."""
     queue = copied_to(Shown(*[b""] * 10_000))
-    auditor = Auditor()
+    inspector = ForeignWriteInspector()
     for offset in range(0, 10_000, 2):
-        auditor.add(queue, offset, offset + 1)
-        assert len(auditor._waiting[queue].ranges) <= module._MOST
-    task = asyncio.create_task(auditor.run())
-    await auditor.drained()
+        inspector.add(queue, offset, offset + 1)
+        assert len(inspector._waiting[queue].ranges) <= module._MOST
+    task = asyncio.create_task(inspector.run())
+    await inspector.drained()
     task.cancel()
     assert queue.state.foreign == 5_000

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from replicator.errors import BrokerRefused
-from replicator.routing import dispatch, pair
-from replicator.routing.dispatch import Dispatch
+from replicator.routing import dispatch_barrier, pair
+from replicator.routing.dispatch_barrier import DispatchBarrier
 from replicator.routing.faults import TargetBlocked
 from replicator.routing.pair import QueuePair, Shared
 from replicator.routing.queue_map import Queue
-from replicator.routing.recovery import Copy, Tail
+from replicator.routing.recovery import CopyRecord, Tail
 from replicator.routing.state import QueueState
 
 BROKER: Any = SimpleNamespace(address="target:10911")
@@ -33,17 +33,17 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int] | Exception]:
             raise answer
         return answer
 
-    monkeypatch.setattr(dispatch, "dispatched", dispatched)
-    monkeypatch.setattr(dispatch, "_PAUSE", 0.001)
-    monkeypatch.setattr(dispatch, "_LIMIT", 0.02)
-    monkeypatch.setattr(dispatch, "_BLIND", 0.001)
+    monkeypatch.setattr(dispatch_barrier, "dispatched", dispatched)
+    monkeypatch.setattr(dispatch_barrier, "_PAUSE", 0.001)
+    monkeypatch.setattr(dispatch_barrier, "_LIMIT", 0.02)
+    monkeypatch.setattr(dispatch_barrier, "_BLIND", 0.001)
     return answers
 
 
 async def test_what_was_stored_when_it_was_asked_is_waited_for(told: list[Any]) -> None:
     """Not what others have stored since: the queues of a busy broker are always behind."""
     told += [(1000, 400), (1500, 600), (2000, 1000), (9000, 8000)]
-    await Dispatch().caught_up(BROKER)
+    await DispatchBarrier().caught_up(BROKER)
     assert told == [(9000, 8000)]
 
 
@@ -56,8 +56,8 @@ async def test_many_who_wait_ask_once(told: list[Any], monkeypatch: pytest.Monke
         await asyncio.sleep(0.01)
         return 1, 0
 
-    monkeypatch.setattr(dispatch, "dispatched", look)
-    shared = Dispatch()
+    monkeypatch.setattr(dispatch_barrier, "dispatched", look)
+    shared = DispatchBarrier()
     first = asyncio.create_task(shared.caught_up(BROKER))
     await asyncio.sleep(0)
     await asyncio.gather(first, *(shared.caught_up(BROKER) for _ in range(50)))
@@ -67,14 +67,14 @@ async def test_many_who_wait_ask_once(told: list[Any], monkeypatch: pytest.Monke
 async def test_a_broker_that_does_not_tell_gets_time(told: list[Any]) -> None:
     """As 4.9.7 in its first seconds."""
     told += [BrokerRefused("b", 28, 1, "java.util.NoSuchElementException")]
-    await Dispatch().caught_up(BROKER)
+    await DispatchBarrier().caught_up(BROKER)
 
 
 async def test_queues_that_stand_still_block_the_target(told: list[Any]) -> None:
     """It is said how far they are behind."""
     told += [(1000, 400)]
     with pytest.raises(TargetBlocked, match="has stored 400 bytes"):
-        await Dispatch().caught_up(BROKER)
+        await DispatchBarrier().caught_up(BROKER)
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ async def test_an_acknowledged_copy_that_is_not_shown(
 ) -> None:
     """After a clean end: once all is shown it is there, or has been lost indeed."""
     told += [(1000, 0)]
-    before, last = Copy(53, 1, 54), Copy(54, 2, 55)
+    before, last = CopyRecord(53, 1, 54), CopyRecord(54, 2, 55)
     tails += [Tail(end=55, last=before, copies=[before])]
     tails += [tails[0] if lost else Tail(end=56, last=last, known_holds=True)]
     state = QueueState("T", Queue("a", 0), Queue("b", 0))

@@ -11,7 +11,7 @@ from replicator.routing.faults import (
     SourceGap,
     SourceReset,
     TargetBlocked,
-    judge,
+    classify_refusal,
 )
 
 
@@ -38,7 +38,7 @@ from replicator.routing.faults import (
 )
 def test_refusals_of_real_brokers(code: int, remark: str, kind: type[ReplicatorError]) -> None:
     """Only what surely was not stored is tried again as it is; the broker's words stay in the message."""
-    error = judge(BrokerRefused("127.0.0.1:10909", 320, code, remark))
+    error = classify_refusal(BrokerRefused("127.0.0.1:10909", 320, code, remark))
     assert type(error) is kind
     assert remark in str(error)
     assert f"code {code}" in str(error)
@@ -47,7 +47,7 @@ def test_refusals_of_real_brokers(code: int, remark: str, kind: type[ReplicatorE
 @pytest.mark.parametrize("code", [2, 14, 16, 17, 29])
 def test_what_a_person_can_mend_has_a_hint(code: int) -> None:
     """Disk, rights, topics."""
-    assert judge(BrokerRefused("x:1", 320, code, "")).hint
+    assert classify_refusal(BrokerRefused("x:1", 320, code, "")).hint
 
 
 def test_a_gap_counts_its_messages() -> None:

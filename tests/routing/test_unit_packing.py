@@ -10,10 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from replicator.errors import ProtocolError
-from replicator.protocol import alike
-from replicator.protocol.alike import COMPILED, Alike, messages_in
-from replicator.protocol.message import StoredMessage, cut
+from replicator.protocol import uniform_run
+from replicator.protocol.message import StoredMessage, parse_messages
 from replicator.protocol.properties import MAX_PROPERTIES
+from replicator.protocol.uniform_run import COMPILED, UniformRun, messages_in
 from replicator.routing.packing import Packer
 from replicator.routing.provenance import PREFIX, Stamp
 from tests.protocol.test_message import LAYOUTS, stored
@@ -109,7 +109,7 @@ def answer(messages: Sequence[Written], *, first: int = 5) -> bytes:
 def packed(messages: Sequence[StoredMessage], *, limit: int, most: int = 1000, exact: bool = False) -> list[object]:
     """All that there is to know of the packs."""
     packer = Packer(Stamp("east", "a", 0), topic=TOPIC, limit=limit, max_messages=most, exact_born=exact)
-    if isinstance(messages, Alike):
+    if isinstance(messages, UniformRun):
         copies = messages.mention(PREFIX)
     else:
         copies = any(PREFIX in each.properties for each in messages)
@@ -144,7 +144,7 @@ def test_it_is_compiled() -> None:
 def test_the_same_comes_out(messages: list[Written], first: int, limit: int, most: int, exact: bool) -> None:
     """Of every layout, properties of all kinds, with gaps, differences and limits anywhere."""
     data = answer(messages, first=first)
-    one_by_one = packed(cut(data), limit=limit, most=most, exact=exact)
+    one_by_one = packed(parse_messages(data), limit=limit, most=most, exact=exact)
     assert packed(messages_in(data), limit=limit, most=most, exact=exact) == one_by_one
 
 
@@ -153,12 +153,12 @@ def test_limits_hold_to_the_byte(count: int, off: int) -> None:
     """What fits exactly is one pack, and two if it is one byte more, or if one message more is allowed for."""
     data = answer([Written()] * count)
     packer = Packer(Stamp("east", "a", 0), topic=TOPIC, limit=10**7, max_messages=1000, exact_born=False)
-    (whole,) = packer.pack(cut(data), copies=False)
+    (whole,) = packer.pack(parse_messages(data), copies=False)
     limit = len(whole.data) + count * packer.more + off
     found = messages_in(data)
-    assert isinstance(found, Alike)
+    assert isinstance(found, UniformRun)
     taken = packed(found, limit=limit)
-    assert taken == packed(cut(data), limit=limit)
+    assert taken == packed(parse_messages(data), limit=limit)
     fits = off >= 0 or count == 1
     assert (len(taken), found._cut is None) == ((1, True) if fits else (2, False))
 
@@ -170,8 +170,8 @@ def test_properties_as_long_as_they_may_be(off: int) -> None:
     message = Written(properties=b"a\x01" + b"x" * (MAX_PROPERTIES - lead - 2 + off) + b"\x02")
     data = answer([message, message])
     found = messages_in(data)
-    assert isinstance(found, Alike)
-    assert packed(found, limit=10**7) == packed(cut(data), limit=10**7)
+    assert isinstance(found, UniformRun)
+    assert packed(found, limit=10**7) == packed(parse_messages(data), limit=10**7)
     assert (found._cut is None) == (off <= 0)
 
 
@@ -183,7 +183,7 @@ def test_broken_answers_are_refused_alike(messages: list[Written], more: st.Data
         data[more.draw(st.integers(0, len(data) - 1))] = more.draw(st.integers(0, 255))
     broken = bytes(data[: more.draw(st.integers(0, len(data)))])
     try:
-        expected = cut(broken)
+        expected = parse_messages(broken)
     except ProtocolError as error:
         with pytest.raises(ProtocolError, match="^" + str(error).replace("(", r"\(")):
             messages_in(broken)
@@ -198,12 +198,12 @@ def test_what_is_alike_is_not_cut(layout: tuple[int, int, int]) -> None:
     """Until somebody looks; hosts, transaction bits and born timestamps may differ."""
     data = answer([Written(layout=layout), Written(sys_flag=TRANSACTION), Written(numbers=(1, 9, 0))])
     found = messages_in(data)
-    assert isinstance(found, Alike)
+    assert isinstance(found, UniformRun)
     assert (len(found), found.offset, found.same_born, found.born_timestamp) == (3, 5, False, 1)
     assert packed(found, limit=10**7)
     assert found._cut is None
-    assert list(found) == cut(data)
-    assert found[1] == cut(data)[1]
+    assert list(found) == parse_messages(data)
+    assert found[1] == parse_messages(data)[1]
 
 
 @pytest.mark.parametrize(
@@ -213,16 +213,18 @@ def test_what_is_alike_is_not_cut(layout: tuple[int, int, int]) -> None:
 )
 def test_what_differs_is_not_alike(second: Written) -> None:
     """A gap has to be seen, and a batch says once what is compressed and how often it was consumed."""
-    assert not isinstance(messages_in(answer([Written(), second])), Alike)
+    assert not isinstance(messages_in(answer([Written(), second])), UniformRun)
 
 
 def test_more_than_it_has_room_for_goes_one_by_one() -> None:
     """A large body, and more messages than brokers ever give."""
     for messages in ([Written(body=bytes(2**20))], [Written()] * 1025):
         found = messages_in(answer(messages))
-        assert isinstance(found, Alike)
+        assert isinstance(found, UniformRun)
         assert found.entries(b"lead", more=1, limit=10**8) is None
-        assert packed(found, limit=10**8, most=2000) == packed(cut(answer(messages)), limit=10**8, most=2000)
+        assert packed(found, limit=10**8, most=2000) == packed(
+            parse_messages(answer(messages)), limit=10**8, most=2000
+        )
 
 
 @given(st.lists(st.tuples(PROPERTIES, st.binary(max_size=20)), min_size=1, max_size=4))
@@ -231,7 +233,7 @@ def test_more_than_it_has_room_for_goes_one_by_one() -> None:
 def test_mentions_are_those_in_properties(messages: list[tuple[bytes, bytes]]) -> None:
     """Not those in bodies."""
     found = messages_in(answer([Written(properties=properties, body=body) for properties, body in messages]))
-    assert isinstance(found, Alike)
+    assert isinstance(found, UniformRun)
     assert found.mention(PREFIX) == any(PREFIX in properties for properties, _ in messages)
 
 
@@ -239,7 +241,7 @@ def test_without_compiled_code_all_is_done_one_by_one(monkeypatch: pytest.Monkey
     """As on a machine for which there is none."""
     data = answer([Written()] * 3)
     compiled = packed(messages_in(data), limit=10**7)
-    monkeypatch.setattr(alike, "_library", None)
+    monkeypatch.setattr(uniform_run, "_library", None)
     found = messages_in(data)
     assert isinstance(found, list)
     assert packed(found, limit=10**7) == compiled
@@ -247,5 +249,5 @@ def test_without_compiled_code_all_is_done_one_by_one(monkeypatch: pytest.Monkey
 
 def test_a_missing_library_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sources that were not installed, or are read from an archive."""
-    monkeypatch.setattr(alike, "LIBRARY", alike.LIBRARY.with_name("missing.so"))
-    assert alike._load() is None
+    monkeypatch.setattr(uniform_run, "LIBRARY", uniform_run.LIBRARY.with_name("missing.so"))
+    assert uniform_run._load() is None

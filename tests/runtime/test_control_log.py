@@ -10,7 +10,7 @@ import pytest
 
 from replicator.client.cluster import Cluster as Client
 from replicator.client.topics import READABLE, TopicConfig
-from replicator.group.control_log import ControlLog, Said
+from replicator.group.control_log import ControlLog, LogMessage
 from replicator.sandbox import ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.scene import SOURCE
@@ -26,7 +26,7 @@ class Reader:
     """A log of one topic, and what it has said; `caught_up` is set once it has read all that there was."""
 
     def __init__(self, client: Client, topic: str, past: float = LONG) -> None:
-        self.said: list[Said] = []
+        self.said: list[LogMessage] = []
         self.caught_up = asyncio.Event()
         self.log = ControlLog(
             client,

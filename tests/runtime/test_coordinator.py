@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replicator.group.assignment import sticky
-from replicator.group.coordinator import Assignment, Coordinator, Deeds
+from replicator.group.coordinator import Assignment, Coordinator, Decision
 from replicator.group.membership import Generation, Heartbeat, Side
 
 TIMEOUT, LEASE, DELAY = 5.0, 3.5, 0.5
@@ -29,10 +29,10 @@ class Worker:
             else:
                 self.coordinator.membership.heard(side, heartbeat, now, place=side)
 
-    def step(self, now: float) -> Deeds:
-        deeds = self.coordinator.step(now, {"task"}, wanted=lambda _task: True)
-        self.coordinator.running |= deeds.start
-        return deeds
+    def step(self, now: float) -> Decision:
+        decision = self.coordinator.step(now, {"task"}, wanted=lambda _task: True)
+        self.coordinator.running |= decision.start
+        return decision
 
 
 def _leader_without_the_owner() -> tuple[Worker, Worker, list[Heartbeat]]:
@@ -47,10 +47,10 @@ def _leader_without_the_owner() -> tuple[Worker, Worker, list[Heartbeat]]:
         a.read(heartbeat, now)
         a.step(now)
     assert not a.coordinator.membership.others
-    deeds = a.step(5.1 + DELAY)
-    assert deeds.publish is not None
-    assert deeds.publish.owners == {"task": "a"}
-    assert not deeds.start, "nobody can know yet that it is no longer another's"
+    decision = a.step(5.1 + DELAY)
+    assert decision.publish is not None
+    assert decision.publish.owners == {"task": "a"}
+    assert not decision.start, "nobody can know yet that it is no longer another's"
     return a, b, said
 
 

@@ -7,7 +7,7 @@ from math import ceil
 import pytest
 
 from replicator.group.assignment import STRATEGIES, Strategy, sticky
-from replicator.group.membership import Stage
+from replicator.group.membership import MemberState
 from tests.support.group_sim import Group
 
 
@@ -61,7 +61,7 @@ def test_the_tasks_of_a_lost_worker_go_on_elsewhere(how: str) -> None:
         group.nodes[0].crash()
         assert _until_settled(group, 20) < 8
     else:
-        group.nodes[0].coordinator.stage = Stage.LEAVING
+        group.nodes[0].coordinator.stage = MemberState.LEAVING
         assert _until_settled(group, 20) < 3
 
 

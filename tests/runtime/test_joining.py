@@ -9,11 +9,11 @@ import pytest
 
 from replicator.errors import ClientError
 from replicator.group.assignment import sticky
-from replicator.group.control_log import Place, Said
+from replicator.group.control_log import LogMessage, Place
 from replicator.group.coordinator import Coordinator
 from replicator.group.job_claim import jobs_of
 from replicator.group.member import Group, Topics
-from replicator.group.membership import Heartbeat, Stage
+from replicator.group.membership import Heartbeat, MemberState
 from replicator.group.wire import read_message, write_heartbeat
 from replicator.state.record import Kind
 from replicator.state.store import Store
@@ -28,13 +28,13 @@ class FakeLog:
     def __init__(self) -> None:
         self.caught_up = False
         self.broken = False
-        self.written: list[Said] = []
+        self.written: list[LogMessage] = []
 
     async def write(self, topic: str, body: bytes, *, copies: int = 1) -> None:
         assert copies
         if self.broken:
             raise ClientError("the source is dead")
-        self.written.append(Said(Place(topic, ONLINE.broker), body, 1_000_000))
+        self.written.append(LogMessage(Place(topic, ONLINE.broker), body, 1_000_000))
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ async def test_a_process_with_our_id_was_there_before(group: Group, *, lives: bo
     other = Heartbeat(worker="me", incarnation="other", sequence=1)
 
     def hear(heartbeat: Heartbeat) -> None:
-        group.on_said(Said(ONLINE, write_heartbeat("g", heartbeat), 1_000_000))
+        group.on_said(LogMessage(ONLINE, write_heartbeat("g", heartbeat), 1_000_000))
 
     hear(other)
     log.caught_up = True
@@ -107,7 +107,7 @@ async def test_a_job_copies_our_queues(group: Group, monkeypatch: pytest.MonkeyP
     job = Heartbeat(worker="backfill", incarnation="job", sequence=1, info={"topics": topics})
 
     def hear(heartbeat: Heartbeat) -> None:
-        group.on_said(Said(ONLINE, write_heartbeat(jobs_of("g"), heartbeat), int(clock * 1000)))
+        group.on_said(LogMessage(ONLINE, write_heartbeat(jobs_of("g"), heartbeat), int(clock * 1000)))
 
     async def beat() -> None:
         await group.beat({}, target_reachable=True)
@@ -119,7 +119,7 @@ async def test_a_job_copies_our_queues(group: Group, monkeypatch: pytest.MonkeyP
     assert group.joined.is_set() == (how == "copies others")
     assert group.waiting_for == ("" if group.joined.is_set() else "backfill")
     if how == "ends":
-        hear(replace(job, sequence=2, stage=Stage.LEFT))
+        hear(replace(job, sequence=2, stage=MemberState.LEFT))
     clock += 4.0
     await beat()
     assert group.joined.is_set() == (how != "falls silent")
@@ -139,7 +139,7 @@ async def test_a_process_with_our_id_that_comes_later_is_no_matter(group: Group)
     assert group.joined.is_set()
     for sequence in range(1, 9):
         later = Heartbeat(worker="me", incarnation="other", sequence=sequence)
-        group.on_said(Said(ONLINE, write_heartbeat("g", later), 1_000_000))
+        group.on_said(LogMessage(ONLINE, write_heartbeat("g", later), 1_000_000))
     assert group.conflict is None
 
 
@@ -163,11 +163,11 @@ async def test_a_process_took_our_place_while_we_were_away(
     assert group.coordinator.holds_lease(clock)
     clock += 60
     other = Heartbeat(worker="me", incarnation="other", sequence=7)
-    group.on_said(Said(ONLINE, write_heartbeat("g", other), 1_050_000))
+    group.on_said(LogMessage(ONLINE, write_heartbeat("g", other), 1_050_000))
     await beat()
     assert not group.coordinator.holds_lease(clock)
     if lives:
-        group.on_said(Said(ONLINE, write_heartbeat("g", replace(other, sequence=8)), 1_061_000))
+        group.on_said(LogMessage(ONLINE, write_heartbeat("g", replace(other, sequence=8)), 1_061_000))
         assert "is used by another worker" in str(group.conflict)
     clock += 1
     await beat()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replicator.group.membership import Heartbeat, Membership, Side, Stage
+from replicator.group.membership import Heartbeat, Membership, MemberState, Side
 
 TIMEOUT = 5.0
 
@@ -51,7 +51,7 @@ def test_a_process_at_other_places_is_taken_when_the_earlier_one_is_gone() -> No
 def test_who_has_left_is_not_heard_any_more() -> None:
     membership = _membership()
     membership.heard(Side.SOURCE, _said("first"), 0.0, place="a")
-    left = Heartbeat(worker="w", incarnation="first", sequence=2, stage=Stage.LEFT)
+    left = Heartbeat(worker="w", incarnation="first", sequence=2, stage=MemberState.LEFT)
     membership.heard(Side.SOURCE, left, 1.0, place="a")
     membership.heard(Side.SOURCE, _said("first"), 1.0, place="b")
     assert not membership.others

@@ -30,7 +30,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
     made.close()
 
 
-def _world(store: Store, topics: Mapping[str, Mapping[str, TopicConfig]]) -> Any:
+def _context(store: Store, topics: Mapping[str, Mapping[str, TopicConfig]]) -> Any:
     side = SimpleNamespace(topics=topics)
     return SimpleNamespace(source=side, target=side, store=store, may_send=lambda: True, drain_timeout=5.0)
 
@@ -40,7 +40,7 @@ async def test_a_task_goes_on_where_the_last_owner_was(store: Store, tmp_path: P
     connectors = Connectors(store)
     connectors.create("file", {"connector.class": "file-source", **values})
     store.put(Kind.POSITION, "file/0", {"position": {"offset": 7, "crc": 1}})
-    route = PluginRoute("file", configure("file-source", values), _world(store, {"b": {"t": TOPIC}}))
+    route = PluginRoute("file", configure("file-source", values), _context(store, {"b": {"t": TOPIC}}))
     assert (sorted(route.tasks), route.knows("file/0"), route.lacks("file/0")) == (["file/0"], True, True)
     async with asyncio.TaskGroup() as group:
         route.start(route.begin(["file/0"]), [], group)
@@ -61,9 +61,9 @@ async def test_a_task_goes_on_where_the_last_owner_was(store: Store, tmp_path: P
 def test_what_a_task_needs_must_be_there(store: Store) -> None:
     topics: dict[str, dict[str, TopicConfig]] = {"b": {}}
     source = configure("file-source", {"filename": "/f", "connect.topicname": "t"})
-    assert not PluginRoute("file", source, _world(store, topics)).knows("file/0")
+    assert not PluginRoute("file", source, _context(store, topics)).knows("file/0")
     sink = PluginRoute(
-        "file", configure("file-sink", {"filename": "/f", "connect.topicnames": "t"}), _world(store, topics)
+        "file", configure("file-sink", {"filename": "/f", "connect.topicnames": "t"}), _context(store, topics)
     )
     sink.plan()
     assert sink.knows("file/0"), "a sink waits for its topics while it runs"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replicator.group.membership import Generation, Heartbeat, Stage
+from replicator.group.membership import Generation, Heartbeat, MemberState
 from replicator.group.wire import NewerForm, Unreadable, read_message, write_heartbeat, write_records
 from replicator.state.record import Kind, Record, Version
 from replicator.state.shared_state import SharedState
@@ -26,9 +26,9 @@ def test_records_are_read_as_written(records: list[Record], group: str) -> None:
     assert {(envelope.group, envelope.worker, envelope.heartbeat) for envelope in told} <= {(group, "w", None)}
 
 
-@given(NAMES, st.integers(0, 2**60), st.sampled_from(Stage), st.integers(0, 2**60), st.frozensets(NAMES))
+@given(NAMES, st.integers(0, 2**60), st.sampled_from(MemberState), st.integers(0, 2**60), st.frozensets(NAMES))
 def test_heartbeats_are_read_as_written(
-    worker: str, sequence: int, stage: Stage, number: int, releasing: frozenset[str]
+    worker: str, sequence: int, stage: MemberState, number: int, releasing: frozenset[str]
 ) -> None:
     heartbeat = Heartbeat(
         worker=worker,

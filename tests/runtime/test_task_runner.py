@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from types import SimpleNamespace
 from typing import Any
 
-from replicator.group.coordinator import Deeds
+from replicator.group.coordinator import Decision
 from replicator.worker.task_runner import TaskRunner
 
 TASK = "route/topic"
@@ -81,16 +81,16 @@ async def test_new_queues_and_a_new_configuration_at_once() -> None:
         before = routes.route
         runner.start_new_queues()
         await asyncio.sleep(0)
-        runner.do(Deeds(stop=frozenset({TASK})))
+        runner.do(Decision(stop=frozenset({TASK})))
         await changed.wait()
         assert not coordinator.running
         routes.route = FakeRoute()
-        runner.do(Deeds(start=frozenset({TASK})))
+        runner.do(Decision(start=frozenset({TASK})))
         changed.clear()
         first.set()
         await changed.wait()
         changed.clear()
-        runner.do(Deeds(start=frozenset({TASK})))
+        runner.do(Decision(start=frozenset({TASK})))
         await changed.wait()
     assert not before.runs
     assert routes.route.runs == {TASK}

@@ -11,7 +11,7 @@ import pytest
 from replicator.admin import failover as under_test
 from replicator.admin import readiness
 from replicator.admin.readiness import topic_lags
-from replicator.connector.context import World
+from replicator.connector.context import ConnectorContext
 from replicator.connector.route import Route
 from replicator.errors import Unreachable
 from replicator.operate import sync as commands
@@ -36,7 +36,7 @@ class Setup:
         queues = {Queue(broker, 0): Queue("x", 0) for broker in ("alive", "dead")}
         plans = [TopicPlan(topic=f"T{i}", target_topic=f"T{i}", queue_map=queues) for i in range(TOPICS)]
         self.source: Any = SimpleNamespace(reader=lambda broker: broker)
-        self.world: Any = SimpleNamespace(source=SimpleNamespace(cluster=self.source))
+        self.context: Any = SimpleNamespace(source=SimpleNamespace(cluster=self.source))
         self.sync: Any = SimpleNamespace(
             copy=lambda: copying(plans, {}),
             hand_over=self.hand_over,
@@ -46,7 +46,7 @@ class Setup:
             topics=SimpleNamespace(plans=plans), problems={}, keep=lambda ended: None, sync=self.sync
         )
         self.worker: Any = SimpleNamespace(
-            world=self.world,
+            context=self.context,
             may_send=lambda: True,
             changed=self.changed,
             connectors=SimpleNamespace(set_state=lambda _name, state: self.told.append(str(state))),
@@ -81,7 +81,7 @@ class Setup:
         )
 
     async def lags(self, **how: Any) -> list[str]:
-        found = await topic_lags(cast("Route", self.route), cast("World", self.world), **how)
+        found = await topic_lags(cast("Route", self.route), cast("ConnectorContext", self.context), **how)
         assert [each["topic"] for each in found] == [f"T{i}" for i in range(TOPICS)]
         return [each["problem"] for each in found]
 

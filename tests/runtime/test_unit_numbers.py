@@ -8,13 +8,13 @@ import time
 
 import pytest
 
-from replicator.aio.loop_monitor import Pulse
+from replicator.aio.loop_monitor import EventLoopMonitor
 from replicator.group.member import clock_skew
 from replicator.group.membership import Generation
 from replicator.group.rebalances import Rebalances
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import QueueState
-from replicator.routing.waits import SOURCE, TARGET, Waits
+from replicator.routing.wait_timer import SOURCE, TARGET, WaitTimer
 
 
 def test_a_rebalance_lasts_until_every_task_has_its_owner() -> None:
@@ -76,7 +76,7 @@ def test_waits_are_added_up_by_whom_was_waited_for(monkeypatch: pytest.MonkeyPat
     """The one that goes on too, and one that another follows at once."""
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    waits = Waits()
+    waits = WaitTimer()
     waits.begin(SOURCE)
     now[0] = 103.0
     assert (waits.seconds(SOURCE), waits.seconds(TARGET)) == (3.0, 0.0)
@@ -91,12 +91,12 @@ def test_waits_are_added_up_by_whom_was_waited_for(monkeypatch: pytest.MonkeyPat
 async def test_a_blocked_event_loop_is_seen() -> None:
     """By how much it was late, and everybody is called at each beat."""
     beaten = asyncio.Event()
-    pulse = Pulse([beaten.set])
-    running = asyncio.create_task(pulse.run())
+    loop_monitor = EventLoopMonitor([beaten.set])
+    running = asyncio.create_task(loop_monitor.run())
     await asyncio.sleep(0.9)
     time.sleep(0.6)  # noqa: ASYNC251 - what nobody should do
     await beaten.wait()
     running.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await running
-    assert 0.3 < pulse.delay < 5
+    assert 0.3 < loop_monitor.delay < 5

@@ -193,14 +193,14 @@ async def test_a_run_that_was_broken_off_goes_on(
         def one(part: Any) -> Any:
             if part.source.queue_id == 1:
                 raise ReplicatorError("refused by the test")
-            return copier.Copied(part.key, part.start, part.end, copied=whole(work, part))
+            return copier.CopyOutcome(part.key, part.start, part.end, copied=whole(work, part))
 
         def whole(work: Any, part: Any) -> int:
             from replicator.ranges.access import run
 
             return run(copier.copy_range(work, part)).copied
 
-        return each_as_task(attempts, parts, one, copier.Copied.failed)
+        return each_as_task(attempts, parts, one, copier.CopyOutcome.failed)
 
     async with scene() as here:
         await here.produce(4000)

@@ -11,7 +11,7 @@ import pytest
 from replicator.client.cluster import Cluster as Client
 from replicator.client.pull import Subscription
 from replicator.ranges.access import Access
-from replicator.ranges.copier import Copied, CopyFailed, CopyJob, Range, copy_range
+from replicator.ranges.copier import CopyFailed, CopyJob, CopyOutcome, Range, copy_range
 from replicator.ranges.reader import RangeReader
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue
@@ -43,7 +43,7 @@ async def ranges_of(scene: Scene, end: int) -> list[Range]:
     return [Range(scene.topic, Queue(here, i), scene.topic, Queue(there, i), 0, end) for i in range(4)]
 
 
-async def copy_all(job: CopyJob, parts: list[Range]) -> list[Copied]:
+async def copy_all(job: CopyJob, parts: list[Range]) -> list[CopyOutcome]:
     return list(await asyncio.gather(*(copy_range(job, part) for part in parts)))
 
 

@@ -13,7 +13,7 @@ import pytest
 from replicator.errors import ReplicatorError
 from replicator.ranges import copier
 from replicator.ranges.access import Access
-from replicator.ranges.copier import Copied, CopyJob, Range
+from replicator.ranges.copier import CopyJob, CopyOutcome, Range
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.selector import TopicSelector, compile_patterns
 from replicator.spark.jobs import micro_batch
@@ -74,9 +74,9 @@ async def test_a_job_fails_and_goes_on(
         await here.produce(4000)
         await settled(here.source, here.topic, 4000)
         await create_topic(here.target, here.topic, queues=2)
-        told: list[Copied] = []
+        told: list[CopyOutcome] = []
 
-        def fails_once(outcomes: Sequence[Copied]) -> None:
+        def fails_once(outcomes: Sequence[CopyOutcome]) -> None:
             told.extend(outcomes)
             if len(told) <= 2:
                 raise ReplicatorError("refused by the test")

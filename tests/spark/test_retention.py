@@ -11,7 +11,7 @@ import pytest
 from typer.testing import Result
 
 from replicator.client.brokers import min_offset
-from replicator.ranges.copier import Copied
+from replicator.ranges.copier import CopyOutcome
 from replicator.sandbox import Cluster
 from replicator.spark.jobs import backfill, export
 from replicator.spark.jobs.export import Exported
@@ -76,7 +76,7 @@ async def test_messages_that_are_gone(
         early = (*both, "--rename", "{topic}-early")
         assert (await run("backfill", *early, *store, "--manifest", tmp_path / "early"))[1]["copied"] == 2 * COUNT
         with monkeypatch.context() as patch:
-            patch.setattr(backfill, "_copy", broken_off(Copied.failed))
+            patch.setattr(backfill, "_copy", broken_off(CopyOutcome.failed))
             patch.setattr(export, "_export", broken_off(Exported.failed))
             for name, flags in jobs.items():
                 assert (await run(name, *flags))[0].exit_code == 1

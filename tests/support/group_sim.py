@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from replicator.group.assignment import Strategy, sticky
 from replicator.group.coordinator import Assignment, Coordinator
-from replicator.group.membership import Heartbeat, Side, Stage
+from replicator.group.membership import Heartbeat, MemberState, Side
 
 __all__ = ["Group", "Violation"]
 
@@ -96,18 +96,18 @@ class Node:
         if not self.joined:
             return
         coordinator, group = self.coordinator, self.group
-        deeds = coordinator.step(self.now(), group.tasks, wanted=lambda _task: True)
-        if deeds.fence:
+        decision = coordinator.step(self.now(), group.tasks, wanted=lambda _task: True)
+        if decision.fence:
             coordinator.running.clear()
-        if deeds.publish is not None:
-            group.assigned(deeds.publish, self)
-        for task in deeds.stop:
+        if decision.publish is not None:
+            group.assigned(decision.publish, self)
+        for task in decision.stop:
             self.drain(task)
-        if deeds.start:
-            coordinator.running |= deeds.start
-            group.started(self, deeds.start)
-        if coordinator.stage is Stage.LEAVING and not coordinator.running:
-            coordinator.stage = Stage.LEFT
+        if decision.start:
+            coordinator.running |= decision.start
+            group.started(self, decision.start)
+        if coordinator.stage is MemberState.LEAVING and not coordinator.running:
+            coordinator.stage = MemberState.LEFT
             self.beat()
             self.alive = False
             return
@@ -280,7 +280,7 @@ class Group:
             what = self.random.choice(("can_write", "can_write", "can_say", "can_read", "target"))
             self.cut(node, what, self.random.uniform(0.5, 15))
         elif chance < 0.9:
-            node.coordinator.stage = Stage.LEAVING if node.joined else node.coordinator.stage
+            node.coordinator.stage = MemberState.LEAVING if node.joined else node.coordinator.stage
         else:
             self.tasks = frozenset(f"t{i:03}" for i in range(self.random.randint(1, 2 * len(self.tasks) + 1)))
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from functools import partial
 
 from replicator.client.topics import TopicConfig, write_topic
-from replicator.connector.context import World
+from replicator.connector.context import ConnectorContext
 from replicator.connector.plugin.sink import PluginSinkTask
 from replicator.connector.plugin.source import PluginSourceTask, target_queue
 from replicator.connector.plugin.task import PluginTask
@@ -31,11 +31,11 @@ class PluginRoute:
 
     throttled_seconds = 0.0
 
-    def __init__(self, name: str, settings: PluginConfig, world: World) -> None:
+    def __init__(self, name: str, settings: PluginConfig, context: ConnectorContext) -> None:
         self.name = name
         self.settings = settings
         self.problems: dict[str, str] = {}
-        self._world = world
+        self._context = context
         self._topics = {f"{name}/{task}": topics for task, topics in settings.tasks.items()}
         self.tasks = frozenset(self._topics)
         self._running: dict[str, PluginTask] = {}
@@ -66,7 +66,7 @@ class PluginRoute:
     def plan(self) -> None:
         """Looks whether the topics of a sink are there."""
         if not self._is_source:
-            there = {topic for topics in self._world.source.topics.values() for topic in topics}
+            there = {topic for topics in self._context.source.topics.values() for topic in topics}
             wanted = {topic for topics in self._topics.values() for topic in topics}
             self.problems = dict.fromkeys(sorted(wanted - there), "the source does not have this topic now")
 
@@ -76,9 +76,9 @@ class PluginRoute:
         Raises:
             ClientError: the target could not be asked at all.
         """
-        target = self._world.target
+        target = self._context.target
         for topic in {topic for topics in self._topics.values() for topic in topics} if self._is_source else ():
-            if target_queue(self._world, topic) is not None:
+            if target_queue(self._context, topic) is not None:
                 self.problems.pop(topic, None)
                 continue
             if not target.topics:
@@ -97,7 +97,7 @@ class PluginRoute:
     def knows(self, task: str) -> bool:
         """Whether the topics that a task writes to are there."""
         topics = self._topics.get(task, ()) if self._is_source else ()
-        return task in self.tasks and all(target_queue(self._world, topic) for topic in topics)
+        return task in self.tasks and all(target_queue(self._context, topic) for topic in topics)
 
     # Tasks.
 
@@ -117,20 +117,20 @@ class PluginRoute:
                 self._runs[name] = group.create_task(self._running[name].run(), name=name)
 
     def _make(self, name: str) -> PluginTask:
-        record = self._world.store.state.get(Kind.POSITION, name)
+        record = self._context.store.state.get(Kind.POSITION, name)
         position = None if record is None else record["position"]
         plugin, config, short = self.settings.plugin, self.settings.config, name.partition("/")[2]
         topics = self._topics[name]
         if isinstance(plugin, SourceConnector):
             make = partial(plugin.task, config, short)
-            return PluginSourceTask(name, position, make, self._world, plugin=self.settings.name, topics=topics)
+            return PluginSourceTask(name, position, make, self._context, plugin=self.settings.name, topics=topics)
         read = partial(plugin.task, config, short)
-        return PluginSinkTask(name, position, read, self._world, plugin=self.settings.name, topics=topics)
+        return PluginSinkTask(name, position, read, self._context, plugin=self.settings.name, topics=topics)
 
     async def stop(self, tasks: Collection[str]) -> None:
         """Drains `tasks`, and keeps how far they came."""
         names = [name for name in tasks if name in self._running]
-        for task in await self._end(names, self._world.drain_timeout):
+        for task in await self._end(names, self._context.drain_timeout):
             self._keep(task)
 
     async def fence(self) -> None:
@@ -165,7 +165,7 @@ class PluginRoute:
                 self._keep(task)
 
     def _keep(self, task: PluginTask) -> None:
-        store = self._world.store
+        store = self._context.store
         if task.position is None or store.state.get(Kind.CONNECTOR, self.name) is None:
             return  # one made later under the name of a deleted one begins anew
         value = {"position": dict(task.position)}

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from replicator.client.brokers import min_offset
 from replicator.client.pull import SUSPEND, Pulled, pull
-from replicator.connector.context import World
+from replicator.connector.context import ConnectorContext
 from replicator.connector.plugin.task import PluginTask
 from replicator.errors import ClientError, ProtocolError, Unreachable
 from replicator.group.assignment import connector_of
@@ -44,14 +44,14 @@ class PluginSinkTask(PluginTask):
         name: str,
         position: Position | None,
         make: Callable[[], SinkTask],
-        world: World,
+        context: ConnectorContext,
         *,
         plugin: str,
         topics: Sequence[str],
     ) -> None:
-        super().__init__(name, position, may_send=world.may_send)
+        super().__init__(name, position, may_send=context.may_send)
         self._make = make
-        self._world = world
+        self._context = context
         self._plugin = plugin
         self._topics = topics
         self._inbox: asyncio.Queue[_Answer] = asyncio.Queue(_AHEAD)
@@ -81,7 +81,7 @@ class PluginSinkTask(PluginTask):
 
     def _find_queues(self) -> None:
         connector = connector_of(self.name)
-        for broker, topics in self._world.source.topics.items():
+        for broker, topics in self._context.source.topics.items():
             for topic in self._topics:
                 for queue_id in range(topics[topic].queues if topic in topics else 0):
                     queue = Queue(broker, queue_id)
@@ -127,12 +127,12 @@ class PluginSinkTask(PluginTask):
         broker, queue_id = state.source
         while True:
             try:
-                reader = self._world.source.cluster.reader(broker)
+                reader = self._context.source.cluster.reader(broker)
                 if offset is None:
                     offset = state.position = await min_offset(reader, state.topic, queue_id)
                 pulled = await pull(reader, state.topic, queue_id, offset, suspend=SUSPEND)
                 if pulled.code == Response.PULL_OFFSET_MOVED:
-                    if not self._world.source.cluster.is_master(broker, reader.address):
+                    if not self._context.source.cluster.is_master(broker, reader.address):
                         raise Unreachable(reader.address, "this slave has not yet what its master had")
                     offset = self._moved(state, offset, pulled)
             except (ClientError, ProtocolError) as error:

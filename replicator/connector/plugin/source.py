@@ -8,14 +8,14 @@ from itertools import groupby
 from typing import Final
 
 from replicator.client.send import new_fields, send_batch
-from replicator.connector.context import World
+from replicator.connector.context import ConnectorContext
 from replicator.connector.plugin.task import PluginTask
 from replicator.errors import BrokerRefused, Unreachable
 from replicator.group.assignment import connector_of
 from replicator.plugins.interface import Polled, Position, Record, SourceTask
 from replicator.protocol.batch import entry
 from replicator.protocol.properties import MAX_PROPERTIES, encode
-from replicator.routing.faults import MessageRejected, judge
+from replicator.routing.faults import MessageRejected, classify_refusal
 from replicator.routing.packing import STORED_MORE
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
@@ -29,9 +29,9 @@ _MESSAGES: Final = 1024
 _BYTES: Final = 1024 * 1024
 
 
-def target_queue(world: World, topic: str) -> Queue | None:
+def target_queue(context: ConnectorContext, topic: str) -> Queue | None:
     """Where all records of a topic go, so that their order holds: queue 0 on the first broker that has it."""
-    brokers = [broker for broker, topics in world.target.topics.items() if topic in topics]
+    brokers = [broker for broker, topics in context.target.topics.items() if topic in topics]
     return Queue(min(brokers), 0) if brokers else None
 
 
@@ -48,17 +48,19 @@ class PluginSourceTask(PluginTask):
         name: str,
         position: Position | None,
         make: Callable[[], SourceTask],
-        world: World,
+        context: ConnectorContext,
         *,
         plugin: str,
         topics: Sequence[str],
     ) -> None:
-        super().__init__(name, position, may_send=world.may_send)
+        super().__init__(name, position, may_send=context.may_send)
         self._make = make
-        self._world = world
+        self._context = context
         connector = connector_of(name)
         self._by_topic = {
-            topic: QueueState(topic, Queue(plugin, 0), target_queue(world, topic) or Queue("", 0), route=connector)
+            topic: QueueState(
+                topic, Queue(plugin, 0), target_queue(context, topic) or Queue("", 0), route=connector
+            )
             for topic in topics
         }
         self.states = list(self._by_topic.values())
@@ -82,19 +84,19 @@ class PluginSourceTask(PluginTask):
         state = self._by_topic.get(topic)
         if state is None:
             raise ValueError(f"the plugin sends to topic {topic!r}, which is none of its task's")
-        queue = target_queue(self._world, topic)
+        queue = target_queue(self._context, topic)
         if queue is None:
             raise Unreachable(topic, "no target broker has this topic now")
         state.target = queue
-        limit = min(_BYTES, self._world.message_limit(queue.broker))
+        limit = min(_BYTES, self._context.message_limit(queue.broker))
         for entries, last in _batches(topic, records, limit):
-            writer = self._world.target.cluster.writer(queue.broker)
+            writer = self._context.target.cluster.writer(queue.broker)
             await writer.connection()
             self._refuse_without_lease()
             try:
                 await send_batch(writer, new_fields(topic, queue.queue_id), [b"".join(entries)])
             except BrokerRefused as error:
-                raise judge(error) from None
+                raise classify_refusal(error) from None
             self.position = last.position
             state.batches += 1
             state.copied += len(entries)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from acl_sync import AclOptions, AclPlan, AclSyncer
 from acl_sync.plan import Action as AclAction
-from replicator.connector.context import World
+from replicator.connector.context import ConnectorContext
 from replicator.connector.sync.ledger import SyncLedger
 from replicator.metadata.action import Action, Unasked
 from replicator.metadata.syncer import Applied
@@ -102,12 +102,12 @@ class AclSync:
     """
 
     def __init__(
-        self, settings: RouteSettings, world: World, ledger: SyncLedger, may_go_on: Callable[[], bool]
+        self, settings: RouteSettings, context: ConnectorContext, ledger: SyncLedger, may_go_on: Callable[[], bool]
     ) -> None:
         self._may_go_on = may_go_on
-        self._world = world
+        self._context = context
         self._ledger = ledger
-        self._options = acl_options(settings, own=(world.source.cluster.account, world.target.cluster.account))
+        self._options = acl_options(settings, own=(context.source.cluster.account, context.target.cluster.account))
         #: Brokers that could not be asked at the last look.
         self.unasked: list[Unasked] = []
         self.forget()
@@ -115,8 +115,8 @@ class AclSync:
     def forget(self) -> None:
         """Begins anew with what the group knows to be ours: whoever had the task last may have changed it."""
         self._syncer = AclSyncer(
-            self._world.source.cluster,
-            self._world.target.cluster,
+            self._context.source.cluster,
+            self._context.target.cluster,
             self._options,
             owned=self._ledger.get(KIND),
         )

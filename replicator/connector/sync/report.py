@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-from replicator.connector.context import World
+from replicator.connector.context import ConnectorContext
 from replicator.connector.sync.acl import Done, Step
 from replicator.connector.sync.ledger import SyncLedger
 from replicator.metadata.ledger import DRIFT
@@ -19,9 +19,9 @@ log = get_logger(__name__)
 class SyncReport:
     """Of the route `connector`."""
 
-    def __init__(self, connector: str, world: World, ledger: SyncLedger) -> None:
+    def __init__(self, connector: str, context: ConnectorContext, ledger: SyncLedger) -> None:
         self._connector = connector
-        self._world = world
+        self._context = context
         self._ledger = ledger
         self._told: dict[str, str] = {}
 
@@ -63,7 +63,7 @@ class SyncReport:
             **more,
         }
         kinds = {**known, kind: told}
-        self._ledger.put("status", {"owner": self._world.store.state.worker, "kinds": kinds})
+        self._ledger.put("status", {"owner": self._context.store.state.worker, "kinds": kinds})
         self._log(kind, blocked, failed, failures)
         return next((f"{name}: {why}" for name, each in kinds.items() for why in each["reasons"]), "")
 
@@ -85,11 +85,11 @@ class SyncReport:
             why the audit log lacks some of it, which the log has then; empty when it has all.
         """
         unwritten = ""
-        who = {"worker": self._world.store.state.worker, "connector": self._connector}
+        who = {"worker": self._context.store.state.worker, "connector": self._connector}
         entries = [{"at": time.time(), **who, **each.shown()} for each in done]
         for entry in entries:
             try:
-                self._world.audit.write(entry)
+                self._context.audit.write(entry)
             except OSError as error:
                 unwritten = f"the audit log cannot be written ({error}), what was done is in the log of this worker"
                 log.error("not in the audit log", reason=str(error), entry=entry)

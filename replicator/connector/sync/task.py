@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from replicator.aio.schedule import Schedule
-from replicator.connector.context import World
+from replicator.connector.context import ConnectorContext
 from replicator.connector.sync.acl import KIND, AclSync, Done, Step
 from replicator.connector.sync.ledger import SyncLedger
 from replicator.connector.sync.report import SyncReport
@@ -19,7 +19,7 @@ from replicator.metadata.groups import GroupSelector
 from replicator.metadata.ledger import Planned
 from replicator.metadata.offsets import CopiedQueue, GroupQueue, standing
 from replicator.metadata.options import SyncOptions
-from replicator.metadata.syncer import Applied, Copy, Syncer
+from replicator.metadata.syncer import Applied, ReplicationSnapshot, Syncer
 from replicator.observe.logging import get_logger
 from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.queue_map import Queue
@@ -51,36 +51,36 @@ class Look(NamedTuple):
 class SyncTask:
     """Plans for any worker that asks; runs on the one that owns it."""
 
-    def __init__(self, settings: RouteSettings, world: World, topics: RouteTopics) -> None:
+    def __init__(self, settings: RouteSettings, context: ConnectorContext, topics: RouteTopics) -> None:
         self.name = f"{topics.name}/{METADATA}"
         self.running = False
         self.phase = Phase.STOPPED
         self.reason = ""
-        self.ledger = SyncLedger(topics.name, world.store)
+        self.ledger = SyncLedger(topics.name, context.store)
         self._settings = settings
-        self._world = world
+        self._context = context
         self._topics = topics
-        self._syncer = Syncer(world.source.cluster, world.target.cluster, sync_options(settings, world))
-        self._acl = AclSync(settings, world, self.ledger, self._may_go_on) if KIND in settings.sync else None
+        self._syncer = Syncer(context.source.cluster, context.target.cluster, sync_options(settings, context))
+        self._acl = AclSync(settings, context, self.ledger, self._may_go_on) if KIND in settings.sync else None
         self._lock = asyncio.Lock()
         self._schedule = Schedule()
         self._maps: dict[str, tuple[object, OffsetMap]] = {}
-        self._report = SyncReport(topics.name, world, self.ledger)
+        self._report = SyncReport(topics.name, context, self.ledger)
         self._standings = dict.fromkeys(_SUMMED, 0)
         self._begun: asyncio.Task[None] | None = None
         self._ending = False
 
     # What there is to do.
 
-    def copy(self) -> Copy:
+    def copy(self) -> ReplicationSnapshot:
         """What the route copies, as the group knows it now."""
-        store, name = self._world.store, self._topics.name
+        store, name = self._context.store, self._topics.name
         maps = store.queue_maps(name)
         brokers = {topic: {queue.broker for queue in queues} for topic, queues in maps.items()}
-        return Copy(self._topics.plans, self._copied, brokers, partial(store.made, name))
+        return ReplicationSnapshot(self._topics.plans, self._copied, brokers, partial(store.made, name))
 
     def _copied(self, topic: str, source: Queue) -> CopiedQueue | None:
-        store = self._world.store
+        store = self._context.store
         target = store.queue_map(self._topics.name, topic).get(source)
         if target is None:
             return None
@@ -289,13 +289,13 @@ class SyncTask:
         return done
 
     def _may_go_on(self) -> bool:
-        return self._world.may_send() and not self._ending
+        return self._context.may_send() and not self._ending
 
     async def _serve(self) -> None:
         """What somebody has asked any worker for over REST."""
         taken = self.ledger.take()
         # Told before it is done, or whoever has this task next might force the same once more.
-        if taken is not None and await self._world.publish():
+        if taken is not None and await self._context.publish():
             asked, forced = taken
             done = await self.sync(forced=forced)
             self.ledger.answer(asked, [each.shown() for each in done])
@@ -306,10 +306,10 @@ class SyncTask:
         self.phase = Phase.WAITING if self.reason else Phase.RUNNING
 
 
-def sync_options(settings: RouteSettings, world: World) -> SyncOptions:
+def sync_options(settings: RouteSettings, context: ConnectorContext) -> SyncOptions:
     """What a route's settings mean for its metadata."""
     return SyncOptions(
-        identity=world.identity,
+        identity=context.identity,
         selector=GroupSelector.of(settings.sync_groups, settings.exclude_groups),
         protect=settings.protect_target,
         repair=settings.on_drift == "repair",

@@ -1,0 +1,1 @@
+"""What a Spark job stands on: sessions, a Java runtime, tasks."""

@@ -11,15 +11,15 @@ from typing import TypeVar
 from replicator.errors import ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.ranges.access import Access, run
-from replicator.ranges.copier import Range, Sinking
-from replicator.routing.dispatch import Dispatch
+from replicator.ranges.copier import Range, TargetJob
+from replicator.routing.dispatch_barrier import DispatchBarrier
 from replicator.spark.engine.tasks import is_retry
 
 __all__ = ["for_attempt", "settled"]
 
 log = get_logger(__name__)
 
-S = TypeVar("S", bound=Sinking)
+S = TypeVar("S", bound=TargetJob)
 
 
 def settled(job: S, parts: Iterable[Range]) -> S:
@@ -38,8 +38,8 @@ def settled(job: S, parts: Iterable[Range]) -> S:
 
 async def _shown(target: Access, brokers: Iterable[str]) -> None:
     async with target.connected() as cluster:
-        dispatch = Dispatch()
-        await asyncio.gather(*(dispatch.caught_up(cluster.master(broker)) for broker in brokers))
+        barrier = DispatchBarrier()
+        await asyncio.gather(*(barrier.caught_up(cluster.master(broker)) for broker in brokers))
 
 
 def for_attempt(job: S) -> S:

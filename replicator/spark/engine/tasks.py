@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from replicator.errors import ReplicatorError
-from replicator.ranges.rates import Rated, share
+from replicator.ranges.rates import RateLimited, share
 from replicator.spark.engine.session import refuse_speculation
 
 __all__ = ["attempts_of", "each_as_task", "in_turn", "is_last", "is_retry", "run_all", "run_rated"]
@@ -23,7 +23,7 @@ _LOOK: Final = 1.0
 _FAILURES: Final = 4
 
 P = TypeVar("P")
-R = TypeVar("R", bound=Rated)
+R = TypeVar("R", bound=RateLimited)
 
 
 def in_turn(parts: Iterable[P], broker: Callable[[P], str]) -> list[P]:

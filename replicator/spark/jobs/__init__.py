@@ -1,0 +1,1 @@
+"""What runs on Spark: backfill, verify, archives and streams."""

@@ -10,7 +10,7 @@ from replicator.client.brokers import max_offset
 from replicator.errors import ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.ranges.access import Access, run
-from replicator.ranges.copier import Copied, CopyJob, Range, copy_range
+from replicator.ranges.copier import CopyJob, CopyOutcome, Range, copy_range
 from replicator.routing.queue_map import Queue
 from replicator.spark.engine.quiesce import for_attempt, settled
 from replicator.spark.engine.tasks import each_as_task, in_turn, run_rated
@@ -28,7 +28,7 @@ def copy_all(
     job: CopyJob,
     parts: Sequence[Range],
     *,
-    on_copied: Callable[[Copied], None],
+    on_copied: Callable[[CopyOutcome], None],
     on_look: Callable[[int], None],
 ) -> None:
     """Copies `parts`, one Spark task each.
@@ -47,9 +47,9 @@ def copy_all(
     run_rated(spark, _copy, job, turns, on_outcome=on_copied, on_look=lambda: on_look(gauge.moved()))
 
 
-def _copy(job: CopyJob, attempts: int, parts: Iterable[Range]) -> Iterator[Copied]:
+def _copy(job: CopyJob, attempts: int, parts: Iterable[Range]) -> Iterator[CopyOutcome]:
     ready = for_attempt(job)
-    return each_as_task(attempts, parts, lambda part: run(copy_range(ready, part)), Copied.failed)
+    return each_as_task(attempts, parts, lambda part: run(copy_range(ready, part)), CopyOutcome.failed)
 
 
 class Gauge:

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from replicator.errors import ReplicatorError
 from replicator.protocol.message import StoredMessage
 from replicator.ranges.access import Access, run
-from replicator.ranges.rates import Rated
+from replicator.ranges.rates import RateLimited
 from replicator.ranges.reader import RangeReader
 from replicator.ranges.retry import PATIENCE
 from replicator.routing.limiter import RateLimiter
@@ -81,7 +81,7 @@ class Exported(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExportJob(Rated):
+class ExportJob(RateLimited):
     """What all slices have in common."""
 
     source: Access

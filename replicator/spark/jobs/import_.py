@@ -11,13 +11,13 @@ from typing import Any, Final, NamedTuple
 from replicator.errors import ReplicatorError
 from replicator.protocol.message import StoredMessage
 from replicator.ranges.access import run
-from replicator.ranges.copier import Copied, Range, Sinking, refuse_later_start, settle
+from replicator.ranges.copier import CopyOutcome, Range, TargetJob, refuse_later_start, settle
 from replicator.ranges.suspend_guard import awake
 from replicator.routing.channel import Channel, Chunk, Source
 from replicator.routing.faults import QueueFailed, SourceEnded
 from replicator.routing.options import RouteOptions
 from replicator.routing.pair import QueuePair, Shared
-from replicator.routing.recovery import Copy
+from replicator.routing.recovery import CopyRecord
 from replicator.routing.source_task import select
 from replicator.routing.state import QueueState
 from replicator.spark.engine.quiesce import for_attempt, settled
@@ -39,7 +39,7 @@ class Archived(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImportJob(Sinking):
+class ImportJob(TargetJob):
     """What all ranges have in common."""
 
     directory: Path
@@ -50,7 +50,7 @@ def import_all(
     job: ImportJob,
     parts: Sequence[Archived],
     *,
-    on_copied: Callable[[Copied], None],
+    on_copied: Callable[[CopyOutcome], None],
     on_look: Callable[[int], None],
 ) -> None:
     """Imports `parts`, one Spark task each; as `copy_all`."""
@@ -60,17 +60,17 @@ def import_all(
     run_rated(spark, _import, job, parts, on_outcome=on_copied, on_look=lambda: on_look(gauge.moved()))
 
 
-def _import(job: ImportJob, attempts: int, parts: Iterable[Archived]) -> Iterator[Copied]:
+def _import(job: ImportJob, attempts: int, parts: Iterable[Archived]) -> Iterator[CopyOutcome]:
     ready = for_attempt(job)
     return each_as_task(
         attempts,
         parts,
         lambda each: run(import_range(ready, each)),
-        lambda each, error: Copied.failed(each.part, error),
+        lambda each, error: CopyOutcome.failed(each.part, error),
     )
 
 
-async def import_range(job: ImportJob, archived: Archived) -> Copied:
+async def import_range(job: ImportJob, archived: Archived) -> CopyOutcome:
     """Sends what of a range is not at the target yet.
 
     Raises:
@@ -109,7 +109,7 @@ class _ArchivePair(QueuePair):
         assert self.state.start is not None  # noqa: S101 - `settle` has set it
         return self.state.start
 
-    async def is_there(self, copy: Copy) -> bool:
+    async def is_there(self, copy: CopyRecord) -> bool:
         return True  # an archive does not change
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace as replaced
 from replicator.aio.bounded import bounded
 from replicator.errors import ReplicatorError
 from replicator.ranges.access import run
-from replicator.ranges.copier import Copied, CopyJob, Range, copy_range
+from replicator.ranges.copier import CopyJob, CopyOutcome, Range, copy_range
 from replicator.ranges.rates import share
 from replicator.spark.engine.tasks import attempts_of, is_last, is_retry
 
@@ -25,7 +25,7 @@ __all__ = ["copy_batch"]
 _AT_ONCE: Final = 64
 
 
-def copy_batch(spark: Any, job: CopyJob, ranges: Sequence[Range]) -> list[Copied]:
+def copy_batch(spark: Any, job: CopyJob, ranges: Sequence[Range]) -> list[CopyOutcome]:
     """What became of `ranges`; what failed to the last says so.
 
     Raises:
@@ -38,7 +38,7 @@ def copy_batch(spark: Any, job: CopyJob, ranges: Sequence[Range]) -> list[Copied
     return list(context.parallelize(list(ranges), tasks).mapPartitions(work).collect())
 
 
-def _copy(job: CopyJob, attempts: int, ranges: Iterable[Range]) -> Iterator[Copied]:
+def _copy(job: CopyJob, attempts: int, ranges: Iterable[Range]) -> Iterator[CopyOutcome]:
     """A task."""
     # After an attempt that was cut short nobody knows what of it is still to come.
     whole = [replaced(each, behind=None) if is_retry() else each for each in ranges]
@@ -50,8 +50,8 @@ def _copy(job: CopyJob, attempts: int, ranges: Iterable[Range]) -> Iterator[Copi
     yield from outcomes
 
 
-async def _one(job: CopyJob, part: Range) -> Copied:
+async def _one(job: CopyJob, part: Range) -> CopyOutcome:
     try:
         return await copy_range(job, part)
     except ReplicatorError as error:
-        return Copied.failed(part, str(error))
+        return CopyOutcome.failed(part, str(error))

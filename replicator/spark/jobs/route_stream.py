@@ -20,10 +20,10 @@ from replicator.client.cluster import Cluster
 from replicator.client.topics import TopicConfig
 from replicator.errors import ReplicatorError
 from replicator.ranges.access import Access
-from replicator.ranges.copier import Copied, CopyFailed, CopyJob, Range
+from replicator.ranges.copier import CopyFailed, CopyJob, CopyOutcome, Range
 from replicator.routing.plan import unsupported
 from replicator.routing.queue_map import Queue
-from replicator.routing.recovery import Copy
+from replicator.routing.recovery import CopyRecord
 from replicator.routing.selector import TopicSelector
 from replicator.spark.engine.session import refuse_speculation
 from replicator.spark.jobs.micro_batch import copy_batch
@@ -55,7 +55,7 @@ class RouteStream:
         *,
         checkpoint: str,
         ranges_of: Callable[[Sequence[Part]], Sequence[Range]],
-        on_batch: Callable[[Sequence[Copied]], None],
+        on_batch: Callable[[Sequence[CopyOutcome]], None],
     ) -> None:
         #: What the last micro-batch failed with, if it did.
         self.failure = ""
@@ -64,7 +64,7 @@ class RouteStream:
         self._checkpoint = checkpoint
         self._ranges_of = ranges_of
         self._on_batch = on_batch
-        self._tails: dict[str, Copy] = {}
+        self._tails: dict[str, CopyRecord] = {}
         self._query: Any = None
         self._busy = threading.Lock()
         self._draining = False

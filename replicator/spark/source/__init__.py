@@ -1,0 +1,1 @@
+"""The data source `rocketmq`: batch and streaming, reading and writing."""

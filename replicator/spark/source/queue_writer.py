@@ -12,8 +12,8 @@ from replicator.client.send import Stored, new_fields, send_batch
 from replicator.errors import BrokerRefused, ProtocolError, ReplicatorError, RequestTimeout, Unreachable
 from replicator.ranges.retry import insist
 from replicator.routing import provenance
-from replicator.routing.dispatch import Dispatch
-from replicator.routing.faults import MessageRejected, OutcomeUnknown, TargetBlocked, judge
+from replicator.routing.dispatch_barrier import DispatchBarrier
+from replicator.routing.faults import MessageRejected, OutcomeUnknown, TargetBlocked, classify_refusal
 from replicator.routing.packing import STORED_MORE
 from replicator.routing.provenance import Provenance
 from replicator.routing.queue_map import Queue
@@ -49,7 +49,7 @@ class Lane:
     """
 
     def __init__(
-        self, cluster: Cluster, topic: str, queue: Queue, *, limit: int, dispatch: Dispatch, settle: bool
+        self, cluster: Cluster, topic: str, queue: Queue, *, limit: int, barrier: DispatchBarrier, settle: bool
     ) -> None:
         self.sent = 0
         self._cluster = cluster
@@ -57,7 +57,7 @@ class Lane:
         self._queue = queue
         self._place = f"{topic}/{queue.broker}/{queue.queue_id}"
         self._limit = limit
-        self._dispatch = dispatch
+        self._barrier = barrier
         self._settle = settle
         #: By source queue, the offset of its last copy here, and the latest store time of what was copied.
         self._reached: dict[tuple[str, str, int], tuple[int, int]] = {}
@@ -122,7 +122,7 @@ class Lane:
         tail = await read_tail(*place, mine=mine, known=None)
         if self._settle:
             await asyncio.sleep(_SETTLE)
-            await self._dispatch.caught_up(place[0])
+            await self._barrier.caught_up(place[0])
             await read_on(*place, tail, mine=mine)
         if self._end is None:
             self._end, self._looked = tail.end, time.monotonic()
@@ -163,7 +163,7 @@ class Lane:
         try:
             return await send_batch(writer, fields, [body])
         except BrokerRefused as error:
-            raise judge(error) from None
+            raise classify_refusal(error) from None
         except (Unreachable, RequestTimeout, ProtocolError) as error:
             raise OutcomeUnknown(error.message) from None
 
@@ -176,7 +176,7 @@ class Lane:
         assert self._end is not None  # noqa: S101 - asked by both who call
         broker = self._cluster.master(self._queue.broker)
         if stop is not None:
-            await self._dispatch.caught_up(broker)
+            await self._barrier.caught_up(broker)
         async for message in read_range(broker, self._topic, self._queue.queue_id, self._end, stop):
             found = provenance.read(message.properties)
             if found is not None and found[1:4] in self._reached:

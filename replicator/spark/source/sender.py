@@ -18,7 +18,7 @@ from replicator.protocol import properties
 from replicator.protocol.batch import entry
 from replicator.ranges.retry import insist
 from replicator.routing import provenance
-from replicator.routing.dispatch import Dispatch
+from replicator.routing.dispatch_barrier import DispatchBarrier
 from replicator.routing.provenance import Provenance
 from replicator.routing.queue_map import Queue
 from replicator.spark.source.queue_writer import Lane, Message
@@ -48,7 +48,7 @@ class Sender:
         self._cluster = cluster
         self._settle = settle
         self._brokers = brokers
-        self._dispatch = Dispatch()
+        self._barrier = DispatchBarrier()
         self._turn = count(random.randrange(1024))
         self._queues: dict[str, list[Queue]] = {}
         self._queues_by_broker: dict[tuple[str, str], list[Queue]] = {}
@@ -78,7 +78,7 @@ class Sender:
         lane = self._lanes.get((topic, queue))
         if lane is None:
             limit = await self._limit(queue.broker)
-            lane = Lane(self._cluster, topic, queue, limit=limit, dispatch=self._dispatch, settle=self._settle)
+            lane = Lane(self._cluster, topic, queue, limit=limit, barrier=self._barrier, settle=self._settle)
             self._lanes[topic, queue] = lane
         return lane
 

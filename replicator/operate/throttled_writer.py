@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["Seldom"]
+__all__ = ["ThrottledWriter"]
 
 _SECONDS: Final = 1.0
 _SHARE: Final = 0.05
 
 
-class Seldom:
+class ThrottledWriter:
     """Calls `write` a second after the last time, at most a twentieth of the time.
 
     What a crash keeps from being written is done again, and found to be done.

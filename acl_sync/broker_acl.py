@@ -11,18 +11,18 @@ from replicator.client.endpoint import Endpoint
 from replicator.errors import BrokerRefused, StartupError
 from replicator.protocol.codes import Response
 
-__all__ = ["Speech", "delete_account", "detect", "read", "write_account"]
+__all__ = ["BrokerAcl", "delete_account", "detect", "read", "write_account"]
 
 
 @dataclass(frozen=True, slots=True)
-class Speech:
+class BrokerAcl:
     """What a broker speaks, and whether it also looks at rights."""
 
     dialect: Dialect
     authorizes: bool = True
 
 
-async def detect(broker: Endpoint) -> Speech:
+async def detect(broker: Endpoint) -> BrokerAcl:
     """What is switched on at `broker`. Where both are, 2.0 decides as well, and is the one that is synced.
 
     Raises:
@@ -30,13 +30,13 @@ async def detect(broker: Endpoint) -> Speech:
     """
     settings = await read_settings(broker)
     if settings.get("authenticationEnabled") == "true":
-        return Speech(Dialect.ACL2, settings.get("authorizationEnabled") == "true")
+        return BrokerAcl(Dialect.ACL2, settings.get("authorizationEnabled") == "true")
     if settings.get("aclEnable") == "true":
-        return Speech(Dialect.ACL1)
-    return Speech(Dialect.NONE)
+        return BrokerAcl(Dialect.ACL1)
+    return BrokerAcl(Dialect.NONE)
 
 
-async def read(broker: Endpoint, speech: Speech) -> AclState:
+async def read(broker: Endpoint, speech: BrokerAcl) -> AclState:
     """All accounts of `broker`.
 
     Raises:

@@ -15,17 +15,17 @@ from replicator.client.brokers import max_offset, min_offset, offset_at
 from replicator.client.cluster import Cluster
 from replicator.client.discovery import Discovery
 from replicator.client.pull import pull
-from replicator.connector.context import World, look, route_options
+from replicator.connector.context import ConnectorContext, look, route_options
 from replicator.connector.permissions import refuse_missing_rights
 from replicator.connector.topics import RouteTopics
 from replicator.errors import ClientError, ConfigError, StartupError
 from replicator.group.job_claim import claimed, jobs_of
-from replicator.group.membership import Stage
+from replicator.group.membership import MemberState
 from replicator.group.wire import read_heartbeat
 from replicator.observe.audit import Audit
 from replicator.ranges.copier import CopyJob, Range
-from replicator.routing.auditor import Auditor
 from replicator.routing.budget import MemoryBudget
+from replicator.routing.foreign_writes import ForeignWriteInspector
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
@@ -35,28 +35,30 @@ from replicator.settings import Settings
 from replicator.spark.source.stream_offsets import Lane
 from replicator.state.store import Store
 
-__all__ = ["Survey", "surveying", "world_of"]
+__all__ = ["JobPreflight", "surveying", "world_of"]
 
 #: Requests made at the same time.
 _AT_ONCE: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class JobPreflight:
     """Both clusters as a worker would see them; nothing is written to them before `make_ready`.
 
     `holder` is what the messages are in, as errors call it.
     """
 
     settings: Settings
-    world: World
+    context: ConnectorContext
     topics: RouteTopics
     holder: str = "source"
 
     @property
     def options(self) -> RouteOptions:
         """How the route copies."""
-        return route_options(self.settings.route, self.world.identity, settle_seconds=self.settings.settle_seconds)
+        return route_options(
+            self.settings.route, self.context.identity, settle_seconds=self.settings.settle_seconds
+        )
 
     @property
     def job(self) -> CopyJob:
@@ -74,8 +76,8 @@ class Survey:
 
     async def look_again(self) -> None:
         """For topics and queues that have turned up meanwhile; errors as those of `make_ready`."""
-        await self.world.source.refresh()
-        await self.world.target.refresh()
+        await self.context.source.refresh()
+        await self.context.target.refresh()
         self.topics.plan()
         await self.make_ready()
 
@@ -92,7 +94,7 @@ class Survey:
 
     def has(self, part: Range) -> bool:
         """Whether the target has the range's queue."""
-        config = self.world.target.topics.get(part.target.broker, {}).get(part.target_topic)
+        config = self.context.target.topics.get(part.target.broker, {}).get(part.target_topic)
         return config is not None and part.target.queue_id < config.queues
 
     async def check(self) -> None:
@@ -102,7 +104,7 @@ class Survey:
             StartupError: no topic is selected, one cannot be copied, or a right is missing.
         """
         self._refuse()
-        await refuse_missing_rights(self.topics, self.world)
+        await refuse_missing_rights(self.topics, self.context)
 
     async def make_ready(self) -> None:
         """Gives the target's topics the queues that they need, as the live route does.
@@ -131,7 +133,7 @@ class Survey:
 
         async def one(lane: tuple[TopicPlan, Queue, Queue]) -> Range:
             plan, source, target = lane
-            reader = self.world.source.cluster.reader(source.broker)
+            reader = self.context.source.cluster.reader(source.broker)
             end = await max_offset(reader, plan.topic, source.queue_id)
             start = min(end, await self._start(plan.topic, source))
             return Range(plan.topic, source, plan.target_topic, target, start, end)
@@ -140,7 +142,7 @@ class Survey:
         return await bounded(one, lanes, at_once=_AT_ONCE)
 
     async def _start(self, topic: str, source: Queue) -> int:
-        reader = self.world.source.cluster.reader(source.broker)
+        reader = self.context.source.cluster.reader(source.broker)
         oldest = await min_offset(reader, topic, source.queue_id)
         moment = self.settings.route.start_timestamp()
         if isinstance(moment, str):  # `latest` is where the first copy is
@@ -154,7 +156,7 @@ class Survey:
         Raises:
             StartupError: somebody does, or a worker says nothing of what it runs.
         """
-        source, heard = self.world.source, self.settings.source_online_topic
+        source, heard = self.context.source, self.settings.source_online_topic
         topics = {plan.topic for plan in self.topics.plans}
         listening = _Listening(self.group, topics, incarnation, self.settings.session_timeout)
         brokers = [name for name, there in source.topics.items() if heard in there]
@@ -169,7 +171,7 @@ class Survey:
     @property
     def group(self) -> str:
         """The group whose workers would copy the same."""
-        identity = self.world.identity
+        identity = self.context.identity
         return self.settings.group or f"{identity.source}-{identity.target}"
 
 
@@ -197,14 +199,14 @@ class _Listening:
 
     def _refuse(self, body: bytes) -> None:
         worker, job = read_heartbeat(body, self._group), read_heartbeat(body, jobs_of(self._group))
-        if worker is not None and worker.stage is not Stage.LEFT:
+        if worker is not None and worker.stage is not MemberState.LEFT:
             tasks = {task.split("/", 2)[1] for task in worker.info.get("tasks", {}) if "/" in task}
             if not tasks or tasks & self._topics:
                 raise StartupError(
                     f"worker {worker.worker} of the group {self._group} runs, and may copy the same queues",
                     hint="stop the group's workers, and start them again after the backfill",
                 )
-        if job is not None and job.stage is not Stage.LEFT and job.incarnation != self._incarnation:
+        if job is not None and job.stage is not MemberState.LEFT and job.incarnation != self._incarnation:
             theirs = TopicSelector.of(job.info["topics"], job.info["exclude_topics"])
             if both := sorted(filter(theirs.selects, self._topics)):
                 raise StartupError(
@@ -212,15 +214,17 @@ class _Listening:
                 )
 
 
-def world_of(settings: Settings, source: Discovery, target: Discovery, identity: Identity, store: Store) -> World:
+def world_of(
+    settings: Settings, source: Discovery, target: Discovery, identity: Identity, store: Store
+) -> ConnectorContext:
     """What a worker of its own would share."""
-    return World(
+    return ConnectorContext(
         source=source,
         target=target,
         identity=identity,
         store=store,
         budget=MemoryBudget(settings.memory_bytes),
-        auditor=Auditor(),
+        inspector=ForeignWriteInspector(),
         recovering=asyncio.Semaphore(1),
         may_send=lambda: True,
         settle_seconds=settings.settle_seconds,
@@ -231,7 +235,7 @@ def world_of(settings: Settings, source: Discovery, target: Discovery, identity:
 
 
 @asynccontextmanager
-async def surveying(settings: Settings, *, writes: bool) -> AsyncIterator[Survey]:
+async def surveying(settings: Settings, *, writes: bool) -> AsyncIterator[JobPreflight]:
     """A survey, within the context.
 
     Args:
@@ -259,10 +263,10 @@ async def surveying(settings: Settings, *, writes: bool) -> AsyncIterator[Survey
                 raise StartupError(
                     error.message, hint=error.hint or "check the address, credentials and TLS"
                 ) from None
-            world = world_of(settings, source, target, identity, store)
-            topics = RouteTopics(settings.connector, settings.route, world)
+            context = world_of(settings, source, target, identity, store)
+            topics = RouteTopics(settings.connector, settings.route, context)
             topics.plan()
-            yield Survey(settings, world, topics)
+            yield JobPreflight(settings, context, topics)
         finally:
             await source.cluster.close()
             await target.cluster.close()

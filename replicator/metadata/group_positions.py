@@ -12,28 +12,28 @@ from replicator.client.brokers import max_offset, min_offset
 from replicator.client.cluster import Cluster
 from replicator.client.offsets import OffsetTable, read_offsets
 from replicator.client.pull import pull
-from replicator.client.silence import Silence
+from replicator.client.unresponsive import UnresponsiveBrokers
 from replicator.errors import ClientError
 from replicator.metadata.clusters import Tables
 from replicator.metadata.groups import GroupSelector
+from replicator.metadata.offset_map_scan import offset_after_copy, scan_offset_map
 from replicator.metadata.offsets import CopiedQueue, GroupQueue
-from replicator.metadata.older import behind, older
 from replicator.routing import provenance
 from replicator.routing.offset_map import OffsetMap
 from replicator.routing.options import Identity
 from replicator.routing.provenance import Provenance
 from replicator.routing.queue_map import Queue
 
-__all__ = ["Copied", "Places"]
+__all__ = ["GroupPositions", "QueueLookup"]
 
 #: Seconds for which the oldest offset of a target queue is believed; it only ever grows.
 _FLOOR_SECONDS: Final = 60.0
 
 #: What is known of a source queue, given its topic; None when its copy has not begun.
-Copied = Callable[[str, Queue], CopiedQueue | None]
+QueueLookup = Callable[[str, Queue], CopiedQueue | None]
 
 
-class Places:
+class GroupPositions:
     """Looks at the consumer offsets of both clusters."""
 
     def __init__(self, source: Cluster, target: Cluster, identity: Identity, selector: GroupSelector) -> None:
@@ -47,10 +47,10 @@ class Places:
         self._older: dict[tuple[str, Queue], tuple[int, int, OffsetMap]] = {}
         self._found: dict[tuple[str, str, Queue], tuple[int, int]] = {}
         self._returned: dict[tuple[str, str, Queue], tuple[int, int | None]] = {}
-        self._silence = Silence({})
+        self._silence = UnresponsiveBrokers({})
         self.failures: dict[str, str] = {}
 
-    async def look(self, copied: Copied) -> list[GroupQueue]:
+    async def look(self, copied: QueueLookup) -> list[GroupQueue]:
         """All places of selected groups in the queues that are copied.
 
         Those about which a broker cannot be asked are left out; `failures` says which brokers those are.
@@ -58,7 +58,7 @@ class Places:
         consumed = await self.consumed.refresh()
         there = await self.there.refresh()
         self.failures = self.consumed.failures | self.there.failures
-        self._silence = Silence(self.consumed.failures)
+        self._silence = UnresponsiveBrokers(self.consumed.failures)
         found = []
         for place in self._raw(copied, consumed, there):
             try:
@@ -68,7 +68,7 @@ class Places:
         return found
 
     def _raw(
-        self, copied: Copied, consumed: Mapping[str, OffsetTable], there: Mapping[str, OffsetTable]
+        self, copied: QueueLookup, consumed: Mapping[str, OffsetTable], there: Mapping[str, OffsetTable]
     ) -> Iterable[GroupQueue]:
         for broker, table in consumed.items():
             for (group, topic), offsets in table.offsets.items():
@@ -119,7 +119,7 @@ class Places:
         start = max(place.target or 0, queue.floor)
         known = self._older.get(key)
         if known is None or known[0] > start or known[1] != begin:
-            found = await older(
+            found = await scan_offset_map(
                 self._target.master(queue.target.broker),
                 queue.target_topic,
                 queue.target.queue_id,
@@ -134,7 +134,7 @@ class Places:
         queue, key = place.queue, (place.group, place.topic, place.queue.source)
         known = self._found.get(key)
         if known is None or known[0] != place.source:
-            offset = await behind(
+            offset = await offset_after_copy(
                 self._target.master(queue.target.broker),
                 queue.target_topic,
                 queue.target.queue_id,

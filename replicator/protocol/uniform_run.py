@@ -1,4 +1,4 @@
-"""Messages that are alike, made the entries of a batch by compiled code (`alike.c`), all of a pull in one call.
+"""Messages of one shape: compiled code (`uniform_run.c`) makes them the entries of a batch, a pull in one call.
 
 They are what a pull brings nearly always. Everything else, and a machine for which nothing was compiled, goes the
 way of `message.cut`, one message after the other; what comes of it is the same.
@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Final, overload
 
 from replicator.protocol.batch import KEPT_SYS_FLAGS
-from replicator.protocol.message import StoredMessage, cut
+from replicator.protocol.message import StoredMessage, parse_messages
 from replicator.protocol.properties import BROKER_MADE
 
-__all__ = ["COMPILED", "Alike", "messages_in", "offsets_of"]
+__all__ = ["COMPILED", "UniformRun", "messages_in", "offsets_of"]
 
 #: Beside this module once the package is installed.
-LIBRARY: Final = Path(__file__).with_name("_alike.so")
+LIBRARY: Final = Path(__file__).with_name("_uniform_run.so")
 
 _NAMES: Final = b"".join(bytes([len(name)]) + name for name in BROKER_MADE) + b"\0"
 #: Bytes and messages that are taken at once; pulls bring 256 KiB and 32 messages unless brokers are told otherwise.
@@ -34,8 +34,8 @@ def _load() -> ctypes.PyDLL | None:
     except OSError:
         return None
     text, size, number = ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int64
-    library.replicator_alike.argtypes = (text, size, ctypes.c_int32, ctypes.c_void_p)
-    library.replicator_alike.restype = number
+    library.replicator_uniform_run.argtypes = (text, size, ctypes.c_int32, ctypes.c_void_p)
+    library.replicator_uniform_run.restype = number
     library.replicator_mentions.argtypes = (text, size, text, size)
     library.replicator_mentions.restype = ctypes.c_int32
     library.replicator_entries.argtypes = (
@@ -52,7 +52,7 @@ COMPILED: Final = _library is not None
 
 
 class _Common(ctypes.Structure):
-    """What the messages have in common, as `alike.c` says it."""
+    """What the messages have in common, as `uniform_run.c` says it."""
 
     _fields_ = (
         ("offset", ctypes.c_int64),
@@ -77,7 +77,7 @@ class _Scratch(threading.local):
 _scratch = _Scratch()
 
 
-class Alike(Sequence[StoredMessage]):
+class UniformRun(Sequence[StoredMessage]):
     """One or more messages whose offsets follow one another and that may share a batch; cut when one is asked for.
 
     `sys_flag` is what is kept of it, `born_timestamp` that of the first one, `same_born` whether of the others too.
@@ -110,7 +110,7 @@ class Alike(Sequence[StoredMessage]):
 
     def _all(self) -> list[StoredMessage]:
         if self._cut is None:
-            self._cut = cut(self._data)
+            self._cut = parse_messages(self._data)
         return self._cut
 
     @property
@@ -156,12 +156,12 @@ def messages_in(data: bytes) -> Sequence[StoredMessage]:
         ProtocolError: the bytes are no stored messages.
     """
     if _library is not None:
-        count = _library.replicator_alike(data, len(data), KEPT_SYS_FLAGS, _scratch.at_common)
+        count = _library.replicator_uniform_run(data, len(data), KEPT_SYS_FLAGS, _scratch.at_common)
         if count:
-            return Alike(data, count, _scratch.common)
-    return cut(data)
+            return UniformRun(data, count, _scratch.common)
+    return parse_messages(data)
 
 
 def offsets_of(messages: Sequence[StoredMessage]) -> Sequence[int]:
     """The queue offsets of `messages`."""
-    return messages.offsets if isinstance(messages, Alike) else [message.queue_offset for message in messages]
+    return messages.offsets if isinstance(messages, UniformRun) else [message.queue_offset for message in messages]

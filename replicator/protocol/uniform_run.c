@@ -76,7 +76,7 @@ struct common {
 /* The number of messages in `data` if each is whole, their offsets follow one another, and they do not differ in
  * reconsumeTimes or in those bits of sysFlag that are `kept`; 0 otherwise.
  */
-int64_t replicator_alike(bytes data, size_t size, int32_t kept, struct common *common) {
+int64_t replicator_uniform_run(bytes data, size_t size, int32_t kept, struct common *common) {
     struct message each;
     int64_t count = 0;
     for (size_t at = 0; at < size; at += each.size, count++) {

@@ -8,14 +8,14 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
-__all__ = ["LeftOut", "Repeats"]
+__all__ = ["LogRateLimiter", "Suppressed"]
 
 #: Events of one kind that are logged in a period, and its length in seconds.
 _MOST: Final = 20
 _PERIOD: Final = 10.0
 
 
-class LeftOut(NamedTuple):
+class Suppressed(NamedTuple):
     """`times` events of one kind that were left out within `seconds`."""
 
     module: str
@@ -25,7 +25,7 @@ class LeftOut(NamedTuple):
     seconds: float
 
 
-class Repeats:
+class LogRateLimiter:
     """A processor of structlog. Events are of one kind when module, level and text are the same.
 
     Args:
@@ -58,13 +58,13 @@ class Repeats:
             raise structlog.DropEvent
         return event
 
-    def take(self, *, now: bool = False) -> list[LeftOut]:
+    def take(self, *, now: bool = False) -> list[Suppressed]:
         """What was left out in periods that are over and nobody has told, or up to `now`; it is forgotten then."""
         at = self._clock()
         over = [kind for kind, (begun, _) in self._seen.items() if now or at - begun >= self._period]
         counts = {kind: self._seen.pop(kind) for kind in over}
         return [
-            LeftOut(*kind, count - self._most, at - begun)
+            Suppressed(*kind, count - self._most, at - begun)
             for kind, (begun, count) in counts.items()
             if count > self._most
         ]

@@ -7,12 +7,12 @@ from typing import TypeVar
 
 from replicator.errors import ClientError, RequestTimeout, Unreachable
 
-__all__ = ["Silence"]
+__all__ = ["UnresponsiveBrokers"]
 
 T = TypeVar("T")
 
 
-class Silence:
+class UnresponsiveBrokers:
     """Who has not answered in one look.
 
     Args:

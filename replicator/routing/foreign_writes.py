@@ -19,7 +19,7 @@ from replicator.protocol.codes import Response
 from replicator.protocol.message import StoredMessage
 from replicator.routing.state import QueueState
 
-__all__ = ["Audited", "Auditor"]
+__all__ = ["Audited", "ForeignWriteInspector"]
 
 #: Queues of one broker that are read at the same time.
 _AT_ONCE: Final = 8
@@ -80,7 +80,7 @@ class _Waiting:
         self.ranges.extendleft((max(start, done), stop) for start, stop in reversed(taken) if stop > done)
 
 
-class Auditor:
+class ForeignWriteInspector:
     """Works off ranges of target offsets, those of one queue in the order they came.
 
     What nobody can look at any more is counted as foreign, and said.

@@ -13,20 +13,20 @@ from replicator.ranges.copier import Range
 from replicator.settings import milliseconds
 from replicator.spark.source.offsets import Limits, Part, within
 
-__all__ = ["Edge", "edge", "narrowed"]
+__all__ = ["OffsetBound", "narrowed", "offset_bound"]
 
 #: Requests made at the same time.
 _AT_ONCE: Final = 32
 
 
-class Edge(NamedTuple):
+class OffsetBound(NamedTuple):
     """Where a window begins or ends: a queue offset, or a time in milliseconds since the epoch."""
 
     value: int
     is_time: bool
 
 
-def edge(option: str, text: str | None) -> Edge | None:
+def offset_bound(option: str, text: str | None) -> OffsetBound | None:
     """What was given as `option`.
 
     Raises:
@@ -35,9 +35,9 @@ def edge(option: str, text: str | None) -> Edge | None:
     if text is None:
         return None
     if text.isdecimal():
-        return Edge(int(text), is_time=False)
+        return OffsetBound(int(text), is_time=False)
     try:
-        return Edge(milliseconds(text), is_time=True)
+        return OffsetBound(milliseconds(text), is_time=True)
     except ValueError:
         raise ConfigError(
             f"{option} = {text!r} is neither a queue offset nor a time",
@@ -45,7 +45,9 @@ def edge(option: str, text: str | None) -> Edge | None:
         ) from None
 
 
-async def narrowed(source: Cluster, parts: list[Range], low: Edge | None, high: Edge | None) -> list[Range]:
+async def narrowed(
+    source: Cluster, parts: list[Range], low: OffsetBound | None, high: OffsetBound | None
+) -> list[Range]:
     """What of `parts` lies from `low` on and before `high`; of times, by when the source stored the messages."""
 
     def limits(*, is_time: bool) -> Limits:

@@ -17,7 +17,7 @@ from replicator.client.endpoint import Endpoint
 from replicator.errors import BrokerRefused
 from replicator.routing.faults import TargetBlocked
 
-__all__ = ["Dispatch"]
+__all__ = ["DispatchBarrier"]
 
 #: Seconds between looks, and until it is given up.
 _PAUSE: Final = 0.1
@@ -26,7 +26,7 @@ _LIMIT: Final = 30.0
 _BLIND: Final = 1.0
 
 
-class Dispatch:
+class DispatchBarrier:
     """Waits for target brokers; many who wait for one broker ask it once."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.provenance import Provenance
 from replicator.routing.recovery import read_range
 
-__all__ = ["behind", "older"]
+__all__ = ["offset_after_copy", "scan_offset_map"]
 
 #: Messages read at most to make one map longer.
 _MOST: Final = 200_000
@@ -25,7 +25,9 @@ def _source(message: StoredMessage, mine: Mine) -> int | None:
     return told.offset if told is not None and mine(told) else None
 
 
-async def older(broker: Endpoint, topic: str, queue_id: int, *, start: int, stop: int, mine: Mine) -> OffsetMap:
+async def scan_offset_map(
+    broker: Endpoint, topic: str, queue_id: int, *, start: int, stop: int, mine: Mine
+) -> OffsetMap:
     """The map of the copies in [start, stop) of a target queue; an empty one if they are too many.
 
     Args:
@@ -46,11 +48,11 @@ async def older(broker: Endpoint, topic: str, queue_id: int, *, start: int, stop
     return OffsetMap(found, most=_MOST)
 
 
-async def behind(
+async def offset_after_copy(
     broker: Endpoint, topic: str, queue_id: int, source: int, *, start: int, stop: int, mine: Mine
 ) -> int:
     """The target offset behind the last copy in [start, stop) of a message before `source`; `start` if there is
-    none. Errors as `older`.
+    none. Errors as `scan_offset_map`.
     """
     low, high = start, stop
     while low < high:

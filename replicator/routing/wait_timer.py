@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from typing import Final
 
-__all__ = ["SOURCE", "TARGET", "Waits"]
+__all__ = ["SOURCE", "TARGET", "WaitTimer"]
 
 SOURCE: Final = 0
 TARGET: Final = 1
 
 
-class Waits:
+class WaitTimer:
     """Seconds by whom was waited for, `SOURCE` or `TARGET`; the wait that goes on now counts too."""
 
     __slots__ = ("_seconds", "_since", "_whom")
