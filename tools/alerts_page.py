@@ -45,7 +45,7 @@ _HEAD = """# Alerts
 Made by `python -m tools.alerts_page` from `dashboards/rules.yml`. What to do about each: [RUNBOOK.md](RUNBOOK.md).
 
 `promtool test rules` shows each firing and resting (`dashboards/rules_test.yml`). The last column is what made it fire in a real Prometheus
-too, in `tests/observe/`, `tests/routing/test_faults.py` and `test_rights.py`, where minutes of the rules are seconds: before that, while all is well, under load and idle, none fires, and of the
+too, in `tests/observe/`, `tests/e2e/test_faults.py` and `test_rights.py`, where minutes of the rules are seconds: before that, while all is well, under load and idle, none fires, and of the
 others none ever does.
 
 | alert | severity | after | fires when | seen with a real Prometheus |

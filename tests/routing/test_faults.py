@@ -1,398 +1,64 @@
-"""What goes wrong is detected, counted exactly, shown, and handled by the stated policy."""
+"""What a refused send means for the queue, and what errors tell a person."""
 
 from __future__ import annotations
 
-import asyncio
-import operator
-import resource
-import time
-from collections.abc import Callable
-from functools import partial
-from pathlib import Path
-
 import pytest
 
-from replicator.client.brokers import min_offset
-from replicator.protocol import properties
-from replicator.sandbox import Cluster, ClusterSpec
-from tests.support.alerts import fires, watching
-from tests.support.clusters import ClusterPool
-from tests.support.scene import TARGET, Scene, SceneOf
-from tests.support.traffic import (
-    configured,
-    connected,
-    create_topic,
-    judge,
-    raw_topic,
-    remove_topic,
-    send,
-    topics_of,
+from replicator.errors import BrokerRefused, ReplicatorError
+from replicator.routing.faults import (
+    MessageRejected,
+    OutcomeUnknown,
+    SourceGap,
+    SourceReset,
+    TargetBlocked,
+    classify_refusal,
 )
-from tests.support.worker import until
-
-pytestmark = pytest.mark.brokers
-
-TINY_FILES = {
-    "mappedFileSizeCommitLog": "1048576",
-    "cleanResourceInterval": "1000",
-    "deleteConsumeQueueFilesInterval": "10",
-    "deleteCommitLogFilesInterval": "10",
-    "maxMessageSize": "262144",
-}
-NARROW = ClusterSpec(name="narrow", version="5.5.0", properties=TINY_FILES | {"maxMessageSize": "65536"})
-NARROW_49 = ClusterSpec(name="narrow", version="4.9.7", properties=TINY_FILES | {"maxMessageSize": "65536"})
-
-
-async def _expire(source: Cluster, topic: str, *, before: int) -> int:
-    """Has the source delete what it can, as retention would; gives the queue's new oldest offset."""
-    async with connected(source) as client:
-        broker = client.master(source.brokers[0].name)
-
-        async def moved() -> int:
-            await broker.ask(329, {})  # delete expired commit logs
-            oldest = await min_offset(broker, topic, 0)
-            return oldest if oldest > before else 0
-
-        async def still() -> int:
-            oldest = await min_offset(broker, topic, 0)
-            await asyncio.sleep(2)  # it deletes ten files at a time, one each 0.1 s
-            return oldest if oldest == await min_offset(broker, topic, 0) else 0
-
-        async with configured(source, fileReservedTime=0):
-            await until(moved, seconds=150, what="retention")
-        return int(await until(still, what="retention is over"))
-
-
-async def _numbers(route: Scene) -> list[int]:
-    """What the one queue of the copy holds, in order."""
-    copies = (await raw_topic(route.target, route.topic))["west-a", 0]
-    return [int(properties.decode(message.properties)["n"]) for message in copies]
-
-
-async def _make_anew(route: Scene) -> None:
-    """Deletes the source topic and creates it again, later by the broker's clock than all it had stored."""
-    (before,) = (await raw_topic(route.source, route.topic)).values()
-    await remove_topic(route.source, route.topic)
-
-    async def gone() -> bool:
-        named = [name for topics in (await topics_of(route.source)).values() for name in topics]
-        return route.topic not in named and time.time() * 1000 > before[-1].store_timestamp
-
-    await until(gone)
-    await create_topic(route.source, route.topic, queues=1)
-
-
-async def test_topic_deleted_and_made_anew_while_it_runs(scene: SceneOf) -> None:
-    """The new topic is copied from its first message, behind what was copied of the old one."""
-    async with scene(queues=1) as route:
-        await route.produce(300)
-        async with route.worker() as worker:
-            await worker.caught_up(route.topic, 300)
-            await _make_anew(route)
-            await route.produce(100, start=1000)
-
-            async def arrived(count: int) -> bool:
-                return len(await _numbers(route)) >= count
-
-            await until(partial(arrived, 400))
-            await route.produce(50, start=1100)
-            # Whether the route counts on or from zero depends on whether it saw that the topic was gone.
-            await until(partial(arrived, 450))
-            await worker.caught_up(route.topic, 150)
-            assert worker.metric("source_resets_total") == 1
-            assert await worker.drain() == 0
-        assert await _numbers(route) == [*range(300), *range(1000, 1150)]
-
-
-async def test_what_was_unread_of_a_topic_that_is_made_anew_counts_as_lost(scene: SceneOf) -> None:
-    """To the message: what was copied of the old topic and what was lost of it are all that it had."""
-    async with scene(queues=1) as route:
-        flags = ("--memory-bytes", "1MiB", "--rate-messages", "20")  # reads 100 messages ahead at most
-        await route.produce(1000, size=10_000)  # all are there at the first pull, which tells of them
-        async with route.worker(*flags) as worker:
-            await until(lambda: worker.has_copied(route.topic, 1))
-            await _make_anew(route)
-            await worker.set_rates()
-            await route.produce(50, start=5000)
-            await until(lambda: worker.metric("source_resets_total") == 1, what="the reset is noticed")
-            await worker.caught_up(route.topic, 50)
-            numbers = await _numbers(route)
-            old = [number for number in numbers if number < 5000]
-            assert numbers == [*range(len(old)), *range(5000, 5050)]
-            assert 0 < len(old) < 500
-            assert worker.metric("source_gap_messages_total") == 1000 - len(old)
 
 
 @pytest.mark.parametrize(
-    ("version", "later", "reason"),
+    ("code", "remark", "kind"),
     [
-        ("4.9.7", 100, "the source queue ends at offset 100, before the position 300"),
-        ("5.5.0", 400, "the source queue has other messages than those copied before the position 300"),
+        (2, "[PC_SYNCHRONIZED]broker busy, start flow control for a while", TargetBlocked),
+        (2, "[TIMEOUT_CLEAN_QUEUE]broker busy", TargetBlocked),
+        (14, "service not available now. It may be caused by one of the following reasons", TargetBlocked),
+        (16, "the broker[127.0.0.1] sending message is forbidden", TargetBlocked),
+        (17, "topic[T] not exist", OutcomeUnknown),
+        (29, "request queueId[9] is illegal", OutcomeUnknown),
+        (1, "request queueId[9] is illegal", OutcomeUnknown),
+        (13, "the message is illegal, maybe msg body or properties length not matched", MessageRejected),
+        (1, "RuntimeException: message body size exceeded", MessageRejected),
+        (1, "IllegalArgumentException: newPosition < 0", MessageRejected),
+        (1, 'java.lang.NumberFormatException: For input string: "4294967295"', MessageRejected),
+        (1, "create mapped file failed, server is busy or broken.", TargetBlocked),
+        (1, "org.apache.rocketmq.acl.common.AclException: No default permission for orders", TargetBlocked),
+        (1, "store unknown error", OutcomeUnknown),
+        (1, "", OutcomeUnknown),
+        (999, "from the future", OutcomeUnknown),
     ],
-    ids=["shorter", "longer"],
 )
-async def test_topic_deleted_and_made_anew_while_it_is_away(
-    scene: SceneOf, version: str, later: int, reason: str
-) -> None:
-    """Also when the new topic has grown beyond the position, so that offsets alone tell nothing.
-
-    `fail` stands still and says so, `skip` counts it once and copies the new one.
-    """
-    async with scene(source=ClusterSpec(name="east", version=version), queues=1) as route:
-        await route.produce(300)
-        async with route.worker() as worker:
-            await worker.caught_up(route.topic, 300)
-            assert worker.metric("source_resets_total") == 0
-            await worker.drain()
-        await _make_anew(route)
-        await route.produce(later, start=1000)
-        async with route.worker("--on-gap", "fail") as worker:
-            await until(lambda: worker.topic(route.topic).get("state") == "failed")
-            assert reason in worker.topic(route.topic)["reason"]
-            assert worker.metric("source_resets_total") == 1
-            assert worker.topic(route.topic)["copied"] == 0
-        for resets in (1, 0):
-            async with route.worker() as worker:
-                await worker.caught_up(route.topic, 0)
-                assert worker.metric("source_resets_total") == resets
-                await worker.kill()
-        assert await _numbers(route) == [*range(300), *range(1000, 1000 + later)]
+def test_refusals_of_real_brokers(code: int, remark: str, kind: type[ReplicatorError]) -> None:
+    """Only what surely was not stored is tried again as it is; the broker's words stay in the message."""
+    error = classify_refusal(BrokerRefused("127.0.0.1:10909", 320, code, remark))
+    assert type(error) is kind
+    assert remark in str(error)
+    assert f"code {code}" in str(error)
 
 
-async def _too_large(source: Cluster, topic: str) -> None:
-    """Ten small messages, a large one, ten small ones, in queue 0; others in queue 1."""
-    async with connected(source) as client:
-        small = [(b"small", {"KEYS": str(i)}) for i in range(10)]
-        await send(client, "east-a", topic, 0, small)
-        await send(client, "east-a", topic, 0, [(b"L" * 100_000, {"KEYS": "large", "TAGS": "big"})])
-        await send(client, "east-a", topic, 0, small)
-        await send(client, "east-a", topic, 1, small)
+@pytest.mark.parametrize("code", [2, 14, 16, 17, 29])
+def test_what_a_person_can_mend_has_a_hint(code: int) -> None:
+    """Disk, rights, topics."""
+    assert classify_refusal(BrokerRefused("x:1", 320, code, "")).hint
 
 
-@pytest.mark.parametrize("spec", [NARROW, NARROW_49], ids=["5.5.0", "4.9.7"])
-@pytest.mark.parametrize("policy", ["fail", "skip", "wait", "dead-letter"])
-async def test_a_message_larger_than_the_target_takes(
-    scene: SceneOf, topic_name: Callable[[str], str], policy: str, spec: ClusterSpec
-) -> None:
-    """Each policy does what it says, and the other queue goes on."""
-    letters = topic_name("letters")
-    async with scene(target=spec, mistreated=(spec,), queues=2) as route:
-        topic = route.topic
-        await _too_large(route.source, topic)
-        async with route.worker("--on-error", policy, "--dead-letter-topic", letters) as worker:
-            state = {"fail": "failed", "wait": "waiting"}.get(policy)
-            if state is not None:
-                await until(lambda: worker.topic(topic).get("state") == state)
-                stopped, other = sorted(worker.queues(topic), key=lambda q: int(q["source"]["queue"]))
-                assert stopped["position"] == 10
-                assert f"message east-a/0/10 of {topic}" in stopped["reason"]
-                assert other["copied"] == 10
-                async with connected(route.source) as client:
-                    await send(client, "east-a", topic, 1, [(b"others go on", {})] * 1000)
-                await until(lambda: worker.has_copied(topic, 1020))
-                stopped, other = sorted(worker.queues(topic), key=lambda q: int(q["source"]["queue"]))
-                assert (stopped["state"], stopped["position"], other["copied"]) == (state, 10, 1010)
-                if policy == "wait":  # the operator raises the limit, and it goes on by itself
-                    async with configured(route.target, maxMessageSize=4194304):
-                        await worker.caught_up(topic, 1031)
-                return
-            await worker.caught_up(topic, 30)
-            reason = {"skip": "error"}.get(policy, policy)
-            assert {r: n for q in worker.queues(topic) for r, n in q["skipped"].items()} == {reason: 1}
-        copies = (await raw_topic(route.target, topic))["narrow-a", 0]
-        assert len(copies) == 20
-        if policy == "dead-letter":
-            ((letter,),) = (await raw_topic(route.target, letters)).values()
-            told = properties.decode(letter.properties)
-            assert told["__RPL_SOURCE"].startswith("east/east-a/0/10/")
-            assert (told["__RPL_TOPIC"], told["__RPL_SIZE"], told["__RPL_OMITTED"]) == (topic, "100000", "body")
-            assert (told["KEYS"], told["TAGS"]) == ("large", "big")
-            assert "size" in told["__RPL_REASON"] or "13" in told["__RPL_REASON"]
+def test_a_gap_counts_its_messages() -> None:
+    """Which ones, and what the policy for it is."""
+    gap = SourceGap(10, 25)
+    assert "15 messages at offsets 10 to 24" in str(gap)
+    assert "on_gap=skip" in gap.hint
 
 
-@pytest.mark.parametrize("policy", ["wait", "dead-letter"])
-async def test_properties_that_are_too_long_with_our_own(
-    scene: SceneOf, topic_name: Callable[[str], str], policy: str
-) -> None:
-    """32,767 bytes are possible; the message before arrives, the one behind it where the policy goes on."""
-    letters = topic_name("letters")
-    async with scene(source=ClusterSpec(name="east", version="5.5.0"), queues=1) as route:
-        topic = route.topic
-        async with connected(route.source) as client:
-            for told in ({"KEYS": "a"}, {"KEYS": "b", "p": "x" * 32_740}, {"KEYS": "c"}):
-                await send(client, "east-a", topic, 0, [(b"body", told)])
-        async with route.worker("--on-error", policy, "--dead-letter-topic", letters) as worker:
-            if policy == "wait":
-                await until(lambda: worker.topic(topic).get("state") == "waiting")
-                assert f"message east-a/0/1 of {topic} is refused" in worker.topic(topic)["reason"]
-            else:
-                await worker.caught_up(topic, 2)
-            (queue,) = worker.queues(topic)
-            assert (queue["position"], queue["skipped"]) == ((1, {}) if policy == "wait" else (3, {policy: 1}))
-        copies = (await raw_topic(route.target, topic))["west-a", 0]
-        arrived = [properties.decode(message.properties)["KEYS"] for message in copies]
-        if policy == "wait":
-            assert arrived == ["a"]
-            return
-        assert arrived == ["a", "c"]
-        ((letter,),) = (await raw_topic(route.target, letters)).values()
-        told = properties.decode(letter.properties)
-        assert told["__RPL_OMITTED"] == "properties"
-        assert letter.body[4:] == b"body"
-
-
-async def test_a_foreign_producer_in_a_mapped_queue(scene: SceneOf) -> None:
-    """Its messages are counted and left alone; the offset map stays exact; a restart repeats nothing."""
-    async with scene(queues=1) as route:
-        topic = route.topic
-        await route.produce(100)
-        async with route.worker(at="one") as worker:
-            await worker.caught_up(topic, 100)
-            async with connected(route.target) as client:
-                await send(client, "west-a", topic, 0, [(b"foreign", {"KEYS": str(i)}) for i in range(7)])
-            await route.produce(100, start=100)
-            await worker.caught_up(topic, 200)
-            await until(lambda: worker.topic(topic)["foreign"] == 7)
-            assert await worker.drain() == 0
-        async with connected(route.target) as client:
-            await send(client, "west-a", topic, 0, [(b"foreign", {"KEYS": str(i)}) for i in range(50)])
-        async with route.worker(at="two") as worker:
-            await route.produce(100, start=200)
-            await worker.caught_up(topic, 100)
-            await until(lambda: worker.topic(topic)["foreign"] == 50)
-            assert worker.topic(topic)["repeated"] == 0
-        verdict = await judge(route.source, route.target, topic)
-        assert not verdict.lost
-        assert not verdict.duplicated
-        assert not verdict.out_of_order
-        assert len(verdict.extra) == 57
-
-
-@pytest.mark.parametrize(
-    ("spec", "settings", "code"),
-    [
-        (TARGET, {"brokerPermission": 4}, "code 16"),
-        (NARROW_49, {"brokerRole": "SLAVE"}, "code 14"),
-    ],
-    ids=["no permission", "not available"],
-)
-async def test_the_target_takes_nothing_for_a_while(
-    scene: SceneOf, spec: ClusterSpec, settings: dict[str, object], code: str
-) -> None:
-    """Shown while it lasts, and over by itself when it is.
-
-    Brokers look at their permission for ordered topics only. One of 4.9.7 that takes itself for a slave answers as
-    one of any version whose disk passes the limits of its configuration.
-    """
-    async with scene(target=spec, mistreated=(spec,), queues=2, order=True) as route:
-        topic = route.topic
-        await route.produce(100)
-        async with route.worker() as worker:
-            await worker.caught_up(topic, 100)
-            async with configured(route.target, **settings):
-                await route.produce(100, start=100)
-                await until(lambda: worker.topic(topic)["state"] == "waiting")
-                assert code in worker.topic(topic)["reason"]
-                assert worker.topic(topic)["copied"] == 100
-                with pytest.raises(OSError, match="503"):
-                    worker.get("/health/ready")
-            await worker.caught_up(topic, 200)
-            assert worker.get("/health/ready")["ready"]
-        await route.assert_clean(200)
-
-
-async def test_a_busy_target(scene: SceneOf) -> None:
-    """Answers of 'busy' are waited out in order, for a moment or for longer, and it is said."""
-    async with scene(mistreated=(TARGET,), queues=8) as route:
-        topic = route.topic
-        await route.produce(4000)
-        async with route.worker() as worker:
-            await worker.caught_up(topic, 4000)
-
-            def all_tried_again(before: list[int]) -> bool:
-                return all(map(operator.lt, before, retries()))
-
-            def retries() -> list[int]:
-                return [int(queue["retries"]) for queue in worker.queues(topic)]
-
-            def all_wait() -> bool:
-                return {queue["state"] for queue in worker.queues(topic)} == {"waiting"}
-
-            for start in (4000, 11_000, 18_000):
-                before = retries()
-                # The pool of buffers that this asks for is empty: as with one in use, the broker has no room now.
-                async with configured(route.target, transientStorePoolEnable="true"):
-                    await route.produce(7000, start=start)
-                    await until(partial(all_tried_again, before))
-                    if start == 18_000:
-                        await until(all_wait)
-                    assert all("code 2" in queue["reason"] for queue in worker.queues(topic))
-                    assert worker.topic(topic)["copied"] == start
-                await worker.caught_up(topic, start + 7000)
-        await route.assert_clean(25_000)
-
-
-async def test_the_target_topic_is_deleted_while_it_runs(scene: SceneOf) -> None:
-    """It is made again and filled with all that the source still has."""
-    async with scene(queues=2) as route:
-        await route.produce(200)
-        async with route.worker() as worker:
-            await worker.caught_up(route.topic, 200)
-            await remove_topic(route.target, route.topic)
-            await route.produce(100, start=200)
-            await worker.caught_up(route.topic, 500)
-        await route.assert_clean()
-
-
-async def test_the_disk_of_the_target_is_full_for_a_while(clusters: ClusterPool, scene: SceneOf) -> None:
-    """The broker can make no more files: shown while it lasts, over by itself, everything once."""
-    spec = ClusterSpec(name="full", version="5.3.3", properties=TINY_FILES)
-    async with clusters.fresh(spec) as target, scene(target=target, queues=2) as route:
-        topic = route.topic
-        await route.produce(200)
-        async with route.worker() as worker:
-            await worker.caught_up(topic, 200)
-            # Files of up to half of a commit log file: to the broker, what a full disk is.
-            _, most = resource.prlimit(target.brokers[0].pid, resource.RLIMIT_FSIZE)
-            resource.prlimit(target.brokers[0].pid, resource.RLIMIT_FSIZE, (2**19, most))
-            await route.produce(4000, start=200, size=1000)
-            await until(lambda: worker.topic(topic)["state"] == "waiting")
-            assert "create mapped file failed" in worker.topic(topic)["reason"]
-            assert "its disk may be full" in worker.topic(topic)["reason"]
-            with pytest.raises(OSError, match="503"):
-                worker.get("/health/ready")
-            assert worker.topic(topic)["copied"] < 4200
-            resource.prlimit(target.brokers[0].pid, resource.RLIMIT_FSIZE, (most, most))
-            await worker.caught_up(topic, 4200)
-            assert worker.topic(topic)["repeated"] == 0
-            assert worker.get("/health/ready")["ready"]
-        await route.assert_clean(4200)
-
-
-@pytest.mark.parametrize("spec", [NARROW, NARROW_49], ids=["5.5.0", "4.9.7"])
-async def test_retention_overtook_the_position(scene: SceneOf, spec: ClusterSpec, tmp_path: Path) -> None:
-    """The gap is counted to the message, and alerted of; `fail` stands still there, `skip` goes on behind it.
-
-    Behind the other tests of these clusters, since brokers delete nothing in their first minute.
-    """
-    async with scene(source=spec, mistreated=(spec,), queues=1) as route:
-        topic = route.topic
-        await route.produce(500, size=400)
-        async with route.worker() as worker:
-            await worker.caught_up(topic, 500)
-            await worker.drain()
-        await route.produce(8000, size=400, start=500)
-        oldest = await _expire(route.source, topic, before=500)
-        async with route.worker("--on-gap", "fail") as worker:
-            await until(lambda: worker.topic(topic).get("state") == "failed")
-            assert f"{oldest - 500} messages at offsets 500 to {oldest - 1}" in worker.topic(topic)["reason"]
-            assert worker.topic(topic)["copied"] == 0
-        async with route.worker() as worker:
-            await worker.caught_up(topic, 8500 - oldest)
-            assert worker.topic(topic)["gap_messages"] == oldest - 500
-            labels = f'connector="route",source="narrow",target="west",topic="{topic}"'
-            assert f"gap_messages_total{{{labels}}} {oldest - 500}.0" in worker.get("/metrics")
-            async with watching(tmp_path / "prometheus", [worker]) as prometheus:
-                await fires(prometheus, "SourceGap")
-        copies = (await raw_topic(route.target, topic))["west-a", 0]
-        assert len(copies) == 500 + 8500 - oldest
+def test_a_reset_tells_both_offsets() -> None:
+    """Where we were, and where the queue ends now."""
+    reset = SourceReset(100, 0, 7)
+    assert "offset 7" in str(reset)
+    assert "position 100" in str(reset)

@@ -18,7 +18,7 @@ from replicator.client.pull import pull
 from replicator.client.security import Credentials
 from replicator.errors import BrokerRefused
 from tests.acl_sync.test_brokers import Side
-from tests.routing.test_rights import guarded
+from tests.e2e.test_missing_rights import guarded
 from tests.spark.stream_job import Job
 from tests.spark.test_archive import export, restore, told
 from tests.spark.test_surroundings import NEW, OLD

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from replicator.ranges.copier import Range, copy_range
-from tests.spark.test_copying import job_of, msgs, ranges_of
+from tests.ranges.test_copier import job_of, msgs, ranges_of
 from tests.spark.waiting import ends
 from tests.support.scene import SceneOf
 from tests.support.worker import until

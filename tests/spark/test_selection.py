@@ -11,7 +11,7 @@ import pytest
 
 from replicator.protocol.batch import KEPT_SYS_FLAGS
 from replicator.sandbox import Cluster
-from tests.routing.test_faults import NARROW
+from tests.e2e.test_faults import NARROW
 from tests.spark.waiting import settled
 from tests.support.scene import SceneOf
 from tests.support.traffic import connected, raw_topic, send

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from replicator.sandbox import ClusterSpec
-from tests.routing.test_vip import PULL, SEND_BATCH
+from tests.e2e.test_vip_channel import PULL, SEND_BATCH
 from tests.spark.test_archive import export, restore, told
 from tests.spark.test_datasource import writing
 from tests.spark.waiting import settled

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from replicator.sandbox import Cluster, ClusterSpec
-from tests.metadata.test_sync import asked, exact, ready
+from tests.e2e.test_metadata_sync import asked, exact, ready
 from tests.support.clusters import ClusterPool
 from tests.support.javatool import JavaToolError, Order, java_consume, java_produce
 from tests.support.offsets import commit, make_group, offsets_of

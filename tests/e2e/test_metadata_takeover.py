@@ -13,7 +13,7 @@ import pytest
 from acl_sync.model import GET, SUB, Account, Kind, Rule
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.acl_sync.test_brokers import Side
-from tests.metadata.test_sync import asked, ready
+from tests.e2e.test_metadata_sync import asked, ready
 from tests.support.accounts import account, topic
 from tests.support.clusters import ClusterPool
 from tests.support.javatool import Credentials, java_consume

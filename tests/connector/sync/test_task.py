@@ -33,7 +33,7 @@ from replicator.routing.queue_map import Queue
 from replicator.settings import RouteSettings
 from replicator.state.store import Store
 from replicator.worker.worker import Worker
-from tests.metadata.test_unit_syncer import Side, read_groups, read_topics
+from tests.metadata.test_syncer import Side, read_groups, read_topics
 
 KINDS = ("topics", "groups", "offsets")
 

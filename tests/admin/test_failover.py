@@ -19,7 +19,7 @@ from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
 from replicator.state.connector_configs import Connector
 from replicator.worker.worker import Worker
-from tests.metadata.test_unit_syncer import copying
+from tests.metadata.test_syncer import copying
 
 TOPICS = 300
 
