@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from replicator.aio.backoff import Backoff
 from replicator.client.connection import Connection
 from replicator.client.security import Security
 from replicator.errors import BrokerRefused, Unreachable
@@ -30,7 +30,7 @@ CONNECT_TIMEOUT: Final = 3.0
 REQUEST_TIMEOUT: Final = 10.0
 
 #: Seconds between attempts: the first, and the most.
-_BACKOFF_FIRST: Final = 0.1
+_BACKOFF_FIRST: Final = 0.2
 _BACKOFF_MOST: Final = 5.0
 
 log = get_logger(__name__)
@@ -64,7 +64,7 @@ class Endpoint:
         self._may_go_on = may_go_on
         self._connection: Connection | None = None
         self._attempt: asyncio.Task[Connection] | None = None
-        self._failures = 0
+        self._backoff = Backoff(_BACKOFF_FIRST, _BACKOFF_MOST)
         self._not_before = 0.0
 
     @property
@@ -76,7 +76,7 @@ class Endpoint:
     @property
     def failing(self) -> bool:
         """Whether the last attempt at a connection failed."""
-        return self.live is None and self._failures > 0
+        return self.live is None and self._backoff.attempts > 0
 
     async def connection(self) -> Connection:
         """A live connection; waits out the backoff of earlier failures first.
@@ -142,7 +142,7 @@ class Endpoint:
         if last is None:
             return
         if last.heard:
-            self._failures = 0
+            self._backoff.reset()
             self._not_before = 0.0
         else:
             self._back_off()
@@ -153,9 +153,7 @@ class Endpoint:
         return Unreachable(self.address, reason)
 
     def _back_off(self) -> None:
-        self._failures += 1
-        most = min(_BACKOFF_MOST, _BACKOFF_FIRST * 2 ** min(self._failures, 10))
-        self._not_before = asyncio.get_running_loop().time() + most * random.uniform(0.5, 1.0)
+        self._not_before = asyncio.get_running_loop().time() + self._backoff.next()
 
     async def invoke(
         self,

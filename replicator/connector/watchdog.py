@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Final
 
+from replicator.aio.backoff import Backoff
 from replicator.routing.state import Phase, QueueState
 
 __all__ = ["Watchdog"]
@@ -18,13 +19,13 @@ _BUSY: Final = (Phase.STARTING, Phase.RECOVERING, Phase.RUNNING)
 
 
 class _Watched:
-    __slots__ = ("attempts", "position", "restarted", "retry_at", "since")
+    __slots__ = ("backoff", "position", "restarted", "retry_at", "since")
 
     def __init__(self, position: int | None, now: float) -> None:
         self.position = position
         self.since = now
         self.restarted = False
-        self.attempts = 0
+        self.backoff = Backoff(_RETRY_FIRST, _RETRY_MOST, jitter=0.0)
         self.retry_at = 0.0
 
 
@@ -60,9 +61,8 @@ class Watchdog:
 
     def _retry(self, watched: _Watched, now: float) -> bool:
         if not watched.retry_at:
-            watched.retry_at = now + min(_RETRY_MOST, _RETRY_FIRST * 2**watched.attempts)
+            watched.retry_at = now + watched.backoff.next()
         if now < watched.retry_at:
             return False
-        watched.attempts += 1
         watched.retry_at = 0.0
         return True

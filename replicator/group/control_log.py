@@ -8,10 +8,10 @@ one of them is down. A topic that somebody has deleted is made again.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
+from replicator.aio.backoff import Backoff
 from replicator.client.brokers import max_offset, offset_near
 from replicator.client.cluster import Cluster
 from replicator.client.pull import GROUP, Pulled, pull
@@ -27,7 +27,7 @@ __all__ = ["ControlLog", "LogMessage", "Place"]
 #: Seconds that a broker holds a pull of ours; a new broker or master is noticed no later.
 _SUSPEND: Final = 5.0
 #: Seconds between attempts to read where reading fails: the first, and the most.
-_PAUSE: Final = 0.05
+_PAUSE_FIRST: Final = 0.05
 _PAUSE_MOST: Final = 0.5
 #: Seconds for which a broker that refused or did not answer is asked after all others.
 _SHUN: Final = 5.0
@@ -190,7 +190,7 @@ class ControlLog:
             at, end = await self._insist(place, lambda: self._read(place, at, end))  # noqa: B023 - awaited at once
 
     async def _insist(self, place: Place, read: Callable[[], Awaitable[tuple[int, int]]]) -> tuple[int, int]:
-        reason, pause = "", _PAUSE
+        reason, backoff = "", Backoff(_PAUSE_FIRST, _PAUSE_MOST)
         while True:
             try:
                 return await read()
@@ -203,8 +203,7 @@ class ControlLog:
                         "system topic cannot be read", topic=place.topic, broker=place.broker, reason=reason
                     )
             self._read_whole(place)  # nobody waits for a broker that is down
-            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
-            pause = min(_PAUSE_MOST, pause * 2)
+            await asyncio.sleep(backoff.next())
 
     def _read_whole(self, place: Place) -> None:
         if place in self._behind:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from replicator import service
+from replicator.aio.backoff import Backoff
 from replicator.errors import ConfigError, ReplicatorError, StartupError
 from replicator.observe.logging import configure, get_logger
 from replicator.operate import backfill
@@ -140,7 +141,7 @@ async def _ranges_of(survey: JobPreflight, parts: Sequence[Part]) -> list[Range]
 async def _keep_on(stream: Any, stop: asyncio.Event, told: _Told, *, drain_timeout: float) -> None:
     """Runs the job, and again where it ended, until `stop`."""
     stopping = asyncio.create_task(stop.wait())
-    pause = _AGAIN_FIRST
+    backoff = Backoff(_AGAIN_FIRST, _AGAIN_MOST, jitter=0.0)
     while not stopping.done():
         copied = told.copied
         running = asyncio.create_task(asyncio.to_thread(stream.run))
@@ -153,10 +154,10 @@ async def _keep_on(stream: Any, stop: asyncio.Event, told: _Told, *, drain_timeo
         if stream.session_ended:
             raise StartupError(f"Spark's session has ended: {running.exception()}", hint="run it again")
         if told.copied > copied:
-            pause = _AGAIN_FIRST
+            backoff.reset()
+        pause = backoff.next()
         log.error("the job ended, and is started again", reason=str(running.exception()), seconds=pause)
         await asyncio.wait({stopping}, timeout=pause)
-        pause = min(_AGAIN_MOST, pause * 2)
 
 
 def _signals() -> asyncio.Event:

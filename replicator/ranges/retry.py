@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
+from replicator.aio.backoff import Backoff
 from replicator.client.cluster import Cluster
 from replicator.errors import ReplicatorError, RequestTimeout, Unreachable
 from replicator.routing.faults import TargetBlocked
@@ -32,7 +32,7 @@ async def insist(cluster: Cluster, place: str, ask: Callable[[], Awaitable[T]]) 
     Raises:
         ReplicatorError: the broker did not come back.
     """
-    until, (pause, longest) = time.monotonic() + PATIENCE, _PAUSES
+    until, backoff = time.monotonic() + PATIENCE, Backoff(*_PAUSES)
     while True:
         try:
             return await ask()
@@ -42,7 +42,6 @@ async def insist(cluster: Cluster, place: str, ask: Callable[[], Awaitable[T]]) 
                     f"{place}: {away.message}, for {PATIENCE:g} s",
                     hint=away.hint or "see that its broker runs, and begin again",
                 ) from None
-        await asyncio.sleep(pause * random.uniform(0.5, 1.0))
-        pause = min(longest, pause * 2)
+        await asyncio.sleep(backoff.next())
         with contextlib.suppress(ReplicatorError):  # its name server may be away with it
             await cluster.refresh()

@@ -10,6 +10,7 @@ import asyncio
 from collections import defaultdict, deque
 from typing import Final, Protocol
 
+from replicator.aio.backoff import Backoff
 from replicator.client.endpoint import Endpoint
 from replicator.client.pull import pull
 from replicator.client.topics import is_missing
@@ -28,7 +29,7 @@ _SPAN: Final = 32
 #: Ranges of one queue that wait at most; the older half of them is given up then.
 _MOST: Final = 1024
 #: Seconds after which a queue that could not be read is tried again: the first time, and the most.
-_PAUSE_FIRST: Final = 0.1
+_PAUSE_FIRST: Final = 0.2
 _PAUSE_MOST: Final = 5.0
 #: Attempts after which a queue that does not show what its broker has stored is taken for truncated.
 _UNSHOWN: Final = 12
@@ -117,12 +118,14 @@ class ForeignWriteInspector:
 
     async def _read(self, queue: Audited) -> None:
         """Looks at what waits in one queue; queues of one broker take turns."""
-        waiting, attempts = self._waiting[queue], 0
+        waiting, backoff = self._waiting[queue], Backoff(_PAUSE_FIRST, _PAUSE_MOST, jitter=0.0)
         while waiting.ranges:
             async with self._brokers[queue.state.target.broker]:
-                attempts = 0 if await _look(queue, waiting, attempts) else attempts + 1
-            if attempts:
-                await asyncio.sleep(min(_PAUSE_MOST, _PAUSE_FIRST * 2 ** min(attempts, 10)))
+                looked = await _look(queue, waiting, backoff.attempts)
+            if looked:
+                backoff.reset()
+            else:
+                await asyncio.sleep(backoff.next())
         del self._waiting[queue]
         if not self._waiting:
             self._idle.set()

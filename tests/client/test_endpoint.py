@@ -45,7 +45,7 @@ async def failing(endpoint: Endpoint) -> ClientError:
 
 
 def assert_spaced(attempts: list[float], first: float, most: float) -> None:
-    for number, (one, other) in enumerate(itertools.pairwise(attempts), start=1):
+    for number, (one, other) in enumerate(itertools.pairwise(attempts)):
         assert other - one >= 0.5 * min(most, first * 2**number) - 0.001
 
 
@@ -74,26 +74,26 @@ async def test_one_knock_at_a_time_while_many_wait(attempts: list[float]) -> Non
 
 async def test_attempts_are_spaced_ever_wider(attempts: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     """Up to the most, with jitter, however eager the callers are."""
-    monkeypatch.setattr(module, "_BACKOFF_FIRST", 0.02)
+    monkeypatch.setattr(module, "_BACKOFF_FIRST", 0.04)
     monkeypatch.setattr(module, "_BACKOFF_MOST", 0.1)
     endpoint = dead()
     for _ in range(6):
         await failing(endpoint)
     assert len(attempts) == 6
-    assert_spaced(attempts, 0.02, 0.1)
+    assert_spaced(attempts, 0.04, 0.1)
 
 
 async def test_a_peer_that_takes_connections_and_drops_them_is_knocked_at_gently(
     attempts: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A connection on which nothing came counts as a failure too."""
-    monkeypatch.setattr(module, "_BACKOFF_FIRST", 0.02)
+    monkeypatch.setattr(module, "_BACKOFF_FIRST", 0.04)
     monkeypatch.setattr(module, "_BACKOFF_MOST", 0.1)
     async with Peer(on_connect=hang_up) as peer:
         endpoint = Endpoint(peer.address, Security())
         for _ in range(6):
             await failing(endpoint)
-        assert_spaced(attempts, 0.02, 0.1)
+        assert_spaced(attempts, 0.04, 0.1)
         peer.on_connect = None
         assert (await endpoint.invoke(1, {})).code == 0
         await endpoint.close()

@@ -24,7 +24,7 @@ async def test_the_second_answers_when_the_first_is_dead() -> None:
         for _ in range(3):
             address, answer = await servers.invoke(106, {})
             assert (address, answer.code) == (peer.address, 0)
-        assert servers._endpoints[0]._failures == 1
+        assert servers._endpoints[0]._backoff.attempts == 1
         await servers.close()
 
 

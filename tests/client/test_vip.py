@@ -156,7 +156,7 @@ async def test_a_connection_that_served_ends_the_count_of_failures() -> None:
         await until(lambda: each.channel.live is None)
         with pytest.raises(Unreachable):
             await each.channel.invoke(310, {}, timeout=10)
-        assert each.channel._failures == 1
+        assert each.channel._backoff.attempts == 1
 
 
 async def test_a_reconnect_that_falls_again_is_no_new_fall() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
+from replicator.aio.backoff import Backoff
 from replicator.errors import ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.plugins.interface import Position, TaskFailed
@@ -54,8 +54,7 @@ class PluginTask(ABC):
 
     async def run(self) -> None:
         """Works, and tries again after errors: soon where something is away, late where a person is needed."""
-        first, most = _WAITS
-        pause = first
+        waiting, failed = Backoff(*_WAITS), Backoff(*_FAILED)
         while not self._stopping.is_set():
             before = self.position
             try:
@@ -67,9 +66,10 @@ class PluginTask(ABC):
             except Exception as error:
                 log.exception("plugin failed", task=self.name)
                 self._stands_still(Phase.FAILED, f"{type(error).__name__}: {error}")
-            first, most = _FAILED if self.phase is Phase.FAILED else _WAITS
-            pause = first if self.position != before else max(first, min(most, pause * 2))
-            await self._pause(pause * random.uniform(0.5, 1.0))
+            if self.position != before:
+                waiting.reset()
+                failed.reset()
+            await self._pause((failed if self.phase is Phase.FAILED else waiting).next())
         self.set_phase(Phase.STOPPED)
 
     @abstractmethod
