@@ -57,6 +57,13 @@ class Unreachable(ClientError):
         self.reason = reason
 
 
+class WrongBroker(Unreachable):
+    """Another broker answers at the address: brokers have swapped addresses, or it belongs to another cluster."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(address, reason, hint="it is used again once the name servers know where the broker is")
+
+
 class RequestTimeout(ClientError):
     """No answer within `seconds`; whether the request was carried out is unknown."""
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
-from replicator.client.endpoint import Endpoint
+from replicator.client.connection import Connection
+from replicator.client.endpoint import REQUEST_TIMEOUT, Endpoint
 from replicator.client.pull import GROUP, Subscription, pull
-from replicator.errors import ProtocolError
-from replicator.protocol.codes import Request
+from replicator.errors import BrokerRefused, ProtocolError
+from replicator.protocol.codes import Request, Response
 from replicator.protocol.fastjson import parse
+from replicator.protocol.frame import Frame
 
 __all__ = [
     "BrokerConfig",
     "check_filter",
+    "config_over",
     "dispatched",
     "first_after",
     "max_offset",
@@ -32,23 +36,50 @@ _DEFAULT_MAX_MESSAGE: Final = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """The settings of a broker that matter to us."""
+    """The settings of a broker that matter to us: which broker of which cluster it is, and how large a message,
+    or a batch, may be (bytes).
+    """
 
     max_message_size: int
+    name: str = ""
+    cluster: str = ""
 
 
 async def read_settings(broker: Endpoint) -> dict[str, str]:
     """All settings in force at `broker` (26: `key=value` lines, not JSON). Some hold secrets: never show them."""
-    answer = await broker.ask(Request.GET_BROKER_CONFIG, {})
+    return _settings(await broker.ask(Request.GET_BROKER_CONFIG, {}))
+
+
+def _settings(answer: Frame) -> dict[str, str]:
     lines = answer.body.decode(errors="replace").splitlines()
     return dict(line.split("=", 1) for line in lines if "=" in line)
 
 
 async def read_config(broker: Endpoint) -> BrokerConfig:
     """The configuration in force at `broker`, as far as it matters to us."""
-    values = await read_settings(broker)
+    return _config(await read_settings(broker))
+
+
+def _config(values: Mapping[str, str]) -> BrokerConfig:
     size = values.get("maxMessageSize", "")
-    return BrokerConfig(max_message_size=int(size) if size.isdecimal() else _DEFAULT_MAX_MESSAGE)
+    return BrokerConfig(
+        int(size) if size.isdecimal() else _DEFAULT_MAX_MESSAGE,
+        name=values.get("brokerName", ""),
+        cluster=values.get("brokerClusterName", ""),
+    )
+
+
+async def config_over(connection: Connection) -> BrokerConfig:
+    """The configuration of the broker that answers over `connection`.
+
+    Raises:
+        BrokerRefused: the account may not ask for it.
+        Unreachable, RequestTimeout: see there.
+    """
+    answer = await connection.invoke(Request.GET_BROKER_CONFIG, {}, timeout=REQUEST_TIMEOUT)
+    if answer.code != Response.SUCCESS:
+        raise BrokerRefused(connection.address, Request.GET_BROKER_CONFIG, answer.code, answer.remark)
+    return _config(_settings(answer))
 
 
 async def check_filter(broker: Endpoint, subscription: Subscription) -> None:

@@ -75,6 +75,12 @@ class Cluster:
         self._endpoints: dict[str, Endpoint] = {}
         self._vips: dict[str, VipChannel] = {}
         self._brokers: dict[str, Broker] = {}
+        self._known_as = name or ""
+
+    @property
+    def known_as(self) -> str:
+        """The cluster's name; empty before the name servers have said it."""
+        return self._known_as
 
     @property
     def addresses(self) -> list[str]:
@@ -100,6 +106,7 @@ class Cluster:
         """
         topology = await self._nameservers.read(Request.GET_BROKER_CLUSTER_INFO, {}, self._read)
         self._brokers.update(topology.brokers)
+        self._known_as = topology.cluster
         return topology
 
     def _read(self, address: str, answer: Frame) -> Topology:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
 from replicator.client.pull import GROUP
 from replicator.errors import BrokerRefused
@@ -39,7 +40,7 @@ def new_fields(topic: str, queue_id: int, *, group: str = GROUP) -> dict[str, st
     )
 
 
-async def send_batch(broker: Endpoint, fields: dict[str, str], body: Sequence[bytes]) -> Stored:
+async def send_batch(broker: Endpoint | Connection, fields: dict[str, str], body: Sequence[bytes]) -> Stored:
     """Sends a batch; its messages land contiguously.
 
     Args:
@@ -56,7 +57,7 @@ async def send_batch(broker: Endpoint, fields: dict[str, str], body: Sequence[by
     )
 
 
-async def send_single(broker: Endpoint, fields: dict[str, str], body: bytes) -> Stored:
+async def send_single(broker: Endpoint | Connection, fields: dict[str, str], body: bytes) -> Stored:
     """Sends one message with request 310; errors as `send_batch`."""
     return _stored(
         broker.address,

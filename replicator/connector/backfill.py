@@ -160,7 +160,7 @@ class Backfill:
         state = pair.state
         if self._settings.backfill and (state.position is not None or pair.from_start):
             return None  # it has been copied before, or is new
-        start = await pair.first_offset() if state.position is None else state.position
+        start = await pair.source.first_offset() if state.position is None else state.position
         reader = self._source.reader(state.source.broker)
         end = await max_offset(reader, state.topic, state.source.queue_id)
         return Range(state.topic, state.source, pair.topic, state.target, start, end) if start < end else None

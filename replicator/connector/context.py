@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
+from replicator.client.broker_identity import BrokerIdentities
 from replicator.client.brokers import check_filter
 from replicator.client.cluster import Topology
 from replicator.client.discovery import Discovery
@@ -21,6 +22,7 @@ from replicator.routing.dispatch_barrier import DispatchBarrier
 from replicator.routing.foreign_writes import ForeignWriteInspector
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.state import Tally
+from replicator.routing.target_watch import TargetWatch
 from replicator.settings import ClusterSettings, RouteSettings, Settings
 from replicator.state.store import Store
 
@@ -58,6 +60,8 @@ class ConnectorContext:
     audit: Audit
     publish: Callable[[], Awaitable[bool]] = _nobody_to_tell
     barrier: DispatchBarrier = field(default_factory=DispatchBarrier)
+    identities: BrokerIdentities = field(default_factory=BrokerIdentities)
+    watch: TargetWatch = field(default_factory=TargetWatch)
     tallies: dict[str, Tally] = field(default_factory=dict)
 
     def message_limit(self, broker: str) -> int:
@@ -150,6 +154,7 @@ def route_options(route: RouteSettings, identity: Identity, *, settle_seconds: f
         born_timestamp=route.born_timestamp,
         on_error=route.on_error,
         on_gap=route.on_gap,
+        on_target_loss=route.on_target_loss,
         subscription=subscription,
         tags=tags,
         start_from=route.start_timestamp(),

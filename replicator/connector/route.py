@@ -22,8 +22,9 @@ from replicator.errors import ClientError
 from replicator.observe.logging import get_logger
 from replicator.routing.dead_letter import DeadLetters
 from replicator.routing.limiter import RateLimiter
-from replicator.routing.pair import QueuePair, Shared
+from replicator.routing.pair import QueuePair
 from replicator.routing.queue_map import Queue
+from replicator.routing.shared import Shared
 from replicator.routing.state import Phase, QueueState
 from replicator.settings import RouteSettings
 from replicator.state.record import Kind
@@ -54,15 +55,12 @@ class Route:
             options=options,
             budget=context.budget,
             limiter=self.limiter,
-            dead_letters=DeadLetters(
-                context.target.cluster,
-                options.dead_letter_topic,
-                cluster=context.identity.source,
-                limit=context.message_limit,
-            ),
+            dead_letters=DeadLetters.of(context.target.cluster, options, context.message_limit),
             inspector=context.inspector,
             barrier=context.barrier,
             recovering=context.recovering,
+            identities=context.identities,
+            watch=context.watch,
             message_limit=context.message_limit,
             may_send=context.may_send,
         )

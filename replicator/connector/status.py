@@ -29,6 +29,7 @@ _SUMS = {
     "copied_in_all": "copied_in_all",
     "lag_messages": "lag",
     "gap_messages": "gaps",
+    "target_lost": "target_lost",
     "repeated": "repeated",
     "foreign": "foreign",
 }
@@ -52,6 +53,7 @@ def queue_status(state: QueueState) -> dict[str, Any]:
         "skipped": dict(state.skipped),
         "gap_messages": state.gaps,
         "resets": state.resets,
+        "target_lost": state.target_lost,
         "repeated": state.repeated,
         "foreign": state.foreign,
         "retries": state.retries,

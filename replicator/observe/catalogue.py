@@ -39,6 +39,12 @@ METRICS: Final = {
         Spec("messages_skipped", "counter", "Messages left out, by reason.", (*_TOPIC, "reason")),
         Spec("source_gap_messages", "counter", "Messages that the source lost before they were read.", _TOPIC),
         Spec("source_resets", "counter", "Source queues found truncated or made anew.", _TOPIC),
+        Spec(
+            "target_lost_messages",
+            "counter",
+            "Messages that the target had acknowledged and then lost.",
+            _TOPIC,
+        ),
         Spec("repeated_messages", "counter", "Copies found more than once in a target queue.", _TOPIC),
         Spec("foreign_messages", "counter", "Messages of others found in a mapped target queue.", _TOPIC),
         Spec("send_retries", "counter", "Sends that the target refused for the moment.", _TOPIC),

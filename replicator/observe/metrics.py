@@ -24,6 +24,7 @@ _SUMS: Final = {
     "bytes_replicated": "copied_bytes",
     "source_gap_messages": "gaps",
     "source_resets": "resets",
+    "target_lost_messages": "target_lost",
     "repeated_messages": "repeated",
     "foreign_messages": "foreign",
     "send_retries": "retries",

@@ -26,6 +26,7 @@ class QueueView(Protocol):
     errors: dict[tuple[str, str], int]
     gaps: int
     resets: int
+    target_lost: int
     repeated: int
     foreign: int
     retries: int
@@ -57,7 +58,7 @@ class QueueView(Protocol):
 #: What is added up over a topic's queues.
 _ADDED: Final = (
     *("batches", "copied", "copied_bytes", "copied_in_all", "foreign", "gaps", "in_flight", "lag", "repeated"),
-    *("resets", "retries", "source_wait", "stalled", "target_wait"),
+    *("resets", "retries", "source_wait", "stalled", "target_lost", "target_wait"),
 )
 #: Ten thousand queues are added up every two seconds.
 _added: Final = attrgetter(*_ADDED)

@@ -29,9 +29,10 @@ from replicator.routing.dead_letter import DeadLetters
 from replicator.routing.foreign_writes import ForeignWriteInspector
 from replicator.routing.limiter import RateLimiter
 from replicator.routing.options import Identity, RouteOptions
-from replicator.routing.pair import QueuePair, Shared
+from replicator.routing.pair import QueuePair
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import CopyRecord, first_copy
+from replicator.routing.shared import Shared
 from replicator.routing.state import Phase, QueueState
 from replicator.settings import Settings
 
@@ -290,16 +291,13 @@ async def _shared(
 ) -> Shared:
     limit = (await read_config(target.master(part.target.broker))).max_message_size
     options = job.options
-    dead_letters = DeadLetters(
-        target, options.dead_letter_topic, cluster=options.identity.source, limit=lambda _: limit
-    )
     return Shared(
         source=source,
         target=target,
         options=options,
         budget=MemoryBudget(job.memory_bytes),
         limiter=RateLimiter(job.rate_messages, job.rate_bytes),
-        dead_letters=dead_letters,
+        dead_letters=DeadLetters.of(target, options, lambda _: limit),
         inspector=inspector,
         recovering=asyncio.Semaphore(1),
         message_limit=lambda _: limit,

@@ -15,6 +15,7 @@ from replicator.errors import BrokerRefused
 from replicator.protocol.batch import KEPT_SYS_FLAGS, entry, header_fields
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.properties import MAX_PROPERTIES, encode
+from replicator.routing.options import RouteOptions
 from replicator.routing.provenance import Stamp
 from replicator.routing.queue_map import Queue
 
@@ -39,6 +40,11 @@ class DeadLetters:
         self._cluster = cluster
         self._limit = limit
         self._made: set[str] = set()
+
+    @classmethod
+    def of(cls, target: Cluster, options: RouteOptions, limit: Callable[[str], int]) -> DeadLetters:
+        """As a route's options have it."""
+        return cls(target, options.dead_letter_topic, cluster=options.identity.source, limit=limit)
 
     async def put(self, broker: str, topic: str, source: Queue, message: StoredMessage, reason: str) -> Stored:
         """Writes one dead letter; errors as those of a send.

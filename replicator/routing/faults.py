@@ -8,6 +8,7 @@ from replicator.errors import BrokerRefused, ProtocolError, ReplicatorError, Req
 from replicator.protocol.codes import Response, is_denied
 
 __all__ = [
+    "Drained",
     "LeaseLost",
     "MessageRejected",
     "OutcomeUnknown",
@@ -17,6 +18,7 @@ __all__ = [
     "SourceLost",
     "SourceReset",
     "TargetBlocked",
+    "TargetChanged",
     "TransformRefused",
     "classify_refusal",
     "code_of",
@@ -30,6 +32,10 @@ class Fault(ReplicatorError):
     def __init__(self, message: str, *, hint: str = "", code: str = "") -> None:
         super().__init__(message, hint=hint)
         self.code = code
+
+
+class Drained(ReplicatorError):
+    """All that was pulled is settled, and no more is to be pulled."""
 
 
 class SourceLost(Fault):
@@ -82,6 +88,12 @@ class TargetBlocked(Fault):
 
 class OutcomeUnknown(Fault):
     """Whether the last send was stored is unknown: the target queue's tail must be read."""
+
+
+class TargetChanged(Fault):
+    """The target must be checked before anything is sent: the connection over which it was checked is gone, or the
+    target queue is not as it was left.
+    """
 
 
 class MessageRejected(Fault):

@@ -62,6 +62,17 @@ class OffsetMap:
         if len(sources) > self._most:
             del sources[0], targets[0], lengths[0]
 
+    def count_from(self, source: int) -> int:
+        """Copies of messages at the source offset `source` or behind it."""
+        return sum(max(0, run.source + run.length - max(run.source, source)) for run in self)
+
+    def cut(self, source: int) -> None:
+        """Forgets what was copied from the source offset `source` on."""
+        at = bisect_left(self._sources, source)
+        if at:
+            self._length[at - 1] = min(self._length[at - 1], source - self._sources[at - 1])
+        del self._sources[at:], self._targets[at:], self._length[at:]
+
     def clear(self) -> None:
         """Forgets all: the source's or the target's offsets have begun anew."""
         self._sources.clear()

@@ -37,6 +37,7 @@ class RouteOptions:
     born_timestamp: Literal["batch", "exact"] = "batch"
     on_error: Literal["fail", "skip", "wait", "dead-letter"] = "fail"
     on_gap: Literal["fail", "skip"] = "skip"
+    on_target_loss: Literal["resend", "fail", "wait"] = "resend"
     subscription: Subscription = EVERYTHING
     tags: frozenset[bytes] | None = None
     start_from: Literal["earliest", "latest"] | int = "earliest"

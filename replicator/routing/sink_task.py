@@ -13,15 +13,16 @@ from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
 from replicator.client.pull import GROUP
 from replicator.client.send import Stored, send_batch, send_single
-from replicator.errors import BrokerRefused, ProtocolError, RequestTimeout, Unreachable
 from replicator.protocol import properties
 from replicator.protocol.batch import header_fields
 from replicator.protocol.message import StoredMessage
 from replicator.routing.batcher import Batch, Batcher
 from replicator.routing.channel import Channel
+from replicator.routing.checked_send import checked, outcome
 from replicator.routing.dead_letter import DeadLetters
 from replicator.routing.faults import (
     LeaseLost,
@@ -29,8 +30,6 @@ from replicator.routing.faults import (
     OutcomeUnknown,
     QueueFailed,
     TargetBlocked,
-    classify_refusal,
-    code_of,
 )
 from replicator.routing.limiter import RateLimiter
 from replicator.routing.options import RouteOptions
@@ -60,6 +59,7 @@ class SinkTask:
     """Sends what comes through `channel` to `target` (a VIP channel).
 
     Args:
+        connection: the one to `target` over which the target queue was checked; nothing is sent over any other.
         topic: the topic's name at the target.
         on_shift: called with [from, to) when target offsets were taken by somebody else.
         suspicious: somebody else's request may still be waiting inside the broker, so that the first
@@ -71,6 +71,7 @@ class SinkTask:
     def __init__(
         self,
         target: Endpoint,
+        connection: Connection,
         channel: Channel,
         batcher: Batcher,
         *,
@@ -86,6 +87,7 @@ class SinkTask:
         transforming: Transforming | None = None,
     ) -> None:
         self._target = target
+        self._connection = connection
         self._channel = channel
         self._batcher = batcher
         self._topic = topic
@@ -149,9 +151,9 @@ class SinkTask:
 
     async def _send(self, batch: Batch) -> Stored:
         fields, body = self._fields(batch), batch.body
-        return await self._insist(lambda: send_batch(self._target, fields, body))
+        return await self._insist(lambda connection: send_batch(connection, fields, body))
 
-    async def _insist(self, send: Callable[[], Awaitable[Stored]]) -> Stored:
+    async def _insist(self, send: Callable[[Connection], Awaitable[Stored]]) -> Stored:
         """Sends until the target takes it; a busy target is left alone for longer and longer.
 
         Raises:
@@ -167,20 +169,13 @@ class SinkTask:
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
         return await self._once(send)
 
-    async def _once(self, send: Callable[[], Awaitable[Stored]]) -> Stored:
-        try:
-            await self._target.connection()
-        except Unreachable as error:
-            raise TargetBlocked(str(error), code=code_of(error)) from None
+    async def _once(self, send: Callable[[Connection], Awaitable[Stored]]) -> Stored:
+        connection = await checked(self._target, self._connection)
         if not self._may_send():
             raise LeaseLost("the lease is over: others may have this queue by now")
         try:
             self._state.waits.begin(TARGET)
-            return await send()
-        except BrokerRefused as error:
-            raise classify_refusal(error) from None
-        except (Unreachable, RequestTimeout, ProtocolError) as error:
-            raise OutcomeUnknown(str(error), code=code_of(error)) from None
+            return await outcome(send(connection))
         finally:
             self._state.waits.end()
 
@@ -217,7 +212,7 @@ class SinkTask:
         # "l": a message that was tried often is not to go to the dead letters on its way.
         fields |= {"h": str(message.flag), "i": raw.decode(errors="surrogateescape"), "l": _OFTEN, "m": "false"}
         try:
-            stored = await self._insist(lambda: send_single(self._target, fields, message.body[_LENGTH:]))
+            stored = await self._insist(lambda connection: send_single(connection, fields, message.body[_LENGTH:]))
         except MessageRejected as again:
             return await self._reject(batch, again.message)
         self._settle(batch, stored)
@@ -283,7 +278,7 @@ class SinkTask:
             )
         if policy == "dead-letter":
             place = (state.target.broker, state.topic, state.source)
-            await self._insist(lambda: self._dead_letters.put(*place, first.message(), reason))
+            await self._insist(lambda _: self._dead_letters.put(*place, first.message(), reason))
             state.skip("dead-letter", 1)
         else:
             state.skip("error", 1)

@@ -26,7 +26,7 @@ LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 
 _COUNTERS: Final = (
     *("batches", "copied", "copied_bytes", "errors", "foreign", "gaps", "latency", "latency_sum", "repeated"),
-    *("resets", "retries", "skipped", "waits", "lost", "reset_at", "known_end"),
+    *("resets", "retries", "skipped", "waits", "lost", "reset_at", "known_end", "target_lost", "lost_at_target"),
 )
 
 
@@ -75,6 +75,7 @@ class QueueState:
         "latency",
         "latency_sum",
         "lost",
+        "lost_at_target",
         "max_offset",
         "offsets",
         "phase",
@@ -95,6 +96,7 @@ class QueueState:
         "target",
         "target_end",
         "target_floor",
+        "target_lost",
         "topic",
         "waits",
     )
@@ -130,6 +132,8 @@ class QueueState:
         self.resets = 0
         self.reset_at: int | None = None
         self.repeated = 0
+        self.target_lost = 0
+        self.lost_at_target: tuple[int, int] | None = None
         self.foreign = 0
         self.retries = 0
         self.errors: dict[tuple[str, str], int] = {}
@@ -216,6 +220,29 @@ class QueueState:
                 self.lose(self.position, self.known_end)
             self.known_end = 0
             self.lost = (0, 0)
+
+    def lose_at_target(self, last: CopyRecord | None) -> tuple[int, int]:
+        """Counts acknowledged copies behind `last`, the last one that the target still has, as lost there, unless
+        that has been counted.
+
+        Returns:
+            the source offset of the first of them, and how many there are.
+        """
+        if last is not None:
+            first = last.source + 1
+        else:
+            first = self.start if self.start is not None else next(iter(self.offsets)).source
+        count = self.offsets.count_from(first)
+        if self.lost_at_target != (first, count):
+            self.target_lost += count
+            self.lost_at_target = (first, count)
+        return first, count
+
+    def copy_again(self, first: int) -> None:
+        """The copy goes on from the source offset `first`, as if what came behind had never been copied."""
+        self.offsets.cut(first)
+        self.position = first
+        self.lost_at_target = None
 
     def skip(self, reason: str, count: int) -> None:
         """Counts `count` messages left out for `reason`."""

@@ -114,6 +114,11 @@ class RouteSettings(BaseModel):
     on_gap: Literal["fail", "skip"] = Field(
         "skip", description="what to do when the source lost messages before they were read"
     )
+    on_target_loss: Literal["resend", "fail", "wait"] = Field(
+        "resend",
+        description="what to do when the target has lost messages that it had acknowledged: copy them again before"
+        " anything new, stop the queue, or wait until the target has them again",
+    )
     dead_letter_topic: str = Field(
         "replicator_sys_dead_letter",
         description="topic of `on_error=dead-letter`, on each target broker that refuses a message",

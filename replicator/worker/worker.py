@@ -211,7 +211,8 @@ class Worker:
                 work=tasks,
                 on_change=self._on_tasks,
             )
-            auditing = tasks.create_task(self._inspector.run(), name="auditor")
+            auditing = tasks.create_task(self._inspector.run(), name="inspector of foreign writes")
+            watching = tasks.create_task(self.context.watch.run(self.context.target.cluster), name="target watch")
             self._begin_jobs()
             await self._join(stop)
             if not stop.is_set():
@@ -220,6 +221,7 @@ class Worker:
                 await self._take_part(stop)
             await self._schedule.end()
             auditing.cancel()
+            watching.cancel()
         await self._log.close()
         await self.progress.save(force=True)
         if self.group.conflict is not None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import shutil
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from replicator.client.brokers import max_offset
 from replicator.protocol import properties
 from replicator.sandbox import ClusterSpec
+from tests.support.older_store import OlderStore
 from tests.support.scene import Scene, SceneOf
-from tests.support.traffic import connected, raw_topic
+from tests.support.traffic import raw_topic
 from tests.support.worker import Worker, until
 
 pytestmark = pytest.mark.brokers
@@ -30,27 +28,15 @@ class _Truncation:
 
     def __init__(self, route: Scene, directory: Path) -> None:
         self._route = route
-        self._broker = route.source.brokers[0]
-        self._copy = directory
+        self._store = OlderStore(route.source, directory)
 
     async def save(self) -> None:
-        await self._broker.stop()
-        await asyncio.to_thread(shutil.copytree, self._broker.home / "store", self._copy)
-        await self._broker.start()
+        await self._store.save()
 
     async def restore(self) -> None:
         """Returns when the queue is as it was."""
-        await self._broker.kill()
-        self._broker.wipe()
-        await asyncio.to_thread(shutil.copytree, self._copy, self._broker.home / "store")
-        await self._broker.start()
-        async with connected(self._route.source) as client:
-            broker = client.master(self._broker.name)
-
-            async def done() -> bool:
-                return await max_offset(broker, self._route.topic, 0) == KEPT
-
-            await until(done)
+        await self._store.restore()
+        await self._store.shows(self._route.topic, KEPT)
 
 
 @asynccontextmanager

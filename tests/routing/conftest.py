@@ -11,7 +11,7 @@ import pytest
 
 from replicator.routing.dispatch_barrier import DispatchBarrier
 from replicator.routing.options import Identity, RouteOptions
-from replicator.routing.pair import Shared
+from replicator.routing.shared import Shared
 
 
 @pytest.fixture
@@ -20,13 +20,23 @@ def make_shared() -> Callable[..., Shared]:
 
     def make(*, broker: Any = None, **options: Any) -> Shared:
         broker = broker or SimpleNamespace(address="target:10911")
-        cluster = SimpleNamespace(master=lambda _name: broker, reader=lambda _name: broker)
+        connection = object()
+
+        async def connected() -> object:
+            return connection
+
+        async def check(*_who: object) -> None:
+            return None
+
+        writer = SimpleNamespace(address="target:10909", connection=connected)
+        cluster = SimpleNamespace(master=lambda _: broker, reader=lambda _: broker, writer=lambda _: writer)
         given: dict[str, Any] = dict.fromkeys(Shared.__dataclass_fields__)
         given |= {
             "source": cluster,
             "target": cluster,
             "recovering": asyncio.Semaphore(),
             "barrier": DispatchBarrier(),
+            "identities": SimpleNamespace(check=check),
         }
         options = {"settle_seconds": 0.0} | options
         given["options"] = RouteOptions(identity=Identity("s", "t"), **options)

@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from replicator.errors import BrokerRefused
-from replicator.routing import dispatch_barrier, pair
+from replicator.observe.logging import get_logger
+from replicator.routing import dispatch_barrier, target_check
 from replicator.routing.dispatch_barrier import DispatchBarrier
 from replicator.routing.faults import TargetBlocked
-from replicator.routing.pair import QueuePair, Shared
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import CopyRecord, Tail
+from replicator.routing.shared import Shared
 from replicator.routing.state import QueueState
+from replicator.routing.target_check import TargetCheck
 
 BROKER: Any = SimpleNamespace(address="target:10911")
 
@@ -85,7 +87,7 @@ def tails(monkeypatch: pytest.MonkeyPatch) -> list[Tail]:
     async def read_tail(*_place: object, **_how: object) -> Tail:
         return shown.pop(0)
 
-    monkeypatch.setattr(pair, "read_tail", read_tail)
+    monkeypatch.setattr(target_check, "read_tail", read_tail)
     return shown
 
 
@@ -101,8 +103,6 @@ async def test_an_acknowledged_copy_that_is_not_shown(
     state = QueueState("T", Queue("a", 0), Queue("b", 0))
     state.offsets.add(54, 55, 1)
     state.position, state.start, state.clean, state.store_timestamp = 55, 0, True, 2
-    queue = QueuePair(state, make_shared(), topic="T", from_start=False)
-    queue._compared = True
-    await queue._recover()
+    await TargetCheck(state, make_shared(), "T", get_logger(__name__)).run()
     assert not tails
     assert state.position == (54 if lost else 55)

@@ -14,8 +14,9 @@ from replicator.protocol.codes import Response
 from replicator.protocol.frame import Frame
 from replicator.routing import foreign_writes as module
 from replicator.routing.foreign_writes import ForeignWriteInspector
-from replicator.routing.pair import QueuePair, Shared
+from replicator.routing.pair import QueuePair
 from replicator.routing.queue_map import Queue
+from replicator.routing.shared import Shared
 from replicator.routing.state import QueueState
 from tests.routing.shown import Shown, copy_of
 from tests.support.worker import until

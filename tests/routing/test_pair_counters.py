@@ -7,11 +7,15 @@ from collections.abc import Callable
 import pytest
 
 from replicator.errors import Unreachable
-from replicator.routing import pair
+from replicator.observe.logging import get_logger
+from replicator.routing import source_side
 from replicator.routing.faults import SourceGap, SourceReset
-from replicator.routing.pair import QueuePair, Shared
+from replicator.routing.pair import QueuePair
 from replicator.routing.queue_map import Queue
+from replicator.routing.queue_steps import TRANSITIONS, Step
+from replicator.routing.shared import Shared
 from replicator.routing.state import Phase, QueueState
+from replicator.routing.target_check import TargetCheck
 from tests.routing.shown import Shown, copy_of
 
 
@@ -23,7 +27,10 @@ def make_state() -> QueueState:
 
 async def met(state: QueueState, shared: Shared, fault: SourceGap | SourceReset) -> None:
     """One attempt, as the watchdog makes it, that `fault` ends."""
-    await QueuePair(state, shared, topic="T", from_start=False)._goes_on(fault)
+    queue = QueuePair(state, shared, topic="T", from_start=False)
+    queue._loss = fault
+    event = await queue._do(Step.SKIP_LOSS)
+    queue._enter(event, TRANSITIONS[Step.SKIP_LOSS, event])
 
 
 async def test_a_gap_that_stops_a_queue_counts_once(make_shared: Callable[..., Shared]) -> None:
@@ -69,7 +76,7 @@ async def test_a_reset_counts_once(make_shared: Callable[..., Shared], monkeypat
             raise place
         return place
 
-    monkeypatch.setattr(pair, "first_after", first_after)
+    monkeypatch.setattr(source_side, "first_after", first_after)
     state = make_state()
     for policy in ("fail", "fail", "skip", "skip", "skip"):
         await met(state, make_shared(on_gap=policy), SourceReset(500, 0, 20))
@@ -86,14 +93,12 @@ async def test_others_messages_behind_the_last_copy_count_once(make_shared: Call
     state.offsets.add(499, 0, 1)
     state.store_timestamp = 7
     for _ in range(3):
-        queue = QueuePair(state, shared, topic="T", from_start=False)
-        queue._compared = state.clean = True
-        await queue._recover()
+        state.clean = True
+        await TargetCheck(state, shared, "T", get_logger(__name__)).run()
     assert (state.foreign, state.repeated) == (2, 1)
     broker.queue += [b"", copy_of(499)]
     for _ in range(2):
-        queue = QueuePair(state, shared, topic="T", from_start=False)
-        queue._compared = state.clean = True
-        await queue._recover()
+        state.clean = True
+        await TargetCheck(state, shared, "T", get_logger(__name__)).run()
     assert (state.foreign, state.repeated) == (3, 2)
     assert state.target_end == 6

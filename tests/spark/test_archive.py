@@ -81,8 +81,8 @@ async def test_an_import_begins_again_where_its_range_does(tmp_path: Path) -> No
     state.start = part.start
     archived = import_.Archived(part, ())
     shared: Any = SimpleNamespace()
-    pair = import_._ArchivePair(state, shared, tmp_path, archived, topic="t", from_start=False)
-    assert await pair.first_offset() == 7
+    await import_._ArchiveSource(state, shared, tmp_path, archived).check()
+    assert state.position == 7
 
 
 async def export(command: Command, here: Scene, directory: Path, *more: object) -> Result:

@@ -11,8 +11,8 @@ import pytest
 
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
-from tests.support.traffic import Producer, create_topic, judge, produce
-from tests.support.worker import Worker
+from tests.support.traffic import Producer, create_topic, judge, produce, raw_topic
+from tests.support.worker import Worker, until
 
 __all__ = ["SOURCE", "TARGET", "Scene", "SceneOf", "scene"]
 
@@ -47,6 +47,15 @@ class Scene:
         verdict = await judge(self.source, self.target, self.topic)
         assert verdict.clean, verdict.report()
         assert copies is None or verdict.copies == copies
+
+    async def assert_clean_soon(self, copies: int) -> None:
+        """As `assert_clean`, once so many messages are at the target."""
+
+        async def arrived() -> bool:
+            return sum(map(len, (await raw_topic(self.target, self.topic)).values())) >= copies
+
+        await until(arrived, what=f"{copies} copies")
+        await self.assert_clean(copies)
 
 
 class SceneOf(Protocol):

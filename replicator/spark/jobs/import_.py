@@ -14,10 +14,10 @@ from replicator.ranges.access import run
 from replicator.ranges.copier import CopyOutcome, Range, TargetJob, refuse_later_start, settle
 from replicator.ranges.suspend_guard import awake
 from replicator.routing.channel import Channel, Chunk, Source
-from replicator.routing.faults import QueueFailed, SourceEnded
+from replicator.routing.faults import QueueFailed, SourceEnded, SourceReset
 from replicator.routing.options import RouteOptions
-from replicator.routing.pair import QueuePair, Shared
-from replicator.routing.recovery import CopyRecord
+from replicator.routing.pair import QueuePair
+from replicator.routing.shared import Shared
 from replicator.routing.source_task import select
 from replicator.routing.state import QueueState
 from replicator.spark.engine.quiesce import for_attempt, settled
@@ -88,29 +88,37 @@ async def import_range(job: ImportJob, archived: Archived) -> CopyOutcome:
                 return
 
     def make(state: QueueState, shared: Shared, **more: Any) -> QueuePair:
-        return _ArchivePair(state, shared, job.directory, archived, **more)
+        source = _ArchiveSource(state, shared, job.directory, archived)
+        return QueuePair(state, shared, end=part.end, source=source, **more)
 
     async with awake() as may_send, job.target.connected(patience=job.stall_seconds, may_go_on=may_send) as target:
         await refuse_later_start(job.options.identity, part, target, before)
         return await settle(job, part, target, target, make, may_send=may_send)
 
 
-class _ArchivePair(QueuePair):
-    """A pair whose source is no broker."""
+class _ArchiveSource:
+    """An archive, as the source of a pair; it does not change."""
 
-    def __init__(self, state: QueueState, shared: Shared, directory: Path, archived: Archived, **more: Any) -> None:
-        super().__init__(state, shared, end=archived.part.end, **more)
-        self._archive = partial(_ArchiveTask, directory, archived, state, shared)
+    def __init__(self, state: QueueState, shared: Shared, directory: Path, archived: Archived) -> None:
+        self._state = state
+        self._open = partial(_ArchiveTask, directory, archived, state, shared)
 
-    async def source_task(self, channel: Channel, offset: int) -> Source:
-        return self._archive(channel, offset)
+    async def check(self) -> None:
+        if self._state.position is None:
+            self._state.position = await self.first_offset()
 
     async def first_offset(self) -> int:
-        assert self.state.start is not None  # noqa: S101 - `settle` has set it
-        return self.state.start
+        assert self._state.start is not None  # noqa: S101 - `settle` has set it
+        return self._state.start
 
-    async def is_there(self, copy: CopyRecord) -> bool:
-        return True  # an archive does not change
+    async def after_reset(self, reset: SourceReset) -> int:
+        raise reset
+
+    async def open(self, channel: Channel, offset: int) -> Source:
+        return self._open(channel, offset)
+
+    def forget(self) -> None:
+        """Nothing to check."""
 
 
 class _ArchiveTask:

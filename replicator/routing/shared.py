@@ -1,0 +1,50 @@
+"""What all queues of a route have in common."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from replicator.client.broker_identity import BrokerIdentities
+from replicator.client.cluster import Cluster
+from replicator.routing.budget import MemoryBudget
+from replicator.routing.dead_letter import DeadLetters
+from replicator.routing.dispatch_barrier import DispatchBarrier
+from replicator.routing.foreign_writes import ForeignWriteInspector
+from replicator.routing.limiter import RateLimiter
+from replicator.routing.options import RouteOptions
+from replicator.routing.target_watch import TargetWatch
+
+__all__ = ["Shared"]
+
+
+def _always() -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What all queues of a route have in common.
+
+    Attributes:
+        message_limit: bytes that a message, or a batch, may have at a target broker.
+        may_send: whether this worker holds its lease.
+        recovering: lets in the queues that may check their target and source at once: a start of thousands must
+            not keep the event loop from the group's heartbeats.
+        watch: is told of the queues that are being copied; whoever made it runs it.
+    """
+
+    source: Cluster
+    target: Cluster
+    options: RouteOptions
+    budget: MemoryBudget
+    limiter: RateLimiter
+    dead_letters: DeadLetters
+    inspector: ForeignWriteInspector
+    recovering: asyncio.Semaphore
+    message_limit: Callable[[str], int]
+    may_send: Callable[[], bool] = _always
+    barrier: DispatchBarrier = field(default_factory=DispatchBarrier)
+    identities: BrokerIdentities = field(default_factory=BrokerIdentities)
+    watch: TargetWatch = field(default_factory=TargetWatch)

@@ -1,0 +1,127 @@
+"""The source of one queue: whether it is still the one that was copied, where to begin, and what reads it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from replicator.client.brokers import check_filter, first_after, max_offset, min_offset, offset_at
+from replicator.client.connection import Connection
+from replicator.client.endpoint import Endpoint
+from replicator.client.pull import pull
+from replicator.routing.channel import Channel, Source
+from replicator.routing.faults import SourceLost, SourceReset
+from replicator.routing.recovery import CopyRecord
+from replicator.routing.shared import Shared
+from replicator.routing.source_task import SourceTask
+from replicator.routing.state import QueueState
+
+__all__ = ["BrokerSource", "SourceSide"]
+
+
+class SourceSide(Protocol):
+    """Where the messages of a queue come from."""
+
+    async def check(self) -> None:
+        """Makes sure that the position means what it meant when it was reached; sets it where there is none.
+
+        Raises:
+            SourceReset: the source has other messages before the position than those that were copied.
+            ClientError: it cannot be asked.
+        """
+        ...
+
+    async def first_offset(self) -> int:
+        """The source offset where the copy begins, if nothing has been copied."""
+        ...
+
+    async def after_reset(self, reset: SourceReset) -> int:
+        """The source offset where the copy goes on after the source was truncated or recreated."""
+        ...
+
+    async def open(self, channel: Channel, offset: int) -> Source:
+        """What reads from `offset` on into `channel`; not started yet."""
+        ...
+
+    def forget(self) -> None:
+        """What was checked holds no more."""
+        ...
+
+
+class BrokerSource:
+    """A queue of a broker of the source cluster.
+
+    Args:
+        from_start: the queue is new, so it is copied from its first message whatever `start_from` says.
+        end: source offset before which the copy ends; None: it goes on.
+    """
+
+    def __init__(self, state: QueueState, shared: Shared, *, from_start: bool, end: int | None) -> None:
+        self._state = state
+        self._shared = shared
+        self._from_start = from_start
+        self._end = end
+        #: Over which the source was checked.
+        self._checked: Connection | None = None
+
+    def forget(self) -> None:
+        self._checked = None
+
+    def _reader(self) -> Endpoint:
+        return self._shared.source.reader(self._state.source.broker)
+
+    async def check(self) -> None:
+        state, shared = self._state, self._shared
+        connection = await self._reader().connection()
+        if connection is self._checked:
+            return
+        await shared.identities.check(shared.source, state.source.broker, connection)
+        if state.position is None:
+            state.position = await self.first_offset()
+        elif state.last is not None and not await self.has(state.last):
+            place = (self._reader(), state.topic, state.source.queue_id)
+            raise SourceReset(state.position, await min_offset(*place), await max_offset(*place))
+        self._checked = connection
+
+    async def has(self, copy: CopyRecord) -> bool:
+        """Whether the source still has the message that `copy` came from, as far as it can be seen."""
+        state = self._state
+        pulled = await pull(self._reader(), state.topic, state.source.queue_id, copy.source, count=1)
+        if not pulled.messages or pulled.messages[0].queue_offset != copy.source:
+            return True  # retention has deleted it, or the queue ends before it: pulling will show it
+        return pulled.messages[0].store_timestamp == copy.stored
+
+    async def first_offset(self) -> int:
+        state, start_from = self._state, self._shared.options.start_from
+        place = (self._reader(), state.topic, state.source.queue_id)
+        if state.start is not None:
+            return max(state.start, await min_offset(*place))
+        if self._from_start or start_from == "earliest":
+            return await min_offset(*place)
+        if start_from == "latest":
+            return await max_offset(*place)
+        return await offset_at(*place, start_from)
+
+    async def after_reset(self, reset: SourceReset) -> int:
+        """In a recreated topic that is the first of all, in a truncated queue what came since, or its end."""
+        state = self._state
+        place = (self._reader(), state.topic, state.source.queue_id)
+        return await first_after(*place, reset.min_offset, reset.max_offset, state.store_timestamp)
+
+    async def open(self, channel: Channel, offset: int) -> Source:
+        shared, broker, reader = self._shared, self._state.source.broker, self._reader()
+        if shared.options.subscription.kind == "SQL92":
+            await check_filter(reader, shared.options.subscription)  # it may be another one than at the start
+        connection = await reader.connection()
+        if connection is not self._checked:
+            raise SourceLost(f"the connection to {reader.address} is a new one: the source is checked first")
+        return SourceTask(
+            connection,
+            channel,
+            offset=offset,
+            state=self._state,
+            options=shared.options,
+            budget=shared.budget,
+            from_master=shared.source.is_master(broker, reader.address),
+            end=self._end,
+            slave=None if self._end is None else shared.source.slave(broker),
+        )

@@ -1,0 +1,165 @@
+"""The check of a target queue, made once for each connection before anything is sent over it.
+
+Who answers there, where the queue ends, and whether it still has what it has acknowledged: a broker that comes back
+with an older store, or a replica that was promoted, may have lost its tail. What is missing is copied again before
+anything new.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from structlog.stdlib import BoundLogger
+
+from replicator.aio.bounded import both
+from replicator.client.connection import Connection
+from replicator.client.endpoint import Endpoint
+from replicator.routing.faults import QueueFailed, TargetBlocked
+from replicator.routing.provenance import Provenance
+from replicator.routing.recovery import CopyRecord, Tail, first_copy, read_on, read_tail
+from replicator.routing.shared import Shared
+from replicator.routing.state import Phase, QueueState
+
+__all__ = ["TargetCheck"]
+
+
+class TargetCheck:
+    """Checks the target queue `topic` of `state`, and makes the state agree with what the queue has.
+
+    Attributes:
+        connection: the one over which the target was checked last; sends go over no other.
+        suspicious: a request of somebody else may still be waiting inside the broker, so that the first answer
+            decides whether the tail that was read is the whole one.
+        unsettled: a request of ours, or of the last owner, may still be stored.
+    """
+
+    def __init__(self, state: QueueState, shared: Shared, topic: str, log: BoundLogger) -> None:
+        self.connection: Connection | None = None
+        self.suspicious = False
+        self.unsettled = not state.clean
+        self._state = state
+        self._shared = shared
+        self._topic = topic
+        self._log = log
+
+    def place(self) -> tuple[Endpoint, str, int]:
+        """The queue's master, topic and number.
+
+        Raises:
+            Unreachable: the broker has no master now.
+        """
+        queue = self._state.target
+        return self._shared.target.master(queue.broker), self._topic, queue.queue_id
+
+    def is_ours(self, found: Provenance) -> bool:
+        """Whether a message with that provenance was copied from the same source queue."""
+        source = self._state.source
+        return (
+            found.cluster == self._shared.options.identity.source
+            and found.broker == source.broker
+            and found.queue_id == source.queue_id
+        )
+
+    async def run(self) -> None:
+        """Checks the target.
+
+        Raises:
+            Unreachable: nobody answers, or another broker than it should be.
+            TargetBlocked: by `on_target_loss=wait`, or the broker does not show all that it has stored.
+            QueueFailed: by `on_target_loss=fail`.
+            ClientError: see there.
+        """
+        state, shared = self._state, self._shared
+        writer = shared.target.writer(state.target.broker)
+        async with shared.recovering:
+            connection = await writer.connection()
+            state.set_phase(Phase.RECOVERING, state.reason)
+            tail, _ = await both(
+                self._read(), shared.identities.check(shared.target, state.target.broker, connection)
+            )
+        if self.unsettled:
+            await self._settle(tail)
+        known = state.last
+        if known is not None and not tail.known_holds:
+            self._lost(known, tail)
+        self._take(tail)
+        self.suspicious |= self.unsettled
+        self.unsettled = state.clean = False
+        self.connection = connection
+        self._log.debug("target checked", target_end=tail.end, copies=len(tail.copies))
+
+    async def _read(self) -> Tail:
+        """The tail of the queue; read again, once all is shown, where what was acknowledged is not to be seen."""
+        state, place = self._state, self.place()
+        known = state.last
+        read = partial(
+            read_tail,
+            *place,
+            mine=self.is_ours,
+            known=known,
+            floor=state.target_floor,
+            counted=state.target_end or 0,
+        )
+        tail = await read()
+        if known is not None and not tail.known_holds:
+            await self._shared.barrier.caught_up(place[0])
+            tail = await read()
+        return tail
+
+    async def _settle(self, tail: Tail) -> None:
+        """The last request of whoever sent before may still be waiting inside the broker."""
+        shared = self._shared
+        if shared.options.settle_seconds is None:
+            return
+        await asyncio.sleep(shared.options.settle_seconds)
+        place = self.place()
+        async with shared.recovering:
+            await shared.barrier.caught_up(place[0])
+            await read_on(*place, tail, mine=self.is_ours)
+
+    def _lost(self, known: CopyRecord, tail: Tail) -> None:
+        """The target lacks what it had acknowledged: policy decides.
+
+        Raises:
+            TargetBlocked, QueueFailed: by policy.
+        """
+        state, policy = self._state, self._shared.options.on_target_loss
+        first, count = state.lose_at_target(tail.last)
+        what = (
+            f"the target has lost {count} messages that it had acknowledged,"
+            f" source offsets {first} to {known.source}"
+        )
+        if policy == "wait":
+            raise TargetBlocked(what, hint="on_target_loss=wait: copying goes on once they are at the target again")
+        if policy == "fail":
+            raise QueueFailed(what, hint="on_target_loss=resend copies them again")
+        self._log.error("target lost messages", count=count, first=first, last=known.source, copied_again=True)
+        state.copy_again(first)
+
+    def _take(self, tail: Tail) -> None:
+        """Makes the state agree with what the target has."""
+        state = self._state
+        state.target_end = tail.end
+        state.foreign += tail.foreign
+        state.repeated += tail.repeated
+        if tail.repeated:
+            self._log.error("duplicates at the target", count=tail.repeated)
+        if tail.anew:
+            state.offsets.clear()
+            state.position = None
+            state.target_floor = tail.copies[0].target
+        known = state.last
+        for copy in tail.copies:
+            if known is not None and copy.source <= known.source:
+                continue
+            state.offsets.add(copy.source, copy.target, 1)
+            if state.position is not None and copy.source >= state.position:
+                state.copied_before += 1  # nobody learned that it had arrived
+        if tail.last is not None:
+            state.position = max(state.position or 0, tail.last.source + 1)
+            state.store_timestamp = tail.last.stored
+
+    async def first_copied(self) -> int | None:
+        """The source offset of the oldest copy that the target still has."""
+        return await first_copy(*self.place(), mine=self.is_ours, floor=self._state.target_floor)
