@@ -10,6 +10,7 @@ from itertools import islice
 from math import inf
 from typing import Any, Final
 
+from replicator.admin.target_losses import target_losses
 from replicator.aio.bounded import bounded
 from replicator.client.brokers import max_offset, min_offset
 from replicator.client.pull import pull
@@ -40,7 +41,13 @@ async def readiness(route: Route, context: ConnectorContext) -> dict[str, Any]:
     look = await route.sync.look()
     groups = group_standings(look.places)
     differences = [action.shown() for action in look.steps if action.kind != "offsets"]
-    reasons = [*_of_topics(topics), *_of_groups(groups), *_of_differences(differences), *map(str, look.unasked)]
+    reasons = [
+        *_of_topics(topics),
+        *await target_losses(route.sync.copy(), context),
+        *_of_groups(groups),
+        *_of_differences(differences),
+        *map(str, look.unasked),
+    ]
     return {
         "ready": not reasons,
         "reasons": reasons,

@@ -114,3 +114,6 @@ async def test_policies(scene: SceneOf, tmp_path: Path, policy: str, state: str)
         await asyncio.sleep(3)
         await here.store.shows(here.route.topic, KEPT)
         assert here.worker.metric("target_lost_messages_total") == LOST
+        _, readiness = here.worker.ask("GET", "/connectors/route/readiness")
+        assert not readiness["ready"]
+        assert any("the target has lost messages that it had acknowledged" in why for why in readiness["reasons"])

@@ -1,0 +1,75 @@
+"""Whether the target still has what it has acknowledged: the last copy of each queue is looked up there."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from replicator.aio.bounded import bounded
+from replicator.client.pull import pull
+from replicator.client.unresponsive import UnresponsiveBrokers
+from replicator.connector.context import ConnectorContext
+from replicator.errors import ReplicatorError
+from replicator.metadata.offsets import CopiedQueue
+from replicator.metadata.syncer import ReplicationSnapshot
+from replicator.protocol.message_queue import MessageQueue
+from replicator.routing import provenance
+
+__all__ = ["target_losses"]
+
+#: Queues that are looked at at once.
+_AT_ONCE: Final = 64
+
+
+async def target_losses(copy: ReplicationSnapshot, context: ConnectorContext) -> list[str]:
+    """What is wrong with each queue whose last copy the target lacks, or cannot be asked for."""
+    unresponsive = UnresponsiveBrokers({})
+    queues = [
+        (MessageQueue(plan.topic, *queue), copied)
+        for plan in copy.plans
+        for queue in plan.queue_map
+        if (copied := copy.queue(plan.topic, queue)) is not None and copied.offsets.last is not None
+    ]
+
+    async def one(each: tuple[MessageQueue, CopiedQueue]) -> str:
+        queue, copied = each
+        try:
+            return await unresponsive.ask(copied.target.broker, partial(_look, queue, copied, context))
+        except ReplicatorError as error:
+            return f"queue {queue}: whether the target still has what was copied is not known: {error.message}"
+
+    return [problem for problem in await bounded(one, queues, at_once=_AT_ONCE) if problem]
+
+
+async def _look(queue: MessageQueue, copied: CopiedQueue, context: ConnectorContext) -> str:
+    if await _has_last(queue, copied, context):
+        return ""
+    # A queue shows a message some time after the broker has acknowledged it.
+    await context.barrier.caught_up(context.target.cluster.master(copied.target.broker))
+    if await _has_last(queue, copied, context):
+        return ""
+    assert copied.offsets.last is not None  # noqa: S101 - asked by the caller
+    return (
+        f"queue {queue}: the target has lost messages that it had acknowledged: source offset"
+        f" {copied.offsets.last[0]} is not at {copied.target_topic}/{copied.target.broker}/"
+        f"{copied.target.queue_id}/{copied.offsets.last[1]}"
+    )
+
+
+async def _has_last(queue: MessageQueue, copied: CopiedQueue, context: ConnectorContext) -> bool:
+    assert copied.offsets.last is not None  # noqa: S101 - asked by the caller
+    source, target = copied.offsets.last
+    broker = context.target.cluster.master(copied.target.broker)
+    pulled = await pull(broker, copied.target_topic, copied.target.queue_id, target, count=1)
+    if pulled.min_offset > target:
+        return True  # retention has deleted it
+    return any(_is(message.properties, queue, source) for message in pulled.messages[:1])
+
+
+def _is(properties: bytes, queue: MessageQueue, offset: int) -> bool:
+    found = provenance.read(properties)
+    return found is not None and (found.broker, found.queue_id, found.offset) == (
+        queue.broker,
+        queue.queue_id,
+        offset,
+    )
