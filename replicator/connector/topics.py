@@ -20,6 +20,7 @@ from replicator.errors import (
 from replicator.group.assignment import connector_of
 from replicator.metadata.groups import GroupSelector
 from replicator.observe.logging import get_logger
+from replicator.routing.message_queue import MessageQueue
 from replicator.routing.plan import TopicPlan, Topics, make_plan
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import last_copy
@@ -27,7 +28,7 @@ from replicator.routing.selector import TopicSelector
 from replicator.settings import RouteSettings
 from replicator.state.record import Kind
 
-__all__ = ["Key", "RouteTopics"]
+__all__ = ["RouteTopics"]
 
 #: Topics made at the same time.
 _AT_ONCE: Final = 16
@@ -35,7 +36,6 @@ _AT_ONCE: Final = 16
 _LOOK_BACK: Final = 1024
 
 log = get_logger(__name__)
-Key = tuple[str, Queue]
 
 
 class RouteTopics:
@@ -229,15 +229,15 @@ class RouteTopics:
                     found[Queue(copy.broker, copy.queue_id)] = Queue(broker, queue_id)
         return found
 
-    def queues(self, task: str) -> dict[Key, Queue]:
+    def queues(self, task: str) -> dict[MessageQueue, Queue]:
         """The queues of a task that have a queue map, with their targets."""
         _, topic, *rest = task.split("/", 2)
         found = self._context.store.queue_map(self.name, topic)
         if rest:
             broker, _, queue_id = rest[0].rpartition("/")
             queue = Queue(broker, int(queue_id))
-            return {(topic, queue): found[queue]} if queue in found else {}
-        return {(topic, source): target for source, target in found.items()}
+            return {MessageQueue(topic, *queue): found[queue]} if queue in found else {}
+        return {MessageQueue(topic, *source): target for source, target in found.items()}
 
     def knows(self, task: str) -> bool:
         """Whether the queues of a task have a queue map."""
