@@ -26,6 +26,7 @@ from replicator.routing.message_queue import MessageQueue
 from replicator.routing.pair import QueuePair, Shared
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
+from replicator.routing.task_id import TaskId
 from replicator.settings import RouteSettings
 from replicator.state.record import Kind
 
@@ -131,7 +132,7 @@ class Route:
     @property
     def copied(self) -> int:
         """Messages that were copied here since the route began here."""
-        ended = (tally for key, tally in self._context.tallies.items() if key.startswith(f"{self.name}/"))
+        ended = (tally for key, tally in self._context.tallies.items() if TaskId.parse(key).connector == self.name)
         return sum(int(tally["copied"]) for tally in ended) + sum(state.copied for state in self.states)
 
     @property
@@ -147,13 +148,16 @@ class Route:
         return found
 
     def _task_of(self, key: MessageQueue) -> str:
-        return f"{self.name}/{key if self.settings.task_granularity == 'queue' else key.topic}"
+        by_queue = self.settings.task_granularity == "queue"
+        return str(TaskId(self.name, key.topic, key.queue if by_queue else None))
 
     def lacks(self, task: str) -> bool:
         """Whether a task of ours has queues that do not run."""
         if task == self.sync.name:
             return not self.sync.running
-        return task.startswith(f"{self.name}/") and any(key not in self._pairs for key in self.topics.queues(task))
+        return TaskId.parse(task).connector == self.name and any(
+            key not in self._pairs for key in self.topics.queues(task)
+        )
 
     def begin(self, tasks: Iterable[str]) -> dict[MessageQueue, QueueState]:
         """The queues of `tasks` that do not run here yet, each with what is known of it."""
@@ -191,7 +195,7 @@ class Route:
             pair = QueuePair(state, self._shared, topic=topic, from_start=late)
             made[key] = self._pairs[key] = pair
             self._keys[task].add(key)
-            name = f"{self.name}/{key}"
+            name = str(TaskId(self.name, key.topic, key.queue))
             self._runs[key] = group.create_task(self._guard(pair), name=name)
         self._backfill.begin(made, group)
 

@@ -31,6 +31,7 @@ from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
 from replicator.routing.selector import TopicSelector
+from replicator.routing.task_id import TaskId
 from replicator.service import cluster_of
 from replicator.settings import Settings
 from replicator.state.store import Store
@@ -200,7 +201,7 @@ class _Listening:
     def _refuse(self, body: bytes) -> None:
         worker, job = read_heartbeat(body, self._group), read_heartbeat(body, jobs_of(self._group))
         if worker is not None and worker.stage is not MemberState.LEFT:
-            tasks = {task.split("/", 2)[1] for task in worker.info.get("tasks", {}) if "/" in task}
+            tasks = {TaskId.parse(task).name for task in worker.info.get("tasks", {}) if "/" in task}
             if not tasks or tasks & self._topics:
                 raise StartupError(
                     f"worker {worker.worker} of the group {self._group} runs, and may copy the same queues",

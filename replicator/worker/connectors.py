@@ -10,11 +10,11 @@ from replicator.connector.plugin.connector import PluginRoute
 from replicator.connector.route import Route
 from replicator.connector.spark_jobs import Bulk
 from replicator.errors import ConfigError, ReplicatorError
-from replicator.group.assignment import connector_of
 from replicator.group.coordinator import Coordinator
 from replicator.observe.logging import get_logger
 from replicator.plugins.registry import PluginConfig
 from replicator.routing.state import QueueState
+from replicator.routing.task_id import TaskId
 from replicator.state.connector_configs import Connector, Connectors, State
 
 __all__ = ["Routes"]
@@ -88,7 +88,7 @@ class Routes:
         }
 
         def is_wanted(task: str) -> bool:
-            route = running.get(connector_of(task))
+            route = running.get(TaskId.parse(task).connector)
             return route is not None and route.knows(task)
 
         return is_wanted
@@ -107,7 +107,7 @@ class Routes:
     def reconcile(self) -> bool:
         """Makes the routes those that the connectors ask for, as far as their tasks let it; whether any is new."""
         wanted: Mapping[str, Connector] = self._connectors.all()
-        busy = {connector_of(task) for task in self._coordinator.running}
+        busy = {TaskId.parse(task).connector for task in self._coordinator.running}
         new = False
         for name in {*wanted, *self._routes}:
             connector = wanted.get(name)
@@ -150,7 +150,7 @@ class Routes:
         total: dict[str, int] = {}
         ours: dict[str, int] = {}
         for task, owner in owners.items():
-            name = connector_of(task)
+            name = TaskId.parse(task).connector
             total[name] = total.get(name, 0) + 1
             ours[name] = ours.get(name, 0) + (owner == self._coordinator.me)
         for name, route in self._routes.items():

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable, Collection
 
 from replicator.client.cluster import Cluster
-from replicator.group.assignment import connector_of
 from replicator.group.coordinator import Coordinator, Decision
 from replicator.group.member import Group
 from replicator.observe.logging import get_logger
+from replicator.routing.task_id import TaskId
 from replicator.worker.checkpointer import Progress
 from replicator.worker.connectors import Routes
 
@@ -92,7 +92,7 @@ class TaskRunner:
         """
         lapses = self.lapses
         begun = [
-            (route, route.begin(task for task in tasks if connector_of(task) == route.name))
+            (route, route.begin(task for task in tasks if TaskId.parse(task).connector == route.name))
             for route in self._routes
         ]
         if not await self._group.publish():
@@ -117,7 +117,7 @@ class TaskRunner:
 
     async def _stop(self, task: str) -> None:
         """Drains a task, and tells how far it came, before anybody else may begin it."""
-        route = self._routes.get(connector_of(task))
+        route = self._routes.get(TaskId.parse(task).connector)
         if route is not None:
             await route.stop([task])
             log.info("task stopped", task=task)

@@ -11,7 +11,6 @@ from replicator.client.pull import SUSPEND, Pulled, pull
 from replicator.connector.context import ConnectorContext
 from replicator.connector.plugin.task import PluginTask
 from replicator.errors import ClientError, ProtocolError, Unreachable
-from replicator.group.assignment import connector_of
 from replicator.observe.logging import get_logger
 from replicator.plugins.interface import Position, Record, SinkTask, TaskFailed
 from replicator.protocol.codes import Response
@@ -21,6 +20,7 @@ from replicator.protocol.properties import decode
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
+from replicator.routing.task_id import TaskId
 
 __all__ = ["PluginSinkTask"]
 
@@ -81,7 +81,7 @@ class PluginSinkTask(PluginTask):
             await task.stop()
 
     def _find_queues(self) -> None:
-        connector = connector_of(self.name)
+        connector = TaskId.parse(self.name).connector
         for broker, topics in self._context.source.topics.items():
             for topic in self._topics:
                 for queue_id in range(topics[topic].queues if topic in topics else 0):
