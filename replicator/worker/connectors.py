@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from replicator.connector.context import ConnectorContext
-from replicator.connector.interface import WorkerConnector
+from replicator.connector.interface import ConnectorPlanning, WorkerConnector
 from replicator.connector.plugin.connector import PluginRoute
 from replicator.connector.route import Route
 from replicator.connector.spark_jobs import Bulk
@@ -136,7 +136,7 @@ class Routes:
             self._plan(route)
             route.end_deleted()
 
-    def _plan(self, route: WorkerConnector) -> None:
+    def _plan(self, route: ConnectorPlanning) -> None:
         try:
             route.plan()
         except ConfigError as error:
