@@ -18,12 +18,14 @@ from replicator.aio.loop_monitor import EventLoopMonitor
 from replicator.api.deferred import Application, Deferred
 from replicator.api.server import Server, bind
 from replicator.client.cluster import Cluster
-from replicator.client.security import Credentials, Security, tls_context
+from replicator.client.security import Security
 from replicator.errors import ClientError, StartupError
 from replicator.observe.logging import get_logger, tell_repeats
 from replicator.protocol.uniform_run import COMPILED
+from replicator.ranges.access import Access
 from replicator.settings import ClusterSettings, Settings
 from replicator.state.store import InUse, Store
+from replicator.worker.builder import build
 from replicator.worker.worker import Worker
 
 __all__ = ["DRAINED", "cluster_of", "run"]
@@ -53,21 +55,24 @@ def run(settings: Settings) -> int:
 
 
 async def _serve(settings: Settings) -> int:
-    security = {"source": security_of(settings.source), "target": security_of(settings.target)}
+    security = {"source": Access.of(settings.source).security(), "target": Access.of(settings.target).security()}
     token = settings.token()
     store = _store(settings)
-    worker = Worker(settings, connect=partial(_connect, settings, security), store=store)
     try:
         sock = _socket(settings)
-        worker.rest_address = "{}:{}".format(*sock.getsockname()[:2])
+        address = "{}:{}".format(*sock.getsockname()[:2])
         try:
-            await worker.prepare()
+            worker = await build(
+                settings, connect=partial(_connect, settings, security), store=store, rest_address=address
+            )
         except ClientError as error:
             raise StartupError(error.message, hint=error.hint or "check the address, credentials and TLS") from None
         gc.freeze()  # what a start has made stays: looking through it again and again finds nothing
-        return await _run_until_signal(worker, sock, token)
+        try:
+            return await _run_until_signal(worker, sock, token)
+        finally:
+            await worker.close()
     finally:
-        await worker.close()
         store.close()
 
 
@@ -161,20 +166,9 @@ async def _run_until_signal(worker: Worker, sock: socket.socket, token: str | No
     return DRAINED
 
 
-def security_of(settings: ClusterSettings) -> Security:
-    """How connections to a cluster are made, by its settings."""
-    credentials = None
-    if settings.access_key is not None:
-        credentials = Credentials(settings.access_key, settings.secret())
-    tls = settings.tls
-    return Security(
-        credentials, tls_context(tls.mode, ca_file=tls.ca_file, cert_file=tls.cert_file, key_file=tls.key_file)
-    )
-
-
 def cluster_of(settings: ClusterSettings) -> Cluster:
     """A client of a cluster, for commands that need no worker."""
-    return Cluster(settings.namesrv, security=security_of(settings), name=settings.cluster)
+    return Cluster(settings.namesrv, security=Access.of(settings).security(), name=settings.cluster)
 
 
 def _connect(

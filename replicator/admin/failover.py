@@ -12,6 +12,7 @@ from replicator.connector.route import Route
 from replicator.connector.sync.acl import Done
 from replicator.errors import ClientError, ReplicatorError
 from replicator.observe.logging import get_logger
+from replicator.routing.task_id import TaskId
 from replicator.state.connector_configs import Connector, State
 from replicator.worker.worker import Worker
 
@@ -121,7 +122,7 @@ async def _stopped(worker: Worker, name: str, *, alone: bool) -> bool:
         coordinator = worker.coordinator
         told = [] if alone else [beat.info.get("tasks", {}) for beat in coordinator.membership.others.values()]
         running = {*coordinator.running, *(task for tasks in told for task in tasks)}
-        if not any(task.startswith(f"{name}/") for task in running):
+        if not any(TaskId.parse(task).connector == name for task in running):
             return True
         await asyncio.sleep(_LOOK)
     return False

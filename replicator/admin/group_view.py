@@ -7,8 +7,8 @@ from typing import Any
 
 from replicator import __version__
 from replicator.connector.status import task_states
-from replicator.group.assignment import connector_of
 from replicator.group.membership import Heartbeat, MemberState
+from replicator.routing.task_id import TaskId
 from replicator.state.connector_configs import Connector, State
 from replicator.state.record import Kind
 from replicator.worker.worker import Worker
@@ -80,14 +80,14 @@ class GroupView:
         owners = self._worker.coordinator.assignment.owners
         return [
             {
-                "id": task.partition("/")[2],
+                "id": TaskId.parse(task).task,
                 "workerId": owner,
                 "state": states.get(
                     task, connector.state.value.lower() if connector.state is not State.RUNNING else "unassigned"
                 ),
             }
             for task, owner in sorted(owners.items())
-            if connector_of(task) == connector.name
+            if TaskId.parse(task).connector == connector.name
         ]
 
     def status(self, connector: Connector) -> dict[str, Any]:
@@ -116,9 +116,9 @@ class GroupView:
         states = self._states()
         found: dict[str, list[dict[str, Any]]] = {worker["workerId"]: [] for worker in self.workers()}
         for task, owner in sorted(self._worker.coordinator.assignment.owners.items()):
-            name, _, rest = task.partition("/")
+            name = TaskId.parse(task)
             found.setdefault(owner, []).append(
-                {"connector": name, "task": rest, "state": states.get(task, "unassigned")}
+                {"connector": name.connector, "task": name.task, "state": states.get(task, "unassigned")}
             )
         return found
 
@@ -156,7 +156,7 @@ class GroupView:
             if topic is not None and name != topic:
                 continue
             for source, target in sorted(queue_map.items()):
-                key = f"{connector.name}/{name}/{source.broker}/{source.queue_id}"
+                key = str(TaskId(connector.name, name, source))
                 position = store.state.get(Kind.POSITION, key) or {}
                 found.append(
                     {

@@ -13,6 +13,7 @@ from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.provenance import Provenance
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import read_range
+from replicator.routing.task_id import TaskId
 from replicator.state.connector_configs import Connector, Unknown
 from replicator.state.record import Kind
 from replicator.worker.worker import Worker
@@ -36,7 +37,7 @@ async def by_offset(
     for source, target in worker.store.queue_map(connector.name, topic).items():
         if queue != (source if there else target):
             continue
-        key = f"{connector.name}/{topic}/{source.broker}/{source.queue_id}"
+        key = str(TaskId(connector.name, topic, source))
         held = worker.store.state.get(Kind.OFFSET, key) or {"intervals": []}
         offsets = OffsetMap(Interval(*interval) for interval in held["intervals"])
         found = offsets.target_of(offset) if there else offsets.source_of(offset)

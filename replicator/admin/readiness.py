@@ -21,7 +21,7 @@ from replicator.errors import ClientError
 from replicator.metadata.ledger import UNTAKEN
 from replicator.metadata.offsets import GroupQueue, standing
 from replicator.metadata.syncer import ReplicationSnapshot
-from replicator.routing.queue_map import Queue
+from replicator.routing.message_queue import MessageQueue
 
 __all__ = ["group_standings", "readiness", "topic_lags"]
 
@@ -73,7 +73,9 @@ async def topic_lags(route: Route, context: ConnectorContext, *, patience: float
     source = _Source(route.sync.copy(), context, patience)
     lags = iter(
         await bounded(
-            source.lag, [(plan.topic, queue) for plan in plans for queue in plan.queue_map], at_once=_AT_ONCE
+            source.lag,
+            [MessageQueue(plan.topic, *queue) for plan in plans for queue in plan.queue_map],
+            at_once=_AT_ONCE,
         )
     )
     found = []
@@ -107,24 +109,23 @@ class _Source:
         self._deadline = time.monotonic() + patience
         self._silence = UnresponsiveBrokers({})
 
-    async def lag(self, lane: tuple[str, Queue]) -> _Lag:
+    async def lag(self, queue: MessageQueue) -> _Lag:
         """What is missing of a source topic's queue."""
-        topic, queue = lane
         if time.monotonic() >= self._deadline:
             return _unknown("the look at it took too long")
         try:
-            return await self._silence.ask(queue.broker, partial(self._ask, topic, queue))
+            return await self._silence.ask(queue.broker, partial(self._ask, queue))
         except ClientError as error:
             return _unknown(str(error))
 
-    async def _ask(self, topic: str, queue: Queue) -> _Lag:
-        copied = self._copy.queue(topic, queue)
+    async def _ask(self, queue: MessageQueue) -> _Lag:
+        copied = self._copy.queue(queue.topic, queue.queue)
         reader = self._context.source.cluster.reader(queue.broker)
-        end = await max_offset(reader, topic, queue.queue_id)
-        begin = await min_offset(reader, topic, queue.queue_id) if copied is None else copied.position
+        end = await max_offset(reader, queue.topic, queue.queue_id)
+        begin = await min_offset(reader, queue.topic, queue.queue_id) if copied is None else copied.position
         if end <= begin:
             return _Lag()
-        oldest = await pull(reader, topic, queue.queue_id, begin, count=1)
+        oldest = await pull(reader, queue.topic, queue.queue_id, begin, count=1)
         stored = [message.store_timestamp for message in oldest.messages]
         return _Lag(end - begin, max(0.0, time.time() - stored[0] / 1000) if stored else 0.0)
 

@@ -12,8 +12,8 @@ from replicator.connector.context import ConnectorContext
 from replicator.errors import ReplicatorError
 from replicator.metadata.offsets import CopiedQueue
 from replicator.metadata.syncer import ReplicationSnapshot
-from replicator.protocol.message_queue import MessageQueue
 from replicator.routing import provenance
+from replicator.routing.message_queue import MessageQueue
 
 __all__ = ["target_losses"]
 

@@ -15,9 +15,9 @@ from replicator.aio.bounded import bounded
 from replicator.client.brokers import max_offset
 from replicator.client.cluster import Cluster
 from replicator.connector.spark_jobs import Bulk, Claim
-from replicator.connector.topics import Key
 from replicator.errors import ReplicatorError
 from replicator.observe.logging import get_logger
+from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import RouteOptions
 from replicator.routing.pair import QueuePair
 from replicator.routing.state import Phase, QueueState
@@ -46,11 +46,11 @@ class _Run:
     `before` are set when what had the queues before has given them up.
     """
 
-    def __init__(self, pairs: Mapping[Key, QueuePair], before: Collection[asyncio.Event]) -> None:
+    def __init__(self, pairs: Mapping[MessageQueue, QueuePair], before: Collection[asyncio.Event]) -> None:
         self.pairs = dict(pairs)
         self.before = before
         self.waiting = {key: asyncio.Event() for key in pairs}
-        self.stopped: set[Key] = set()
+        self.stopped: set[MessageQueue] = set()
         self.stop = asyncio.Event()
 
 
@@ -71,7 +71,7 @@ class Backfill:
         source: Cluster,
         bulk: Bulk,
         *,
-        task_of: Callable[[Key], str],
+        task_of: Callable[[MessageQueue], str],
         rates: Callable[[], tuple[int, int]],
         on_over: Callable[[], None],
     ) -> None:
@@ -83,7 +83,7 @@ class Backfill:
         self._rates = rates
         self._on_over = on_over
         # A route that is made anew must wait for what its predecessor began.
-        self._runs: dict[Key, _Run] = bulk.runs.setdefault(name, {})
+        self._runs: dict[MessageQueue, _Run] = bulk.runs.setdefault(name, {})
 
     @property
     def queues(self) -> int:
@@ -99,7 +99,7 @@ class Backfill:
             return worker.spark_master is not None and not self._settings.transforms
         return self._settings.backfill
 
-    def begin(self, pairs: Mapping[Key, QueuePair], group: asyncio.TaskGroup) -> None:
+    def begin(self, pairs: Mapping[MessageQueue, QueuePair], group: asyncio.TaskGroup) -> None:
         """Has Spark copy what the queues of `pairs` hold, if that is wanted; each has to wait for `over`."""
         before = [self._runs[key].waiting[key] for key in pairs if key in self._runs]
         if pairs and (self._wanted or before):
@@ -107,13 +107,13 @@ class Backfill:
             self._runs.update(dict.fromkeys(pairs, run))
             group.create_task(self._run(run), name="backfill")
 
-    async def over(self, key: Key) -> None:
+    async def over(self, key: MessageQueue) -> None:
         """Returns when the live task of a queue may go on, or none of Spark's may send to it any more."""
         run = self._runs.get(key)
         if run is not None:
             await run.waiting[key].wait()
 
-    def stop(self, keys: Iterable[Key]) -> None:
+    def stop(self, keys: Iterable[MessageQueue]) -> None:
         """Gives queues up; they are over once their leases are. Others of their job are begun again."""
         for key in keys:
             run = self._runs.get(key)
@@ -135,7 +135,7 @@ class Backfill:
         finally:
             self._release(run, run.waiting.keys())
 
-    def _release(self, run: _Run, keys: Iterable[Key]) -> None:
+    def _release(self, run: _Run, keys: Iterable[MessageQueue]) -> None:
         for key in list(keys):
             state = run.pairs[key].state
             if state.phase is Phase.BACKFILLING:
@@ -145,7 +145,7 @@ class Backfill:
                 del self._runs[key]
         self._on_over()
 
-    async def _parts(self, run: _Run) -> dict[Key, Range]:
+    async def _parts(self, run: _Run) -> dict[MessageQueue, Range]:
         """What Spark is to copy of each queue; nothing where it is too little for it."""
         if not self._wanted:
             return {}
@@ -165,7 +165,7 @@ class Backfill:
         end = await max_offset(reader, state.topic, state.source.queue_id)
         return Range(state.topic, state.source, pair.topic, state.target, start, end) if start < end else None
 
-    async def _once(self, run: _Run, parts: Mapping[Key, Range]) -> None:
+    async def _once(self, run: _Run, parts: Mapping[MessageQueue, Range]) -> None:
         """Has Spark copy `parts`; returns when it has, or when some of the queues are given up."""
         async with self._bulk.turn:
             if not run.stop.is_set():
@@ -173,7 +173,7 @@ class Backfill:
         run.stop.clear()
         self._release(run, run.stopped & run.waiting.keys())
 
-    async def _by_spark(self, run: _Run, parts: Mapping[Key, Range]) -> None:
+    async def _by_spark(self, run: _Run, parts: Mapping[MessageQueue, Range]) -> None:
         loop = asyncio.get_running_loop()
         stopping = asyncio.ensure_future(run.stop.wait())
         async with self._bulk.claiming(lambda: set(map(self._task_of, run.waiting))) as claim:
@@ -202,7 +202,9 @@ class Backfill:
         whole = CopyJob.of(self._bulk.settings, self._options)
         return replace(whole, rate_messages=messages, rate_bytes=size, lease=claim.lease)
 
-    def _copy(self, run: _Run, parts: Mapping[Key, Range], job: CopyJob, loop: asyncio.AbstractEventLoop) -> None:
+    def _copy(
+        self, run: _Run, parts: Mapping[MessageQueue, Range], job: CopyJob, loop: asyncio.AbstractEventLoop
+    ) -> None:
         """Runs the job to its end; in a thread of its own, while the worker's `loop` goes on."""
         from replicator.spark.engine.session import session  # noqa: PLC0415
         from replicator.spark.jobs.backfill import copy_all  # noqa: PLC0415
@@ -224,12 +226,12 @@ class Backfill:
             copy_all(spark, job, list(parts.values()), on_copied=copied, on_look=look)
         log.info("backfill ended", queues=len(parts))
 
-    def _tell(self, run: _Run, parts: Iterable[Key], moved: int, total: int) -> None:
+    def _tell(self, run: _Run, parts: Iterable[MessageQueue], moved: int, total: int) -> None:
         for key in parts:
             if key in run.waiting:
                 run.pairs[key].state.set_phase(Phase.BACKFILLING, f"by Spark: {moved} of {total} messages")
 
-    def _copied(self, run: _Run, key: Key, outcome: CopyOutcome) -> None:
+    def _copied(self, run: _Run, key: MessageQueue, outcome: CopyOutcome) -> None:
         if key not in run.waiting or key in run.stopped:
             return  # whoever goes on finds out from the target what is there
         if outcome.error:

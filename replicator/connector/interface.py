@@ -8,19 +8,17 @@ from typing import Any, Protocol
 
 from replicator.routing.state import Phase, QueueState
 
-__all__ = ["WorkerConnector"]
+__all__ = ["ConnectorLifecycle", "ConnectorPlanning", "ConnectorReporting", "WorkerConnector"]
 
 
-class WorkerConnector(Protocol):
-    """A connector as this worker takes part in it; its tasks are called `connector/task`.
+class ConnectorPlanning(Protocol):
+    """What there is to do, and what it needs; the same on all workers.
 
-    `tasks` are all of them, whoever runs them; `problems` say what cannot be done now, by topic; `states` are
-    the queues that are worked on here; `copied` counts messages, `cut` queues or tasks that could not be drained
-    in time.
+    `tasks` are all of them, whoever runs them, called `connector/task`; `problems` say what cannot be done now, by
+    topic.
     """
 
     name: str
-    cut: int
 
     @property
     def tasks(self) -> frozenset[str]: ...
@@ -30,18 +28,6 @@ class WorkerConnector(Protocol):
 
     @property
     def settings(self) -> object: ...
-
-    @property
-    def states(self) -> list[QueueState]: ...
-
-    @property
-    def copied(self) -> int: ...
-
-    @property
-    def throttled_seconds(self) -> float: ...
-
-    def phases(self) -> Mapping[str, Iterable[Phase]]:
-        """The tasks that run here, each with the phases of what it consists of."""
 
     def plan(self) -> None:
         """Looks at what both clusters have now.
@@ -55,6 +41,18 @@ class WorkerConnector(Protocol):
 
     def knows(self, task: str) -> bool:
         """Whether what a task needs is there."""
+
+    def share(self, fraction: float) -> None:
+        """Keeps to that part of the connector's rate limits."""
+
+    def with_rates(self, settings: object) -> bool:
+        """Takes over `settings` if that needs no restart; whether it did."""
+
+
+class ConnectorLifecycle(Protocol):
+    """The tasks of a connector that run here, from their start to their end."""
+
+    name: str
 
     def lacks(self, task: str) -> bool:
         """Whether part of a task of ours does not run."""
@@ -74,9 +72,6 @@ class WorkerConnector(Protocol):
     async def fence(self) -> None:
         """Ends all at once."""
 
-    def keep(self, *, ended: bool) -> None:
-        """Puts the progress of what runs here into the store; `ended` too of what has just ended."""
-
     def end_deleted(self) -> None:
         """Ends what is gone from the source."""
 
@@ -86,11 +81,34 @@ class WorkerConnector(Protocol):
     def watch(self, now: float, group: asyncio.TaskGroup) -> None:
         """Restarts what failed or makes no progress."""
 
+
+class ConnectorReporting(Protocol):
+    """How the tasks that run here are doing.
+
+    `states` are the queues that are worked on; `copied` counts messages, `cut` queues or tasks that could not be
+    drained in time.
+    """
+
+    cut: int
+
+    @property
+    def states(self) -> list[QueueState]: ...
+
+    @property
+    def copied(self) -> int: ...
+
+    @property
+    def throttled_seconds(self) -> float: ...
+
+    def phases(self) -> Mapping[str, Iterable[Phase]]:
+        """The tasks, each with the phases of what it consists of."""
+
+    def keep(self, *, ended: bool) -> None:
+        """Puts the progress of what runs here into the store; `ended` too of what has just ended."""
+
     async def sample(self) -> None:
         """Finds out the lag of what stands still."""
 
-    def share(self, fraction: float) -> None:
-        """Keeps to that part of the connector's rate limits."""
 
-    def with_rates(self, settings: object) -> bool:
-        """Takes over `settings` if that needs no restart; whether it did."""
+class WorkerConnector(ConnectorPlanning, ConnectorLifecycle, ConnectorReporting, Protocol):
+    """A connector as this worker takes part in it. Whoever needs but a part of it asks for that."""

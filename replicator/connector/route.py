@@ -16,16 +16,18 @@ from replicator.connector.context import ConnectorContext, route_options
 from replicator.connector.permissions import refuse_missing_rights
 from replicator.connector.spark_jobs import Bulk
 from replicator.connector.sync.task import SyncTask
-from replicator.connector.topics import Key, RouteTopics
+from replicator.connector.topics import RouteTopics
 from replicator.connector.watchdog import Watchdog
 from replicator.errors import ClientError
 from replicator.observe.logging import get_logger
 from replicator.routing.dead_letter import DeadLetters
 from replicator.routing.limiter import RateLimiter
+from replicator.routing.message_queue import MessageQueue
 from replicator.routing.pair import QueuePair
 from replicator.routing.queue_map import Queue
 from replicator.routing.shared import Shared
 from replicator.routing.state import Phase, QueueState
+from replicator.routing.task_id import TaskId
 from replicator.settings import RouteSettings
 from replicator.state.record import Kind
 
@@ -64,10 +66,10 @@ class Route:
             message_limit=context.message_limit,
             may_send=context.may_send,
         )
-        self._pairs: dict[Key, QueuePair] = {}
-        self._keys: defaultdict[str, set[Key]] = defaultdict(set)
-        self._runs: dict[Key, asyncio.Task[None]] = {}
-        self._ending: set[Key] = set()
+        self._pairs: dict[MessageQueue, QueuePair] = {}
+        self._keys: defaultdict[str, set[MessageQueue]] = defaultdict(set)
+        self._runs: dict[MessageQueue, asyncio.Task[None]] = {}
+        self._ending: set[MessageQueue] = set()
         self._watchdog = Watchdog(context.stall_seconds)
         self._fraction = 1.0
         self.cut = 0
@@ -128,7 +130,7 @@ class Route:
     @property
     def copied(self) -> int:
         """Messages that were copied here since the route began here."""
-        ended = (tally for key, tally in self._context.tallies.items() if key.startswith(f"{self.name}/"))
+        ended = (tally for key, tally in self._context.tallies.items() if TaskId.parse(key).connector == self.name)
         return sum(int(tally["copied"]) for tally in ended) + sum(state.copied for state in self.states)
 
     @property
@@ -143,20 +145,21 @@ class Route:
             found[self.sync.name] = {self.sync.phase}
         return found
 
-    def _task_of(self, key: Key) -> str:
-        topic, queue = key
+    def _task_of(self, key: MessageQueue) -> str:
         by_queue = self.settings.task_granularity == "queue"
-        return f"{self.name}/{topic}" + (f"/{queue.broker}/{queue.queue_id}" if by_queue else "")
+        return str(TaskId(self.name, key.topic, key.queue if by_queue else None))
 
     def lacks(self, task: str) -> bool:
         """Whether a task of ours has queues that do not run."""
         if task == self.sync.name:
             return not self.sync.running
-        return task.startswith(f"{self.name}/") and any(key not in self._pairs for key in self.topics.queues(task))
+        return TaskId.parse(task).connector == self.name and any(
+            key not in self._pairs for key in self.topics.queues(task)
+        )
 
-    def begin(self, tasks: Iterable[str]) -> dict[Key, QueueState]:
+    def begin(self, tasks: Iterable[str]) -> dict[MessageQueue, QueueState]:
         """The queues of `tasks` that do not run here yet, each with what is known of it."""
-        made: dict[Key, QueueState] = {}
+        made: dict[MessageQueue, QueueState] = {}
         for task in tasks:
             for key, target in self.topics.queues(task).items():
                 if key not in self._pairs:
@@ -164,12 +167,14 @@ class Route:
         self._context.store.begin(made.values())
         return made
 
-    def _restored(self, key: Key, target: Queue) -> QueueState:
-        state = QueueState(*key, target, route=self.name)
+    def _restored(self, key: MessageQueue, target: Queue) -> QueueState:
+        state = QueueState(key.topic, key.queue, target, route=self.name)
         self._context.store.restore(state)
         return state
 
-    def start(self, begun: dict[Key, QueueState], running: Collection[str], group: asyncio.TaskGroup) -> None:
+    def start(
+        self, begun: dict[MessageQueue, QueueState], running: Collection[str], group: asyncio.TaskGroup
+    ) -> None:
         """Begins to copy queues.
 
         Args:
@@ -183,23 +188,26 @@ class Route:
             if key in self._pairs or task not in running:
                 continue
             state.count_on(self._context.tallies.pop(state.key, {}))
-            late = state.position is None and self._context.store.begins_late(self.name, *key)
-            topic = self._context.store.target_topic(self.name, key[0])
+            late = state.position is None and self._context.store.begins_late(self.name, key.topic, key.queue)
+            topic = self._context.store.target_topic(self.name, key.topic)
             pair = QueuePair(state, self._shared, topic=topic, from_start=late)
             made[key] = self._pairs[key] = pair
             self._keys[task].add(key)
-            name = f"{self.name}/{key[0]} {key[1].broker}/{key[1].queue_id}"
+            name = str(TaskId(self.name, key.topic, key.queue))
             self._runs[key] = group.create_task(self._guard(pair), name=name)
         self._backfill.begin(made, group)
 
     async def _guard(self, pair: QueuePair) -> None:
         """A bug in one queue's tasks ends that queue, not the worker."""
+        queue = MessageQueue(pair.state.topic, *pair.state.source)
         try:
-            await self._backfill.over((pair.state.topic, pair.state.source))
+            await self._backfill.over(queue)
             await pair.run()
         except Exception as error:
             pair.state.set_phase(Phase.FAILED, f"{type(error).__name__}: {error}")
-            log.exception("task failed", topic=pair.state.topic, queue=str(pair.state.source))
+            log.exception(
+                "task failed", connector=self.name, queue=str(MessageQueue(pair.state.topic, *pair.state.source))
+            )
 
     async def stop(self, tasks: Collection[str]) -> None:
         """Drains `tasks`, and keeps the states of their queues as they ended."""
@@ -230,7 +238,7 @@ class Route:
         await self._end(list(self._pairs), 0.0)
         await self.sync.stop()
 
-    async def _end(self, keys: list[Key], seconds: float) -> list[QueueState]:
+    async def _end(self, keys: list[MessageQueue], seconds: float) -> list[QueueState]:
         ending = {key: (self._pairs[key], self._runs[key]) for key in keys}
         self._ending |= ending.keys()
         self._backfill.stop(keys)
@@ -253,7 +261,7 @@ class Route:
                 self._forget(key)
         return [pair.state for pair, _ in ending.values()]
 
-    def _forget(self, key: Key) -> None:
+    def _forget(self, key: MessageQueue) -> None:
         state = self._pairs.pop(key).state
         self._context.tallies[state.key] = state.tally()
         del self._runs[key]
@@ -267,12 +275,12 @@ class Route:
     def end_deleted(self) -> None:
         """Topics that are gone from the source are copied no more."""
         there = {plan.topic for plan in self.topics.plans}
-        for key in [key for key in self._pairs if key[0] not in there]:
+        for key in [key for key in self._pairs if key.topic not in there]:
             self._backfill.stop([key])
             self._pairs[key].drain()
             self._runs[key].cancel()
             self._forget(key)
-            log.warning("topic is gone from the source", topic=key[0], queue=str(key[1]))
+            log.warning("topic is gone from the source", connector=self.name, queue=str(key))
 
     def follow_masters(self) -> None:
         """Source brokers are read at their masters again once those are back."""
@@ -286,8 +294,8 @@ class Route:
                 continue
             log.warning(
                 "queue restarted",
-                topic=key[0],
-                queue=str(key[1]),
+                connector=self.name,
+                queue=str(key),
                 state=str(pair.state.phase),
                 reason=pair.state.reason,
             )
@@ -295,7 +303,7 @@ class Route:
             again = QueuePair(
                 pair.state,
                 self._shared,
-                topic=self._context.store.target_topic(self.name, key[0]),
+                topic=self._context.store.target_topic(self.name, key.topic),
                 from_start=False,
             )
             self._pairs[key] = again

@@ -38,13 +38,11 @@ class Bulk:
     `runs` are what routes have under way, by the names of the routes.
 
     Args:
-        group: gives the worker's group, once the worker takes part in it.
+        group: that of the worker.
         announce: tells the group of all claims now.
     """
 
-    def __init__(
-        self, settings: Settings, group: Callable[[], Group], announce: Callable[[], Awaitable[None]]
-    ) -> None:
+    def __init__(self, settings: Settings, group: Group, announce: Callable[[], Awaitable[None]]) -> None:
         self.settings = settings
         self.turn = asyncio.Lock()
         self.runs: dict[str, dict[Any, Any]] = {}
@@ -75,7 +73,7 @@ class Bulk:
                 await asyncio.sleep(claim.lease.seconds)
 
     def _lease(self, job: str) -> BulkLease:
-        settings, group = self.settings, self._group()
+        settings, group = self.settings, self._group
         return BulkLease(
             group=group.name,
             worker=group.coordinator.me,

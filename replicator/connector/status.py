@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from replicator.connector.interface import WorkerConnector
+from replicator.connector.interface import ConnectorReporting
 from replicator.observe.numbers import TopicNumbers
 from replicator.routing.state import Phase, QueueState
 
@@ -60,7 +60,7 @@ def queue_status(state: QueueState) -> dict[str, Any]:
     }
 
 
-def task_states(connectors: Iterable[WorkerConnector]) -> dict[str, str]:
+def task_states(connectors: Iterable[ConnectorReporting]) -> dict[str, str]:
     """The tasks that run here, by name, each with its worst state."""
     return {
         task: next(phase for phase in _WORST if phase in phases).value

@@ -17,17 +17,18 @@ from replicator.errors import (
     ReplicatorError,
     StartupError,
 )
-from replicator.group.assignment import connector_of
 from replicator.metadata.groups import GroupSelector
 from replicator.observe.logging import get_logger
+from replicator.routing.message_queue import MessageQueue
 from replicator.routing.plan import TopicPlan, Topics, make_plan
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import last_copy
 from replicator.routing.selector import TopicSelector
+from replicator.routing.task_id import TaskId
 from replicator.settings import RouteSettings
 from replicator.state.record import Kind
 
-__all__ = ["Key", "RouteTopics"]
+__all__ = ["RouteTopics"]
 
 #: Topics made at the same time.
 _AT_ONCE: Final = 16
@@ -35,7 +36,6 @@ _AT_ONCE: Final = 16
 _LOOK_BACK: Final = 1024
 
 log = get_logger(__name__)
-Key = tuple[str, Queue]
 
 
 class RouteTopics:
@@ -95,7 +95,7 @@ class RouteTopics:
         state = self._context.store.state
         theirs: dict[str, str] = {}
         for key, value in state.items(Kind.TASK).items():
-            name = connector_of(key)
+            name = TaskId.parse(key).connector
             connector = state.get(Kind.CONNECTOR, name)
             if name != self.name and connector is not None and connector["state"] != "STOPPED":
                 theirs[value["target_topic"]] = min(name, theirs.get(value["target_topic"], name))
@@ -138,12 +138,8 @@ class RouteTopics:
     def _name_tasks(self) -> frozenset[str]:
         topics = [plan for plan in self.plans if not plan.problem]
         if self.settings.task_granularity == "topic":
-            return frozenset(f"{self.name}/{plan.topic}" for plan in topics)
-        return frozenset(
-            f"{self.name}/{plan.topic}/{queue.broker}/{queue.queue_id}"
-            for plan in topics
-            for queue in plan.queue_map
-        )
+            return frozenset(str(TaskId(self.name, plan.topic)) for plan in topics)
+        return frozenset(str(TaskId(self.name, plan.topic, queue)) for plan in topics for queue in plan.queue_map)
 
     async def make_ready(self) -> None:
         """Gives the target's topics the queues that they need, and keeps the queue maps; the leader does it.
@@ -229,23 +225,21 @@ class RouteTopics:
                     found[Queue(copy.broker, copy.queue_id)] = Queue(broker, queue_id)
         return found
 
-    def queues(self, task: str) -> dict[Key, Queue]:
+    def queues(self, task: str) -> dict[MessageQueue, Queue]:
         """The queues of a task that have a queue map, with their targets."""
-        _, topic, *rest = task.split("/", 2)
+        _, topic, queue = TaskId.parse(task)
         found = self._context.store.queue_map(self.name, topic)
-        if rest:
-            broker, _, queue_id = rest[0].rpartition("/")
-            queue = Queue(broker, int(queue_id))
-            return {(topic, queue): found[queue]} if queue in found else {}
-        return {(topic, source): target for source, target in found.items()}
+        if queue is not None:
+            return {MessageQueue(topic, *queue): found[queue]} if queue in found else {}
+        return {MessageQueue(topic, *source): target for source, target in found.items()}
 
     def knows(self, task: str) -> bool:
         """Whether the queues of a task have a queue map."""
-        _, topic, *rest = task.split("/", 2)
+        _, topic, queue = TaskId.parse(task)
         kept = self._context.store.mapped(self.name, topic)
         if kept is None or not kept["queues"] or self._differs(topic, kept):
             return False
-        return not rest or bool(self.queues(task))
+        return queue is None or bool(self.queues(task))
 
     def is_renamed(self, topic: str) -> bool:
         """Whether what is kept of a topic is about a target topic of another name."""

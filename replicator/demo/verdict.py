@@ -15,12 +15,11 @@ from replicator.demo.clusters import connected
 from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
 from replicator.routing import provenance
+from replicator.routing.message_queue import MessageQueue
+from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import read_range
 
-__all__ = ["Judge", "Lane", "Verdict", "judge"]
-
-#: A queue: broker and queue id.
-Lane = tuple[str, int]
+__all__ = ["Judge", "Verdict", "judge"]
 
 #: How properties begin that brokers or the replicator put on a message; the rest are the application's.
 _ADDED = tuple(name.decode() for name in (*properties.BROKER_MADE, provenance.PREFIX))
@@ -52,27 +51,27 @@ class _Queue:
         self.prints = array("q")
         self.found = bytearray()
         self.latest = -1
-        self.lane: Lane | None = None
+        self.target: MessageQueue | None = None
 
 
 class Judge:
     """Takes all of the source, then all of the target, each queue by queue in its order."""
 
     def __init__(self) -> None:
-        self._queues: dict[Lane, _Queue] = {}
+        self._queues: dict[Queue, _Queue] = {}
         self._verdict = Verdict()
 
-    def take_source(self, lane: Lane, message: StoredMessage) -> None:
-        queue = self._queues.setdefault(lane, _Queue())
+    def take_source(self, source: MessageQueue, message: StoredMessage) -> None:
+        queue = self._queues.setdefault(source.queue, _Queue())
         if not queue.prints:
             queue.first = message.queue_offset
         queue.prints.append(_print(message))
         queue.found.append(0)
         self._verdict.sources += 1
 
-    def take_target(self, lane: Lane, message: StoredMessage) -> None:
+    def take_target(self, target: MessageQueue, message: StoredMessage) -> None:
         copy = provenance.read(message.properties)
-        queue = self._queues.get((copy.broker, copy.queue_id)) if copy else None
+        queue = self._queues.get(Queue(copy.broker, copy.queue_id)) if copy else None
         index = copy.offset - queue.first if copy and queue else -1
         if queue is None or not 0 <= index < len(queue.prints):
             self._verdict.foreign += 1
@@ -80,9 +79,9 @@ class Judge:
             self._verdict.duplicated += 1
         else:
             queue.found[index] = 1
-            queue.lane = queue.lane or lane
+            queue.target = queue.target or target
             # What lies in another queue than the messages before it has lost its order, too.
-            self._verdict.out_of_order += index < queue.latest or lane != queue.lane
+            self._verdict.out_of_order += index < queue.latest or target != queue.target
             queue.latest = max(queue.latest, index)
             self._verdict.copied += 1
             self._verdict.changed += queue.prints[index] != _print(message)
@@ -105,17 +104,17 @@ async def judge(source: str, target: str, *, topic: str) -> Verdict:
         ClientError: it could not be read.
     """
     result = Judge()
-    async for lane, message in _read(source, topic):
-        result.take_source(lane, message)
-    async for lane, message in _read(target, topic):
-        result.take_target(lane, message)
+    async for queue, message in _read(source, topic):
+        result.take_source(queue, message)
+    async for queue, message in _read(target, topic):
+        result.take_target(queue, message)
     return result.verdict()
 
 
-async def _read(namesrv: str, topic: str) -> AsyncIterator[tuple[Lane, StoredMessage]]:
+async def _read(namesrv: str, topic: str) -> AsyncIterator[tuple[MessageQueue, StoredMessage]]:
     async with connected(namesrv) as client:
         for broker in client.brokers():
             config = (await read_topics(client.master(broker))).topics.get(topic)
             for queue_id in range(config.queues if config else 0):
                 async for message in read_range(client.master(broker), topic, queue_id, 0):
-                    yield (broker, queue_id), message
+                    yield MessageQueue(topic, broker, queue_id), message

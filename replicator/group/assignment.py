@@ -15,26 +15,14 @@ from replicator.plugins import installed
 __all__ = [
     "STRATEGIES",
     "Strategy",
-    "connector_of",
     "consistent_hash",
     "even",
     "load_strategy",
     "sticky",
-    "topic_of",
 ]
 
 #: (workers, tasks, last) -> owner of every task. `last` may name workers and tasks that are gone.
 Strategy = Callable[[Collection[str], Collection[str], Mapping[str, str]], dict[str, str]]
-
-
-def connector_of(task: str) -> str:
-    """The connector that `task` belongs to."""
-    return task.partition("/")[0]
-
-
-def topic_of(task: str) -> str:
-    """What `task` works on, a topic as a rule; other connectors may have tasks on the same."""
-    return task.partition("/")[2].partition("/")[0] or task
 
 
 def even(workers: Collection[str], tasks: Collection[str], last: Mapping[str, str]) -> dict[str, str]:

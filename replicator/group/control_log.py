@@ -21,8 +21,9 @@ from replicator.errors import ClientError, ProtocolError, ReplicatorError, Start
 from replicator.observe.logging import get_logger
 from replicator.protocol.batch import header_fields
 from replicator.protocol.codes import Response
+from replicator.routing.message_queue import MessageQueue
 
-__all__ = ["ControlLog", "LogMessage", "Place"]
+__all__ = ["ControlLog", "LogMessage"]
 
 #: Seconds that a broker holds a pull of ours; a new broker or master is noticed no later.
 _SUSPEND: Final = 5.0
@@ -40,17 +41,10 @@ _AT_ONCE: Final = 8
 log = get_logger(__name__)
 
 
-class Place(NamedTuple):
-    """One queue of the log."""
-
-    topic: str
-    broker: str
-
-
 class LogMessage(NamedTuple):
     """A message of the log; `stored` is the broker's clock in milliseconds since the epoch."""
 
-    place: Place
+    queue: MessageQueue
     body: bytes
     stored: int
 
@@ -71,7 +65,7 @@ class ControlLog:
         topics: dict[str, float],
         *,
         on_said: Callable[[LogMessage], None],
-        on_reset: Callable[[Place], None],
+        on_reset: Callable[[MessageQueue], None],
         on_caught_up: Callable[[], None],
     ) -> None:
         self._cluster = cluster
@@ -79,9 +73,9 @@ class ControlLog:
         self._on_said = on_said
         self._on_reset = on_reset
         self._on_caught_up = on_caught_up
-        self._tails: dict[Place, asyncio.Task[None]] = {}
+        self._tails: dict[MessageQueue, asyncio.Task[None]] = {}
         self._shunned: dict[str, float] = {}
-        self._behind: set[Place] = set()
+        self._behind: set[MessageQueue] = set()
 
     async def open(self, there: Mapping[str, Mapping[str, TopicConfig]]) -> None:
         """Makes the topics where they are missing, and begins to read.
@@ -107,10 +101,10 @@ class ControlLog:
         """Reads every broker that there is."""
         for broker in self._cluster.brokers():
             for topic, past in self._topics.items():
-                place = Place(topic, broker)
-                if place not in self._tails:
-                    self._behind.add(place)
-                    self._tails[place] = asyncio.create_task(self._tail(place, past), name=f"read {place}")
+                queue = MessageQueue(topic, broker, 0)
+                if queue not in self._tails:
+                    self._behind.add(queue)
+                    self._tails[queue] = asyncio.create_task(self._tail(queue, past), name=f"read {queue}")
 
     async def refresh(self) -> None:
         """Looks for brokers that have come, and for masters that have moved."""
@@ -162,7 +156,7 @@ class ControlLog:
         except (ClientError, ProtocolError) as error:
             failure = error
             if is_missing(error):
-                await self._remake(Place(topic, broker))
+                await self._remake(MessageQueue(topic, broker, 0))
         else:
             return None
         self._shunned[broker] = asyncio.get_running_loop().time() + _SHUN
@@ -173,85 +167,83 @@ class ControlLog:
         lacking = [name for name in self._topics if self._cluster.account or not _serves(there.get(name))]
         try:
             self._cluster.writer(broker)  # without a master there is no log
-            await asyncio.gather(*(self._make(Place(topic, broker)) for topic in lacking))
+            await asyncio.gather(*(self._make(MessageQueue(topic, broker, 0)) for topic in lacking))
         except (ClientError, ProtocolError) as error:
             return error
         return None
 
-    async def _make(self, place: Place) -> None:
-        topic = TopicConfig(name=place.topic, read_queues=1, write_queues=1)
-        await write_topic(self._cluster.writer(place.broker), topic)
+    async def _make(self, queue: MessageQueue) -> None:
+        topic = TopicConfig(name=queue.topic, read_queues=1, write_queues=1)
+        await write_topic(self._cluster.writer(queue.broker), topic)
 
-    async def _tail(self, place: Place, past: float) -> None:
-        at, end = await self._insist(place, lambda: self._begin(place, past))
+    async def _tail(self, queue: MessageQueue, past: float) -> None:
+        at, end = await self._insist(queue, lambda: self._begin(queue, past))
         while True:
             if at >= end:
-                self._read_whole(place)
-            at, end = await self._insist(place, lambda: self._read(place, at, end))  # noqa: B023 - awaited at once
+                self._read_whole(queue)
+            at, end = await self._insist(queue, lambda: self._read(queue, at, end))  # noqa: B023 - awaited at once
 
-    async def _insist(self, place: Place, read: Callable[[], Awaitable[tuple[int, int]]]) -> tuple[int, int]:
+    async def _insist(self, queue: MessageQueue, read: Callable[[], Awaitable[tuple[int, int]]]) -> tuple[int, int]:
         reason, backoff = "", Backoff(_PAUSE_FIRST, _PAUSE_MOST)
         while True:
             try:
                 return await read()
             except (ClientError, ProtocolError) as error:
                 if is_missing(error):
-                    await self._remake(place)
+                    await self._remake(queue)
                 elif str(error) != reason:
                     reason = str(error)
-                    log.warning(
-                        "system topic cannot be read", topic=place.topic, broker=place.broker, reason=reason
-                    )
-            self._read_whole(place)  # nobody waits for a broker that is down
+                    log.warning("system topic cannot be read", queue=str(queue), reason=reason)
+            self._read_whole(queue)  # nobody waits for a broker that is down
             await asyncio.sleep(backoff.next())
 
-    def _read_whole(self, place: Place) -> None:
-        if place in self._behind:
-            self._behind.discard(place)
+    def _read_whole(self, queue: MessageQueue) -> None:
+        if queue in self._behind:
+            self._behind.discard(queue)
             if not self._behind:
                 self._on_caught_up()
 
-    async def _remake(self, place: Place) -> None:
+    async def _remake(self, queue: MessageQueue) -> None:
         try:
-            await self._make(place)
+            await self._make(queue)
         except (ClientError, ProtocolError) as error:
-            log.warning("system topic cannot be made", topic=place.topic, broker=place.broker, reason=str(error))
+            log.warning("system topic cannot be made", queue=str(queue), reason=str(error))
             return
-        log.warning("system topic was gone and has been made again", topic=place.topic, broker=place.broker)
-        self._on_reset(place)
+        log.warning("system topic was gone and has been made again", queue=str(queue))
+        self._on_reset(queue)
 
-    async def _begin(self, place: Place, past: float) -> tuple[int, int]:
+    async def _begin(self, queue: MessageQueue, past: float) -> tuple[int, int]:
         """Where to begin, in the broker's own time: some `past` seconds before its newest message."""
-        broker = self._cluster.reader(place.broker)
-        end = await max_offset(broker, place.topic, 0)
+        broker = self._cluster.reader(queue.broker)
+        end = await max_offset(broker, queue.topic, queue.queue_id)
         if end == 0:
             return 0, 0
-        last = await pull(broker, place.topic, 0, end - 1, count=1)
+        last = await pull(broker, queue.topic, queue.queue_id, end - 1, count=1)
         if not last.messages:
             return last.next_offset, end
         since = last.messages[-1].store_timestamp - int(past * 1000)
-        return await offset_near(broker, place.topic, 0, since), end
+        return await offset_near(broker, queue.topic, queue.queue_id, since), end
 
-    async def _read(self, place: Place, at: int, end: int) -> tuple[int, int]:
+    async def _read(self, queue: MessageQueue, at: int, end: int) -> tuple[int, int]:
         """Reads on from `at`, by several pulls at once if `end` is far; where to go on, and the queue's end."""
-        broker, ahead = self._cluster.reader(place.broker), range(at, end, _COUNT)[:_AT_ONCE] or [at]
+        broker, ahead = self._cluster.reader(queue.broker), range(at, end, _COUNT)[:_AT_ONCE] or [at]
         answers = await asyncio.gather(
-            *(pull(broker, place.topic, 0, offset, count=_COUNT, suspend=_SUSPEND) for offset in ahead)
+            *(pull(broker, queue.topic, queue.queue_id, offset, count=_COUNT, suspend=_SUSPEND) for offset in ahead)
         )
         for offset, pulled in zip(ahead, answers, strict=True):
             if offset != at:  # the answer before was a shorter one
                 break
             if pulled.code == Response.PULL_OFFSET_MOVED:
-                return self._moved(place, at, pulled), pulled.max_offset
+                return self._moved(queue, at, pulled), pulled.max_offset
             for message in pulled.messages:
-                self._on_said(LogMessage(place, message.body[4:], message.store_timestamp))
+                self._on_said(LogMessage(queue, message.body[4:], message.store_timestamp))
             at, end = pulled.next_offset, pulled.max_offset
         return at, end
 
-    def _moved(self, place: Place, at: int, pulled: Pulled) -> int:
+    def _moved(self, queue: MessageQueue, at: int, pulled: Pulled) -> int:
         at = pulled.min_offset if at < pulled.min_offset or not pulled.max_offset else pulled.max_offset
         if at == 0:
-            self._on_reset(place)
+            self._on_reset(queue)
         return at
 
 

@@ -22,8 +22,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
-from replicator.group.assignment import Strategy, connector_of, topic_of
+from replicator.group.assignment import Strategy
 from replicator.group.membership import NO_GENERATION, Generation, Heartbeat, Membership, MemberState, Side
+from replicator.routing.task_id import TaskId
 
 __all__ = ["Assignment", "Coordinator", "Decision"]
 
@@ -170,13 +171,14 @@ class Coordinator:
             return frozenset()
         releasing = self.releasing.union(*(other.releasing for other in self.membership.others.values()))
         ending: defaultdict[str, set[str]] = defaultdict(set)
-        for task in releasing:
-            ending[topic_of(task)].add(connector_of(task))
-        return frozenset(
-            task
-            for task in self.owned - self.running - releasing
-            if wanted(task) and ending[topic_of(task)] <= {connector_of(task)}
-        )
+        for task in map(TaskId.parse, releasing):
+            ending[task.name].add(task.connector)
+
+        def is_free(task: TaskId) -> bool:
+            return ending[task.name] <= {task.connector}
+
+        idle = self.owned - self.running - releasing
+        return frozenset(task for task in idle if wanted(task) and is_free(TaskId.parse(task)))
 
     def _next_assignment(self, now: float, tasks: Collection[str] | None) -> Assignment | None:
         if tasks is None or not self.leads():

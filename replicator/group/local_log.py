@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from replicator.group.control_log import LogMessage, Place
+from replicator.group.control_log import LogMessage
+from replicator.routing.message_queue import MessageQueue
 
 __all__ = ["LocalLog"]
 
@@ -21,7 +22,7 @@ class LocalLog:
         return True
 
     async def write(self, topic: str, body: bytes, *, copies: int = 1) -> None:
-        self._on_said(LogMessage(Place(topic, ""), body, int(time.time() * 1000)))
+        self._on_said(LogMessage(MessageQueue(topic, "", 0), body, int(time.time() * 1000)))
 
     async def open(self, there: object) -> None:
         """There is nothing to open."""

@@ -12,12 +12,13 @@ from typing import Any, Final, Protocol
 
 from replicator.aio.clock import now
 from replicator.errors import ClientError, ProtocolError, StartupError
-from replicator.group.control_log import LogMessage, Place
+from replicator.group.control_log import LogMessage
 from replicator.group.coordinator import Assignment, Coordinator
 from replicator.group.job_claim import jobs_of
 from replicator.group.membership import Generation, Heartbeat, MemberState, Side
 from replicator.group.wire import Envelope, NewerForm, Unreadable, read_message, write_heartbeat, write_records
 from replicator.observe.logging import get_logger
+from replicator.routing.message_queue import MessageQueue
 from replicator.state.record import Kind, Record, Version
 from replicator.state.store import Store
 
@@ -108,12 +109,12 @@ class Group:
         self._sequence = 0
         self._sent: dict[int, float] = {}
         self._said: object = None
-        self._early: dict[Place, list[tuple[Heartbeat, int]]] = {}
-        self._clock: dict[Place, float] = {}
+        self._early: dict[MessageQueue, list[tuple[Heartbeat, int]]] = {}
+        self._clock: dict[MessageQueue, float] = {}
         self._warned: set[str] = set()
         self._failing = False
         #: Until we have joined, the last heartbeat of each job of this group, with where and when it was stored.
-        self._jobs: dict[str, tuple[Heartbeat, Place, int]] = {}
+        self._jobs: dict[str, tuple[Heartbeat, MessageQueue, int]] = {}
         #: When processes with our id were heard that may have been there before us, or took our place meanwhile.
         self._before: dict[str, float] = {}
         self._believed = 1
@@ -185,10 +186,10 @@ class Group:
         try:
             envelope = read_message(said.body)
         except (Unreadable, NewerForm) as error:
-            self._ignore(said.place, error)
+            self._ignore(said.queue, error)
             return
         if envelope.group == jobs_of(self.name) and envelope.heartbeat is not None and not self.joined.is_set():
-            self._jobs[envelope.heartbeat.incarnation] = envelope.heartbeat, said.place, said.stored
+            self._jobs[envelope.heartbeat.incarnation] = envelope.heartbeat, said.queue, said.stored
         if envelope.group != self.name:
             return
         if envelope.heartbeat is not None:
@@ -197,14 +198,12 @@ class Group:
             self._learn(envelope)
         self._on_change()
 
-    def _ignore(self, place: Place, error: Unreadable | NewerForm) -> None:
+    def _ignore(self, queue: MessageQueue, error: Unreadable | NewerForm) -> None:
         kind = "newer" if isinstance(error, NewerForm) else "unreadable"
         self.ignored[kind] = self.ignored.get(kind, 0) + 1
         if kind not in self._warned:
             self._warned.add(kind)
-            log.error(
-                "message on a system topic ignored", topic=place.topic, broker=place.broker, reason=str(error)
-            )
+            log.error("message on a system topic ignored", queue=str(queue), reason=str(error))
 
     def _learn(self, envelope: Envelope) -> None:
         news = {record.kind for record in envelope.records if self.store.merge(record)}
@@ -227,13 +226,13 @@ class Group:
         )
 
     def _heard(self, said: LogMessage, heartbeat: Heartbeat) -> None:
-        side = self._topics.side(said.place.topic)
+        side = self._topics.side(said.queue.topic)
         if heartbeat.worker == self.coordinator.me:
             self._heard_of_me(said, side, heartbeat)
-        elif said.place in self._clock or self.joined.is_set():
-            self.coordinator.membership.heard(side, heartbeat, now(), place=said.place)
+        elif said.queue in self._clock or self.joined.is_set():
+            self.coordinator.membership.heard(side, heartbeat, now(), place=said.queue)
         else:
-            self._early.setdefault(said.place, []).append((heartbeat, said.stored))
+            self._early.setdefault(said.queue, []).append((heartbeat, said.stored))
 
     def _heard_of_me(self, said: LogMessage, side: Side, heartbeat: Heartbeat) -> None:
         if heartbeat.incarnation != self.incarnation:
@@ -242,11 +241,11 @@ class Group:
         sent = self._sent.get(heartbeat.sequence)
         if sent is None:
             return
-        self._clock.setdefault(said.place, sent - said.stored / 1000)
+        self._clock.setdefault(said.queue, sent - said.stored / 1000)
         received = time.time()
         sent_at = received - (now() - sent)
-        self.skews[said.place.broker] = clock_skew(sent_at, said.stored / 1000, received)
-        self._hear_early(said.place)
+        self.skews[said.queue.broker] = clock_skew(sent_at, said.stored / 1000, received)
+        self._hear_early(said.queue)
         if heartbeat.sequence < self._believed:
             return
         self.coordinator.echoed(side, heartbeat, sent, now())
@@ -259,7 +258,7 @@ class Group:
         """
         silent = now() - self._before.get(heartbeat.incarnation, -inf)
         known = silent <= self.coordinator.membership.timeout  # or else it has lost its lease, and gives way
-        joining = not self.joined.is_set() and said.place not in self._clock
+        joining = not self.joined.is_set() and said.queue not in self._clock
         lapsed = self.joined.is_set() and not self.coordinator.holds_lease(now())
         if heartbeat.stage is MemberState.LEFT:
             self._before.pop(heartbeat.incarnation, None)
@@ -267,7 +266,7 @@ class Group:
             self._before[heartbeat.incarnation] = now()
             self._believed = max(self._sequence, 1) + _AFTER_NAMESAKE - 1
             self._clock.clear()
-        elif known and said.place in self._clock:
+        elif known and said.queue in self._clock:
             where = heartbeat.info.get("rest", "an unknown address")
             self.conflict = StartupError(
                 f"worker_id = {self.coordinator.me!r} is used by another worker of group {self.name!r} at {where}",
@@ -288,29 +287,29 @@ class Group:
             log.warning("a job copies queues of this group, waiting for its end", job=job)
         self.waiting_for = job
         if not job:
-            for place in list(self._early):
-                self._hear_early(place)
+            for queue in list(self._early):
+                self._hear_early(queue)
             self.joined.set()
 
     def _to_wait_for(self) -> str:
         """A job that gave a heartbeat within a session timeout and copies queues of ours; empty: there is none."""
-        for heartbeat, place, stored in self._jobs.values():
-            silent = now() - (stored / 1000 + self._clock[place]) if place in self._clock else 0.0
+        for heartbeat, queue, stored in self._jobs.values():
+            silent = now() - (stored / 1000 + self._clock[queue]) if queue in self._clock else 0.0
             alive = heartbeat.stage is not MemberState.LEFT and silent <= self.coordinator.membership.timeout
             if alive and self._waits_for(heartbeat.info):
                 return heartbeat.worker
         return ""
 
-    def _hear_early(self, place: Place) -> None:
+    def _hear_early(self, queue: MessageQueue) -> None:
         """What was stored before we came counts from when it was stored, by the broker's clock and ours."""
-        for heartbeat, stored in self._early.pop(place, ()):
-            at = stored / 1000 + self._clock[place] if place in self._clock else now()
-            side = self._topics.side(place.topic)
-            self.coordinator.membership.heard(side, heartbeat, min(at, now()), place=place)
+        for heartbeat, stored in self._early.pop(queue, ()):
+            at = stored / 1000 + self._clock[queue] if queue in self._clock else now()
+            side = self._topics.side(queue.topic)
+            self.coordinator.membership.heard(side, heartbeat, min(at, now()), place=queue)
 
-    def on_reset(self, place: Place) -> None:
+    def on_reset(self, queue: MessageQueue) -> None:
         """A system topic has lost all that was in it: everybody tells again what they know."""
-        if place.topic == self._topics.control:
+        if queue.topic == self._topics.control:
             self._on_lost()
 
 

@@ -26,8 +26,8 @@ from replicator.operate.options import ConfigFile, Master, MetricsPort, with_set
 from replicator.operate.progress import watched
 from replicator.operate.show import Output, Shown, show, table
 from replicator.ranges.access import Access
+from replicator.routing.message_queue import MessageQueue
 from replicator.routing.plan import unsupported
-from replicator.routing.queue_map import Queue
 from replicator.routing.selector import TopicSelector
 from replicator.service import cluster_of
 from replicator.settings import Settings, load
@@ -148,16 +148,15 @@ async def _contents(
             )
     moment = settings.start_timestamp()
 
-    async def one(lane: tuple[str, Queue]) -> Slice:
-        topic, queue = lane
-        place = (source.cluster.reader(queue.broker), topic, queue.queue_id)
+    async def one(queue: MessageQueue) -> Slice:
+        place = (source.cluster.reader(queue.broker), queue.topic, queue.queue_id)
         start, end = await min_offset(*place), await max_offset(*place)
         if isinstance(moment, int):
             start = max(start, await offset_at(*place, moment))
-        return Slice(topic, queue, min(start, end), end)
+        return Slice(queue.topic, queue.queue, min(start, end), end)
 
-    lanes = [
-        (name, Queue(broker, i))
+    queues = [
+        MessageQueue(name, broker, i)
         for broker, there in topics.items()
         for name, config in there.items()
         for i in range(config.queues)
@@ -168,7 +167,7 @@ async def _contents(
         namesrv=settings.source.namesrv[0],
         selection=selection,
         topics=topics,
-        slices=await bounded(one, sorted(lanes), at_once=_AT_ONCE),
+        slices=await bounded(one, sorted(queues), at_once=_AT_ONCE),
     )
 
 

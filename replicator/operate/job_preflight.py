@@ -26,13 +26,14 @@ from replicator.observe.audit import Audit
 from replicator.ranges.copier import CopyJob, Range
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.foreign_writes import ForeignWriteInspector
+from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
 from replicator.routing.selector import TopicSelector
+from replicator.routing.task_id import TaskId
 from replicator.service import cluster_of
 from replicator.settings import Settings
-from replicator.spark.source.stream_offsets import Lane
 from replicator.state.store import Store
 
 __all__ = ["JobPreflight", "surveying", "world_of"]
@@ -66,10 +67,10 @@ class JobPreflight:
         return CopyJob.of(self.settings, self.options)
 
     @property
-    def lanes(self) -> dict[Lane, Lane]:
+    def queue_map(self) -> dict[MessageQueue, MessageQueue]:
         """The target queue of each source queue."""
         return {
-            (plan.topic, source): (plan.target_topic, target)
+            MessageQueue(plan.topic, *source): MessageQueue(plan.target_topic, *target)
             for plan in self.topics.plans
             for source, target in plan.queue_map.items()
         }
@@ -131,15 +132,15 @@ class JobPreflight:
     async def ranges(self) -> list[Range]:
         """All that the source has of the route's queues now: [oldest, next) of each, empty ones too."""
 
-        async def one(lane: tuple[TopicPlan, Queue, Queue]) -> Range:
-            plan, source, target = lane
+        async def one(copied: tuple[TopicPlan, Queue, Queue]) -> Range:
+            plan, source, target = copied
             reader = self.context.source.cluster.reader(source.broker)
             end = await max_offset(reader, plan.topic, source.queue_id)
             start = min(end, await self._start(plan.topic, source))
             return Range(plan.topic, source, plan.target_topic, target, start, end)
 
-        lanes = [(plan, *pair) for plan in self.topics.plans for pair in plan.queue_map.items()]
-        return await bounded(one, lanes, at_once=_AT_ONCE)
+        queues = [(plan, *pair) for plan in self.topics.plans for pair in plan.queue_map.items()]
+        return await bounded(one, queues, at_once=_AT_ONCE)
 
     async def _start(self, topic: str, source: Queue) -> int:
         reader = self.context.source.cluster.reader(source.broker)
@@ -200,7 +201,7 @@ class _Listening:
     def _refuse(self, body: bytes) -> None:
         worker, job = read_heartbeat(body, self._group), read_heartbeat(body, jobs_of(self._group))
         if worker is not None and worker.stage is not MemberState.LEFT:
-            tasks = {task.split("/", 2)[1] for task in worker.info.get("tasks", {}) if "/" in task}
+            tasks = {TaskId.parse(task).name for task in worker.info.get("tasks", {}) if "/" in task}
             if not tasks or tasks & self._topics:
                 raise StartupError(
                     f"worker {worker.worker} of the group {self._group} runs, and may copy the same queues",

@@ -119,14 +119,14 @@ async def _plan(settings: Settings, archive: Archive) -> tuple[list[Archived], I
         topics.plan()
         survey = JobPreflight(settings, context, topics, holder="archive")
         await survey.make_ready()
-        lanes = survey.lanes
+        copied_to = survey.queue_map
         parts = [
             Archived(
-                Range(part.topic, part.queue, *lanes[part.topic, part.queue], part.start, part.end),
+                Range(part.topic, part.queue, queue.topic, queue.queue, part.start, part.end),
                 tuple(contents.outcomes[part.key].files),
             )
             for part in contents.slices
-            if (part.topic, part.queue) in lanes
+            if (queue := copied_to.get(part.message_queue)) is not None
         ]
     except ClientError as error:
         raise StartupError(error.message, hint=error.hint or "check the address, credentials and TLS") from None

@@ -24,6 +24,7 @@ from replicator.operate.outcomes import findings_of
 from replicator.operate.progress import JobProgress, watched
 from replicator.ranges.access import run as run_async
 from replicator.ranges.copier import CopyOutcome, Range
+from replicator.routing.message_queue import MessageQueue
 from replicator.settings import Settings, leaves, load
 from replicator.spark.engine.session import session
 from replicator.spark.source.offsets import Part
@@ -98,7 +99,7 @@ async def _serve(
         ours = stack.enter_context(survey.claimed("run --engine spark"))
         await survey.refuse_others(ours)
         await survey.make_ready()
-        first = {(part.topic, part.source): part.start for part in await survey.ranges()}
+        first = {MessageQueue(part.topic, *part.source): part.start for part in await survey.ranges()}
 
         def ranges_of(parts: Sequence[Part]) -> Sequence[Range]:
             return asyncio.run_coroutine_threadsafe(_ranges_of(survey, parts), loop).result()
@@ -125,16 +126,15 @@ async def _serve(
 
 
 async def _ranges_of(survey: JobPreflight, parts: Sequence[Part]) -> list[Range]:
-    if any((part.topic, part.queue) not in survey.lanes for part in parts):
+    if any(part.message_queue not in survey.queue_map for part in parts):
         await survey.look_again()
-    lanes = survey.lanes
+    targets = survey.queue_map
     found = []
     for part in parts:
-        lane = lanes.get((part.topic, part.queue))
-        if lane is None:
-            place = f"{part.topic}/{part.queue.broker}/{part.queue.queue_id}"
-            raise ReplicatorError(f"{place} has no queue at the target yet")
-        found.append(Range(part.topic, part.queue, *lane, part.start, part.end))
+        target = targets.get(part.message_queue)
+        if target is None:
+            raise ReplicatorError(f"{part.message_queue} has no queue at the target yet")
+        found.append(Range(part.topic, part.queue, target.topic, target.queue, part.start, part.end))
     return found
 
 

@@ -25,7 +25,7 @@ from replicator.ranges.access import Access
 from replicator.ranges.comparer import Compared, CompareJob
 from replicator.settings import Settings, load
 from replicator.spark.engine.session import session
-from replicator.spark.jobs.verify import Lane, compare_all
+from replicator.spark.jobs.verify import RangeToCompare, compare_all
 
 __all__ = ["SETTINGS", "app"]
 
@@ -74,16 +74,16 @@ def verify(
     settings = load(flags, file=config)
     configure(level=settings.log_level)
     window = offset_bound("--from", begin), offset_bound("--to", end)
-    job, lanes = asyncio.run(_plan(settings, window, complete=complete, extra=not ignore_extra, most=first))
+    job, ranges = asyncio.run(_plan(settings, window, complete=complete, extra=not ignore_extra, most=first))
     found: list[Compared] = []
-    drawn = watched("verify", port=metrics_port, queues=len(lanes))
+    drawn = watched("verify", port=metrics_port, queues=len(ranges))
     with session(master=master) as spark, drawn as watching:
 
         def compared(outcome: Compared) -> None:
             found.append(outcome)
             watching.ended(messages=outcome.selected, failed=bool(outcome.error), findings=outcome.counts)
 
-        compare_all(spark, job, lanes, on_compared=compared)
+        compare_all(spark, job, ranges, on_compared=compared)
     found.sort(key=lambda each: each.key)
     clean = all(each.clean for each in found)
     if report is not None:
@@ -108,11 +108,11 @@ async def _plan(
     complete: bool,
     extra: bool,
     most: int,
-) -> tuple[CompareJob, list[Lane]]:
+) -> tuple[CompareJob, list[RangeToCompare]]:
     async with surveying(settings, writes=False) as survey:
         await survey.find_maps()
         parts = await narrowed(survey.context.source.cluster, await survey.ranges(), *window)
-        lanes = [Lane(part, survey.has(part)) for part in parts]
+        ranges = [RangeToCompare(part, survey.has(part)) for part in parts]
         return CompareJob(
             source=Access.of(settings.source),
             target=Access.of(settings.target),
@@ -124,7 +124,7 @@ async def _plan(
             most=most,
             rate_messages=settings.rate_messages,
             rate_bytes=settings.rate_bytes,
-        ), lanes
+        ), ranges
 
 
 def _write(file: Path, report: str) -> None:

@@ -55,6 +55,14 @@ class Access:
             key_file=settings.tls.key_file,
         )
 
+    def security(self) -> Security:
+        """How connections are made; errors as those of `tls_context`."""
+        credentials = None
+        if self.access_key is not None and self.secret_key is not None:
+            credentials = Credentials(self.access_key, self.secret_key)
+        tls = tls_context(self.tls, ca_file=self.ca_file, cert_file=self.cert_file, key_file=self.key_file)
+        return Security(credentials, tls)
+
     @asynccontextmanager
     async def connected(
         self, *, patience: float = 0.0, may_go_on: Callable[[], bool] | None = None
@@ -69,12 +77,7 @@ class Access:
         Raises:
             ConfigError, StartupError, Unreachable: see `tls_context` and `Cluster.refresh`.
         """
-        credentials = None
-        if self.access_key is not None and self.secret_key is not None:
-            credentials = Credentials(self.access_key, self.secret_key)
-        tls = tls_context(self.tls, ca_file=self.ca_file, cert_file=self.cert_file, key_file=self.key_file)
-        security = Security(credentials, tls)
-        cluster = Cluster(self.namesrv, security=security, name=self.cluster, may_go_on=may_go_on)
+        cluster = Cluster(self.namesrv, security=self.security(), name=self.cluster, may_go_on=may_go_on)
         try:
             await _refreshed(cluster, asyncio.get_running_loop().time() + patience)
             yield cluster

@@ -26,6 +26,7 @@ from replicator.ranges.rates import RateLimited
 from replicator.ranges.reader import RangeReader
 from replicator.ranges.retry import PATIENCE
 from replicator.routing.limiter import RateLimiter
+from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import RouteOptions
 
 __all__ = ["KINDS", "CompareJob", "Compared", "Finding", "compare"]
@@ -325,4 +326,4 @@ class _Detail:
 
 
 def _name(part: Range) -> str:
-    return f"{part.target_topic}/{part.target.broker}/{part.target.queue_id}"
+    return str(MessageQueue(part.target_topic, *part.target))

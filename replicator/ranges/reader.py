@@ -15,6 +15,7 @@ from replicator.ranges.retry import PATIENCE
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.channel import Channel
 from replicator.routing.faults import SourceEnded, SourceGap, SourceLost, SourceReset
+from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue
 from replicator.routing.source_task import SourceTask
@@ -93,8 +94,8 @@ class RangeReader:
                 if self.position != reached:
                     reached, failing_since = self.position, time.monotonic()
                 elif time.monotonic() - failing_since >= PATIENCE:
-                    place = f"{self._topic}/{self._queue.broker}/{self._queue.queue_id}"
-                    raise ReplicatorError(f"{place} cannot be read for {PATIENCE:g} s: {lost}") from None
+                    queue = MessageQueue(self._topic, *self._queue)
+                    raise ReplicatorError(f"{queue} cannot be read for {PATIENCE:g} s: {lost}") from None
                 await asyncio.sleep(_PAUSE)
                 with contextlib.suppress(ReplicatorError):  # its name server may be away with it
                     await self._cluster.refresh()

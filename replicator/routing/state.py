@@ -13,6 +13,7 @@ from replicator.routing.faults import code_of, kind_of
 from replicator.routing.offset_map import OffsetMap
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import CopyRecord
+from replicator.routing.task_id import TaskId
 from replicator.routing.wait_timer import SOURCE, TARGET, WaitTimer
 
 __all__ = ["LATENCY_BUCKETS", "Phase", "QueueState", "Tally"]
@@ -105,7 +106,7 @@ class QueueState:
         self.route = route
         self.topic = topic
         self.source = source
-        self.key = f"{route}/{topic}/{source.broker}/{source.queue_id}"
+        self.key = str(TaskId(route, topic, source))
         self.target = target
         self.phase = Phase.STARTING
         self.reason = ""

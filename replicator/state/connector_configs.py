@@ -16,6 +16,7 @@ from replicator.errors import ConfigError, ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.plugins.registry import CLASS, PluginConfig, configure
 from replicator.plugins.transforms import mistakes_of
+from replicator.routing.task_id import TaskId
 from replicator.settings import RouteSettings, explain, valid_id
 from replicator.state.record import Kind, Version
 from replicator.state.store import Store
@@ -238,5 +239,5 @@ class Connectors:
         self._store.put(Kind.CONNECTOR, name, None)
         for kind in (Kind.TASK, Kind.POSITION, Kind.OFFSET, Kind.SYNC):
             for key in self._store.state.items(kind):
-                if key.startswith(f"{name}/"):
+                if TaskId.parse(key).connector == name:
                     self._store.put(kind, key, None)

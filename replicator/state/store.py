@@ -24,6 +24,7 @@ from replicator.errors import StartupError
 from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.queue_map import Queue, QueueMap
 from replicator.routing.state import QueueState
+from replicator.routing.task_id import TaskId
 from replicator.state import state_file
 from replicator.state.record import Kind, Record, Version
 from replicator.state.shared_state import SharedState
@@ -172,12 +173,12 @@ class Store:
 
     def queue_maps(self, route: str) -> dict[str, dict[Queue, Queue]]:
         """The queue maps of all topics that `route` ever copied, by source topic."""
-        topics = [key.partition("/") for key in self.state.items(Kind.TASK)]
-        return {topic: self.queue_map(route, topic) for name, _, topic in topics if name == route}
+        topics = map(TaskId.parse, self.state.items(Kind.TASK))
+        return {each.name: self.queue_map(route, each.name) for each in topics if each.connector == route}
 
     def mapped(self, route: str, topic: str) -> Mapping[str, Any] | None:
         """What is kept of a topic that has a queue map, be it an empty one."""
-        kept: Mapping[str, Any] | None = self.state.get(Kind.TASK, f"{route}/{topic}")
+        kept: Mapping[str, Any] | None = self.state.get(Kind.TASK, str(TaskId(route, topic)))
         return kept
 
     def is_mapped(self, route: str, topic: str) -> bool:
@@ -186,7 +187,7 @@ class Store:
 
     def queue_map(self, route: str, topic: str) -> dict[Queue, Queue]:
         """The queue map of one topic; empty while there is none. Not to be changed."""
-        record = self.state.record(Kind.TASK, f"{route}/{topic}")
+        record = self.state.record(Kind.TASK, str(TaskId(route, topic)))
         if record is None or record.value is None:
             return {}
         parsed = self._parsed.get(record.key)
@@ -197,7 +198,7 @@ class Store:
 
     def target_topic(self, route: str, topic: str) -> str:
         """The name at the target of a topic that has a queue map."""
-        return str(self.state.get(Kind.TASK, f"{route}/{topic}")["target_topic"])
+        return str(self.state.get(Kind.TASK, str(TaskId(route, topic)))["target_topic"])
 
     def begins_late(self, route: str, topic: str, queue: Queue) -> bool:
         """Whether the queue came after the route had begun."""
@@ -225,7 +226,7 @@ class Store:
             late: queues that came after the route had begun.
             fresh: queues whose target was made for them just now, so that nobody has ever sent there.
         """
-        key = f"{route}/{topic}"
+        key = str(TaskId(route, topic))
         known = self.state.get(Kind.TASK, key) or {"late": [], "fresh": []}
         value = {
             "target_topic": target_topic,
@@ -238,7 +239,7 @@ class Store:
     def forget_offsets(self, route: str, topic: str) -> None:
         """The target topic has another name now: offsets in the old one mean nothing there."""
         for key in self.state.items(Kind.OFFSET):
-            if key.startswith(f"{route}/{topic}/"):
+            if TaskId.parse(key).whole == TaskId(route, topic):
                 self.put(Kind.OFFSET, key, None)
 
     def restore(self, state: QueueState) -> bool:
@@ -255,7 +256,7 @@ class Store:
             state.store_timestamp = offset["store_timestamp"]
             state.clean = offset["clean"]
         elif position is None:
-            task = self.state.get(Kind.TASK, f"{state.route}/{state.topic}")
+            task = self.state.get(Kind.TASK, str(TaskId(state.route, state.topic)))
             state.clean = task is not None and _name(state.source) in task["fresh"]
         return position is not None
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from replicator.connector.context import ConnectorContext
-from replicator.connector.interface import WorkerConnector
+from replicator.connector.interface import ConnectorPlanning, WorkerConnector
 from replicator.connector.plugin.connector import PluginRoute
 from replicator.connector.route import Route
 from replicator.connector.spark_jobs import Bulk
 from replicator.errors import ConfigError, ReplicatorError
-from replicator.group.assignment import connector_of
 from replicator.group.coordinator import Coordinator
 from replicator.observe.logging import get_logger
 from replicator.plugins.registry import PluginConfig
 from replicator.routing.state import QueueState
+from replicator.routing.task_id import TaskId
 from replicator.state.connector_configs import Connector, Connectors, State
 
 __all__ = ["Routes"]
@@ -88,7 +88,7 @@ class Routes:
         }
 
         def is_wanted(task: str) -> bool:
-            route = running.get(connector_of(task))
+            route = running.get(TaskId.parse(task).connector)
             return route is not None and route.knows(task)
 
         return is_wanted
@@ -107,7 +107,7 @@ class Routes:
     def reconcile(self) -> bool:
         """Makes the routes those that the connectors ask for, as far as their tasks let it; whether any is new."""
         wanted: Mapping[str, Connector] = self._connectors.all()
-        busy = {connector_of(task) for task in self._coordinator.running}
+        busy = {TaskId.parse(task).connector for task in self._coordinator.running}
         new = False
         for name in {*wanted, *self._routes}:
             connector = wanted.get(name)
@@ -136,7 +136,7 @@ class Routes:
             self._plan(route)
             route.end_deleted()
 
-    def _plan(self, route: WorkerConnector) -> None:
+    def _plan(self, route: ConnectorPlanning) -> None:
         try:
             route.plan()
         except ConfigError as error:
@@ -150,7 +150,7 @@ class Routes:
         total: dict[str, int] = {}
         ours: dict[str, int] = {}
         for task, owner in owners.items():
-            name = connector_of(task)
+            name = TaskId.parse(task).connector
             total[name] = total.get(name, 0) + 1
             ours[name] = ours.get(name, 0) + (owner == self._coordinator.me)
         for name, route in self._routes.items():

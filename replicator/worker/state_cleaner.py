@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from replicator.client.discovery import Discovery
 from replicator.group.coordinator import Coordinator
 from replicator.observe.logging import get_logger
+from replicator.routing.task_id import TaskId
 from replicator.state.record import Kind
 from replicator.state.store import Store
 
@@ -74,7 +75,7 @@ class Cleaner:
         gone: set[_Gone] = set()
         left: set[str] = set()
         for key, value in maps.items():
-            connector, _, topic = key.partition("/")
+            connector, topic, _ = TaskId.parse(key)
             brokers = {queue.rpartition("/")[0] for queue in value["queues"]}
             if topic in there or not brokers <= source.masters:
                 left.add(connector)
@@ -84,7 +85,7 @@ class Cleaner:
             return gone
         busy = self._busy()
         # A connector without any map would take the next topic for one that was there when it began.
-        return {each for each in gone if each.key not in busy and each.key.partition("/")[0] in left}
+        return {each for each in gone if each.key not in busy and TaskId.parse(each.key).connector in left}
 
     def _busy(self) -> set[str]:
         """`connector/topic` of all tasks that somebody has or runs."""
@@ -92,7 +93,7 @@ class Cleaner:
         tasks = {*coordinator.assignment.owners, *coordinator.running}
         for other in coordinator.membership.others.values():
             tasks |= {*other.releasing, *other.info.get("tasks", {})}
-        return {"/".join(task.split("/", 2)[:2]) for task in tasks}
+        return {str(TaskId.parse(task).whole) for task in tasks}
 
     def _forget(self, gone: _Gone) -> None:
         state = self._store.state
@@ -100,6 +101,6 @@ class Cleaner:
             log.info("topic is gone from the source for good: its state is forgotten", task=gone.key)
             for kind in (Kind.POSITION, Kind.OFFSET):
                 for key in state.items(kind):
-                    if key.startswith(f"{gone.key}/"):
+                    if TaskId.parse(key).whole == TaskId.parse(gone.key):
                         self._store.put(kind, key, None)
         self._store.put(gone.kind, gone.key, None)

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from typing import Protocol
 
 from replicator.client.cluster import Cluster
-from replicator.group.assignment import connector_of
+from replicator.connector.interface import ConnectorLifecycle
 from replicator.group.coordinator import Coordinator, Decision
 from replicator.group.member import Group
 from replicator.observe.logging import get_logger
+from replicator.routing.task_id import TaskId
 from replicator.worker.checkpointer import Progress
-from replicator.worker.connectors import Routes
 
 __all__ = ["TaskRunner"]
 
 log = get_logger(__name__)
+
+
+class Runnable(Protocol):
+    """The connectors whose tasks may run here."""
+
+    def __iter__(self) -> Iterator[ConnectorLifecycle]: ...
+
+    def get(self, name: str) -> ConnectorLifecycle | None: ...
+
+    def share_rates(self) -> None:
+        """Shares the rate limits out anew, since other tasks run now."""
 
 
 class TaskRunner:
@@ -30,7 +42,7 @@ class TaskRunner:
     def __init__(
         self,
         coordinator: Coordinator,
-        routes: Routes,
+        routes: Runnable,
         group: Group,
         progress: Progress,
         *,
@@ -92,7 +104,7 @@ class TaskRunner:
         """
         lapses = self.lapses
         begun = [
-            (route, route.begin(task for task in tasks if connector_of(task) == route.name))
+            (route, route.begin(task for task in tasks if TaskId.parse(task).connector == route.name))
             for route in self._routes
         ]
         if not await self._group.publish():
@@ -117,7 +129,7 @@ class TaskRunner:
 
     async def _stop(self, task: str) -> None:
         """Drains a task, and tells how far it came, before anybody else may begin it."""
-        route = self._routes.get(connector_of(task))
+        route = self._routes.get(TaskId.parse(task).connector)
         if route is not None:
             await route.stop([task])
             log.info("task stopped", task=task)

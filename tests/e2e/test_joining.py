@@ -9,17 +9,18 @@ import pytest
 
 from replicator.errors import ClientError
 from replicator.group.assignment import sticky
-from replicator.group.control_log import LogMessage, Place
+from replicator.group.control_log import LogMessage
 from replicator.group.coordinator import Coordinator
 from replicator.group.job_claim import jobs_of
 from replicator.group.member import Group, Topics
 from replicator.group.membership import Heartbeat, MemberState
 from replicator.group.wire import read_message, write_heartbeat
+from replicator.routing.message_queue import MessageQueue
 from replicator.state.record import Kind
 from replicator.state.store import Store
 from tests.support.scene import SceneOf
 
-ONLINE = Place("source-online", "a")
+ONLINE = MessageQueue("source-online", "a", 0)
 
 
 class FakeLog:
@@ -34,7 +35,7 @@ class FakeLog:
         assert copies
         if self.broken:
             raise ClientError("the source is dead")
-        self.written.append(LogMessage(Place(topic, ONLINE.broker), body, 1_000_000))
+        self.written.append(LogMessage(MessageQueue(topic, ONLINE.broker, 0), body, 1_000_000))
 
 
 @pytest.fixture
@@ -188,7 +189,7 @@ async def test_what_could_not_be_told_is_told_with_the_first_heartbeat(group: Gr
     (record,) = read_message(log.written[-1].body).records
     assert record.value == {"state": "STOPPED"}
     await group.beat({}, target_reachable=True)
-    assert log.written[-1].place.topic == "sink-online"
+    assert log.written[-1].queue.topic == "sink-online"
 
 
 @pytest.mark.brokers

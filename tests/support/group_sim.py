@@ -145,7 +145,7 @@ class Group:
     def __init__(self, seed: int, *, members: int, tasks: int, strategy: Strategy = sticky) -> None:
         self.random = random.Random(seed)
         self.now = 0.0
-        self.tasks = frozenset(f"t{i:03}" for i in range(tasks))
+        self.tasks = frozenset(f"route/t{i:03}" for i in range(tasks))
         self.nodes = [Node(self, f"w{i:02}", strategy) for i in range(members)]
         self.logs: list[list[tuple[float, Callable[[Node], None]]]] = [[] for _ in QUEUES]
         self.assignments: list[Assignment] = []
@@ -282,7 +282,7 @@ class Group:
         elif chance < 0.9:
             node.coordinator.stage = MemberState.LEAVING if node.joined else node.coordinator.stage
         else:
-            self.tasks = frozenset(f"t{i:03}" for i in range(self.random.randint(1, 2 * len(self.tasks) + 1)))
+            self.tasks = frozenset(f"route/t{i:03}" for i in range(self.random.randint(1, 2 * len(self.tasks) + 1)))
 
     def heal(self) -> None:
         """All comes back that was broken; nobody is made to come who left."""

@@ -16,6 +16,7 @@ from replicator.observe.logging import get_logger
 from replicator.plugins.interface import SourceConnector
 from replicator.plugins.registry import PluginConfig
 from replicator.routing.state import Phase, QueueState
+from replicator.routing.task_id import TaskId
 from replicator.state.record import Kind
 
 __all__ = ["PluginRoute"]
@@ -36,7 +37,7 @@ class PluginRoute:
         self.settings = settings
         self.problems: dict[str, str] = {}
         self._context = context
-        self._topics = {f"{name}/{task}": topics for task, topics in settings.tasks.items()}
+        self._topics = {str(TaskId(name, task)): topics for task, topics in settings.tasks.items()}
         self.tasks = frozenset(self._topics)
         self._running: dict[str, PluginTask] = {}
         self._runs: dict[str, asyncio.Task[None]] = {}
@@ -119,7 +120,7 @@ class PluginRoute:
     def _make(self, name: str) -> PluginTask:
         record = self._context.store.state.get(Kind.POSITION, name)
         position = None if record is None else record["position"]
-        plugin, config, short = self.settings.plugin, self.settings.config, name.partition("/")[2]
+        plugin, config, short = self.settings.plugin, self.settings.config, TaskId.parse(name).task
         topics = self._topics[name]
         if isinstance(plugin, SourceConnector):
             make = partial(plugin.task, config, short)

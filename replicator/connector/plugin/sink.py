@@ -11,15 +11,16 @@ from replicator.client.pull import SUSPEND, Pulled, pull
 from replicator.connector.context import ConnectorContext
 from replicator.connector.plugin.task import PluginTask
 from replicator.errors import ClientError, ProtocolError, Unreachable
-from replicator.group.assignment import connector_of
 from replicator.observe.logging import get_logger
 from replicator.plugins.interface import Position, Record, SinkTask, TaskFailed
 from replicator.protocol.codes import Response
 from replicator.protocol.compression import decompress
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.properties import decode
+from replicator.routing.message_queue import MessageQueue
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
+from replicator.routing.task_id import TaskId
 
 __all__ = ["PluginSinkTask"]
 
@@ -55,8 +56,8 @@ class PluginSinkTask(PluginTask):
         self._plugin = plugin
         self._topics = topics
         self._inbox: asyncio.Queue[_Answer] = asyncio.Queue(_AHEAD)
-        self._queues: dict[tuple[str, Queue], QueueState] = {}
-        self._readers: dict[tuple[str, Queue], asyncio.Task[None]] = {}
+        self._queues: dict[MessageQueue, QueueState] = {}
+        self._readers: dict[MessageQueue, asyncio.Task[None]] = {}
 
     async def _work(self) -> None:
         self._inbox = asyncio.Queue(_AHEAD)
@@ -80,15 +81,15 @@ class PluginSinkTask(PluginTask):
             await task.stop()
 
     def _find_queues(self) -> None:
-        connector = connector_of(self.name)
+        connector = TaskId.parse(self.name).connector
         for broker, topics in self._context.source.topics.items():
             for topic in self._topics:
                 for queue_id in range(topics[topic].queues if topic in topics else 0):
-                    queue = Queue(broker, queue_id)
-                    if (topic, queue) not in self._queues:
-                        state = QueueState(topic, queue, Queue(self._plugin, 0), route=connector)
+                    queue = MessageQueue(topic, broker, queue_id)
+                    if queue not in self._queues:
+                        state = QueueState(topic, queue.queue, Queue(self._plugin, 0), route=connector)
                         state.set_phase(self.phase)
-                        self._queues[topic, queue] = state
+                        self._queues[queue] = state
                         self.states.append(state)
 
     def _read_queues(self) -> None:
@@ -155,8 +156,7 @@ class PluginSinkTask(PluginTask):
         log.error(
             "source gap",
             task=self.name,
-            topic=state.topic,
-            queue=str(state.source),
+            queue=_key(state),
             wanted=offset,
             oldest=pulled.min_offset,
             end=pulled.max_offset,
@@ -166,7 +166,7 @@ class PluginSinkTask(PluginTask):
 
 
 def _key(state: QueueState) -> str:
-    return f"{state.topic}/{state.source.broker}/{state.source.queue_id}"
+    return str(MessageQueue(state.topic, *state.source))
 
 
 def _record(state: QueueState, message: StoredMessage) -> Record:

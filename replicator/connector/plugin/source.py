@@ -11,7 +11,6 @@ from replicator.client.send import new_fields, send_batch
 from replicator.connector.context import ConnectorContext
 from replicator.connector.plugin.task import PluginTask
 from replicator.errors import BrokerRefused, Unreachable
-from replicator.group.assignment import connector_of
 from replicator.plugins.interface import Polled, Position, Record, SourceTask
 from replicator.protocol.batch import entry
 from replicator.protocol.properties import MAX_PROPERTIES, encode
@@ -19,6 +18,7 @@ from replicator.routing.faults import MessageRejected, classify_refusal
 from replicator.routing.packing import STORED_MORE
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
+from replicator.routing.task_id import TaskId
 
 __all__ = ["PluginSourceTask", "target_queue"]
 
@@ -56,7 +56,7 @@ class PluginSourceTask(PluginTask):
         super().__init__(name, position, may_send=context.may_send)
         self._make = make
         self._context = context
-        connector = connector_of(name)
+        connector = TaskId.parse(name).connector
         self._by_topic = {
             topic: QueueState(
                 topic, Queue(plugin, 0), target_queue(context, topic) or Queue("", 0), route=connector

@@ -24,13 +24,13 @@ from replicator.observe.logging import get_logger
 from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase
+from replicator.routing.task_id import METADATA, TaskId
 from replicator.settings import RouteSettings
 from replicator.state.record import Kind
 
-__all__ = ["METADATA", "SyncTask"]
+__all__ = ["SyncTask"]
 
 #: The task's name within its route; no topic can be called so.
-METADATA: Final = ".metadata"
 #: Seconds between looks for what somebody asks for over REST.
 _REQUESTS: Final = 0.5
 
@@ -52,7 +52,7 @@ class SyncTask:
     """Plans for any worker that asks; runs on the one that owns it."""
 
     def __init__(self, settings: RouteSettings, context: ConnectorContext, topics: RouteTopics) -> None:
-        self.name = f"{topics.name}/{METADATA}"
+        self.name = str(TaskId(topics.name, METADATA))
         self.running = False
         self.phase = Phase.STOPPED
         self.reason = ""
@@ -84,7 +84,7 @@ class SyncTask:
         target = store.queue_map(self._topics.name, topic).get(source)
         if target is None:
             return None
-        key = f"{self._topics.name}/{topic}/{source.broker}/{source.queue_id}"
+        key = str(TaskId(self._topics.name, topic, source))
         state = store.state
         position, offset = state.get(Kind.POSITION, key), state.get(Kind.OFFSET, key)
         if position is None or position["position"] is None or offset is None:

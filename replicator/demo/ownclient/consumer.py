@@ -16,19 +16,19 @@ from replicator.client.topics import read_topics
 from replicator.demo.clusters import connected
 from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
+from replicator.routing.message_queue import MessageQueue
 from replicator.routing.recovery import read_range
 
 _PAUSE_SECONDS = 0.1
 
 
-async def read_queue(client: Cluster, topic: str, *, lane: tuple[str, int], shown: Sequence[str]) -> None:
+async def read_queue(client: Cluster, queue: MessageQueue, *, shown: Sequence[str]) -> None:
     """One queue, for ever."""
-    broker, queue_id = lane
     offset = 0
     while True:
-        async for message in read_range(client.master(broker), topic, queue_id, offset):
+        async for message in read_range(client.master(queue.broker), queue.topic, queue.queue_id, offset):
             offset = message.queue_offset + 1
-            print(json.dumps(line(message, topic, queue_id=queue_id, shown=shown)), flush=True)
+            print(json.dumps(line(message, queue.topic, queue_id=queue.queue_id, shown=shown)), flush=True)
         await asyncio.sleep(_PAUSE_SECONDS)
 
 
@@ -53,7 +53,7 @@ def line(message: StoredMessage, topic: str, *, queue_id: int, shown: Sequence[s
 async def run(namesrv: str, topic: str, *, shown: Sequence[str]) -> None:
     async with connected(namesrv) as client, asyncio.TaskGroup() as group:
         readers = [
-            group.create_task(read_queue(client, topic, lane=(broker, queue_id), shown=shown))
+            group.create_task(read_queue(client, MessageQueue(topic, broker, queue_id), shown=shown))
             for broker in client.brokers()
             if (config := (await read_topics(client.master(broker))).topics.get(topic))
             for queue_id in range(config.queues)

@@ -17,28 +17,33 @@ from replicator.demo.clusters import connected
 from replicator.errors import ClientError
 from replicator.protocol import properties
 from replicator.protocol.batch import entry
+from replicator.routing.message_queue import MessageQueue
 
 
-async def lanes(client: Cluster, topic: str) -> list[tuple[str, int]]:
+async def queues_of(client: Cluster, topic: str) -> list[MessageQueue]:
     """The topic's queues, of all brokers."""
     found = {broker: (await read_topics(client.master(broker))).topics.get(topic) for broker in client.brokers()}
-    return [(broker, i) for broker, config in found.items() if config for i in range(config.write_queues)]
+    return [
+        MessageQueue(topic, broker, i)
+        for broker, config in found.items()
+        if config
+        for i in range(config.write_queues)
+    ]
 
 
-async def send(client: Cluster, group: str, *, lane: tuple[str, int], order: dict[str, Any]) -> dict[str, object]:
+async def send(client: Cluster, queue: MessageQueue, order: dict[str, Any], *, group: str) -> dict[str, object]:
     """The answer to one line."""
-    broker, queue_id = lane
     body, unique = order["body"].encode(), uuid.uuid4().hex.upper()
     told = {"KEYS": order.get("keys"), "TAGS": order.get("tags"), "UNIQ_KEY": unique, **order.get("properties", {})}
     raw = properties.encode({name: value for name, value in told.items() if value})
     order_entry = entry(len(body).to_bytes(4) + body, raw, body_crc=zlib.crc32(body) & 0x7FFFFFFF, flag=0)
-    fields = new_fields(order["topic"], queue_id, group=group)
-    stored = await send_batch(client.writer(broker), fields, [order_entry])
+    fields = new_fields(queue.topic, queue.queue_id, group=group)
+    stored = await send_batch(client.writer(queue.broker), fields, [order_entry])
     return {"msg_id": unique, "offset": stored.offset}
 
 
 async def run(namesrv: str, group: str) -> None:
-    known: dict[str, list[tuple[str, int]]] = {}
+    known: dict[str, list[MessageQueue]] = {}
     async with connected(namesrv) as client:
         print(json.dumps({"ready": True}), flush=True)
         number = 0
@@ -46,11 +51,10 @@ async def run(namesrv: str, group: str) -> None:
             order = json.loads(line)
             try:
                 if not known.get(order["topic"]):
-                    known[order["topic"]] = await lanes(client, order["topic"])
-                places = known[order["topic"]]
-                if places:
-                    lane = places[number % len(places)]
-                    answer = await send(client, group, lane=lane, order=order)
+                    known[order["topic"]] = await queues_of(client, order["topic"])
+                queues = known[order["topic"]]
+                if queues:
+                    answer = await send(client, queues[number % len(queues)], order, group=group)
                 else:
                     answer = {"error": f"there is no topic {order['topic']}"}
             except ClientError as error:

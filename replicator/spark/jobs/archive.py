@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from replicator.errors import ReplicatorError
 from replicator.protocol.message import StoredMessage
+from replicator.routing.message_queue import MessageQueue
 from replicator.routing.queue_map import Queue
 from replicator.spark.source.property_column import map_of
 from replicator.spark.source.rows import assembled, columns
@@ -56,9 +57,13 @@ class Slice(msgspec.Struct, frozen=True):
     end: int
 
     @property
+    def message_queue(self) -> MessageQueue:
+        return MessageQueue(self.topic, *self.queue)
+
+    @property
     def key(self) -> str:
         """Names the queue."""
-        return f"{self.topic}/{self.queue.broker}/{self.queue.queue_id}"
+        return str(self.message_queue)
 
     def file(self, first: int) -> str:
         """The name of the file that begins with the message at offset `first`."""

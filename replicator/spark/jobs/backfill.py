@@ -11,7 +11,7 @@ from replicator.errors import ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.ranges.access import Access, run
 from replicator.ranges.copier import CopyJob, CopyOutcome, Range, copy_range
-from replicator.routing.queue_map import Queue
+from replicator.routing.message_queue import MessageQueue
 from replicator.spark.engine.quiesce import for_attempt, settled
 from replicator.spark.engine.tasks import each_as_task, in_turn, run_rated
 
@@ -57,7 +57,7 @@ class Gauge:
 
     def __init__(self, target: Access, parts: Sequence[Range]) -> None:
         self._target = target
-        self._queues = sorted({(part.target_topic, part.target) for part in parts})
+        self._queues = sorted({MessageQueue(part.target_topic, *part.target) for part in parts})
         self._first = self._sum()
         self._last = 0
 
@@ -78,8 +78,7 @@ class Gauge:
     async def _ask(self) -> int:
         async with self._target.connected() as cluster:
 
-            async def end(lane: tuple[str, Queue]) -> int:
-                topic, queue = lane
-                return await max_offset(cluster.master(queue.broker), topic, queue.queue_id)
+            async def end(queue: MessageQueue) -> int:
+                return await max_offset(cluster.master(queue.broker), queue.topic, queue.queue_id)
 
             return sum(await bounded(end, self._queues, at_once=_AT_ONCE))

@@ -10,10 +10,10 @@ from replicator.ranges.comparer import Compared, CompareJob, compare
 from replicator.ranges.copier import Range
 from replicator.spark.engine.tasks import each_as_task, in_turn, run_rated
 
-__all__ = ["Lane", "compare_all"]
+__all__ = ["RangeToCompare", "compare_all"]
 
 
-class Lane(NamedTuple):
+class RangeToCompare(NamedTuple):
     """A source queue as it was asked for, and whether the target has a queue for it."""
 
     part: Range
@@ -21,21 +21,21 @@ class Lane(NamedTuple):
 
 
 def compare_all(
-    spark: Any, job: CompareJob, lanes: Sequence[Lane], *, on_compared: Callable[[Compared], None]
+    spark: Any, job: CompareJob, ranges: Sequence[RangeToCompare], *, on_compared: Callable[[Compared], None]
 ) -> None:
-    """Compares `lanes`, one Spark task each; errors as those of `run_all`.
+    """Compares `ranges`, one Spark task each; errors as those of `run_all`.
 
     Args:
         on_compared: called with the outcome of each when it is known.
     """
-    turns = in_turn(lanes, lambda lane: lane.part.source.broker)
+    turns = in_turn(ranges, lambda each: each.part.source.broker)
     run_rated(spark, _compare, job, turns, on_outcome=on_compared, on_look=lambda: None)
 
 
-def _compare(job: CompareJob, attempts: int, lanes: Iterable[Lane]) -> Iterator[Compared]:
+def _compare(job: CompareJob, attempts: int, ranges: Iterable[RangeToCompare]) -> Iterator[Compared]:
     return each_as_task(
         attempts,
-        lanes,
-        lambda lane: run(compare(job, lane.part, there=lane.there)),
-        lambda lane, error: Compared.failed(lane.part, error),
+        ranges,
+        lambda each: run(compare(job, each.part, there=each.there)),
+        lambda each, error: Compared.failed(each.part, error),
     )

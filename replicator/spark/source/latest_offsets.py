@@ -12,8 +12,8 @@ from replicator.client.cluster import Cluster
 from replicator.client.endpoint import Endpoint
 from replicator.client.topics import TopicConfig, TopicTable, read_topics
 from replicator.errors import ClientError, ReplicatorError
-from replicator.routing.queue_map import Queue
-from replicator.spark.source.stream_offsets import Lane, Progress
+from replicator.routing.message_queue import MessageQueue
+from replicator.spark.source.stream_offsets import Progress
 
 __all__ = ["Selects", "Watch"]
 
@@ -39,7 +39,7 @@ class Watch:
         self._tables: dict[str, TopicTable] = {}
         self._looked: float | None = None
 
-    async def ends(self, start: Progress) -> dict[Lane, int]:
+    async def ends(self, start: Progress) -> dict[MessageQueue, int]:
         """The offset that each queue's next message gets.
 
         A queue that is gone, or ends before where `start` left it, is asked for again during ten seconds first:
@@ -50,24 +50,24 @@ class Watch:
         """
         found = await self._insist(self._ends)
         for _ in range(_ATTEMPTS):
-            if all(found.get(lane, -1) >= offset for lane, offset in start.items()):
+            if all(found.get(queue, -1) >= offset for queue, offset in start.items()):
                 break
             await asyncio.sleep(_PAUSE)
             self._looked = None
             found = await self._insist(self._ends)
         return found
 
-    async def oldest(self, lanes: Iterable[Lane]) -> dict[Lane, int]:
+    async def oldest(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
         """The offset of each queue's oldest message; errors as those of `ends`."""
-        wanted = list(lanes)
+        wanted = list(queues)
         return await self._insist(lambda: self._ask(min_offset, wanted))
 
-    async def _ends(self) -> dict[Lane, int]:
+    async def _ends(self) -> dict[MessageQueue, int]:
         now = asyncio.get_running_loop().time()
         if self._looked is None or now - self._looked > _TOPICS:
             await self._look()
             self._looked = now
-        return await self._ask(max_offset, self._lanes)
+        return await self._ask(max_offset, self._queues)
 
     async def _look(self) -> None:
         topology = await self._cluster.refresh()
@@ -75,8 +75,8 @@ class Watch:
         for broker in self._cluster.brokers():
             known = self._tables.get(broker)
             self._tables[broker] = await read_topics(self._cluster.reader(broker), known=known)
-        self._lanes = [
-            (name, Queue(broker, i))
+        self._queues = [
+            MessageQueue(name, broker, i)
             for broker, table in self._tables.items()
             for name, config in table.topics.items()
             if self._selects(config, system)
@@ -84,13 +84,12 @@ class Watch:
         ]
 
     async def _ask(
-        self, what: Callable[[Endpoint, str, int], Awaitable[int]], lanes: list[Lane]
-    ) -> dict[Lane, int]:
-        async def one(lane: Lane) -> int:
-            topic, queue = lane
-            return await what(self._cluster.reader(queue.broker), topic, queue.queue_id)
+        self, what: Callable[[Endpoint, str, int], Awaitable[int]], queues: list[MessageQueue]
+    ) -> dict[MessageQueue, int]:
+        async def one(queue: MessageQueue) -> int:
+            return await what(self._cluster.reader(queue.broker), queue.topic, queue.queue_id)
 
-        return dict(zip(lanes, await bounded(one, lanes, at_once=_AT_ONCE), strict=True))
+        return dict(zip(queues, await bounded(one, queues, at_once=_AT_ONCE), strict=True))
 
     async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
         for attempt in range(1, _ATTEMPTS + 1):

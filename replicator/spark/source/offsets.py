@@ -12,6 +12,7 @@ from replicator.client.cluster import Cluster
 from replicator.client.endpoint import Endpoint
 from replicator.client.topics import read_topics
 from replicator.errors import ConfigError
+from replicator.routing.message_queue import MessageQueue
 from replicator.routing.queue_map import Queue
 from replicator.spark.source.options import EARLIEST, Bound, ReadOptions
 
@@ -28,6 +29,10 @@ class Part(NamedTuple):
     queue: Queue
     start: int
     end: int
+
+    @property
+    def message_queue(self) -> MessageQueue:
+        return MessageQueue(self.topic, *self.queue)
 
 
 @dataclass
@@ -49,35 +54,31 @@ async def freeze(cluster: Cluster, options: ReadOptions) -> list[Part]:
     for name, bound in (("startingOffsets", options.start), ("endingOffsets", options.end)):
         _refuse_unknown(name, bound, queues)
 
-    async def one(lane: tuple[str, Queue]) -> Part:
-        topic, queue = lane
-        reader = cluster.reader(queue.broker)
-        ends = (
-            await min_offset(reader, topic, queue.queue_id),
-            await max_offset(reader, topic, queue.queue_id),
-        )
-        start = await _resolve(cluster, topic, queue, options.start, ends)
-        end = await _resolve(cluster, topic, queue, options.end, ends)
+    async def one(queue: MessageQueue) -> Part:
+        place = (cluster.reader(queue.broker), queue.topic, queue.queue_id)
+        ends = await min_offset(*place), await max_offset(*place)
+        start = await _resolve(cluster, queue, options.start, ends)
+        end = await _resolve(cluster, queue, options.end, ends)
         if options.fail_on_data_loss:
-            _refuse_unreadable(f"{topic}/{queue.broker}/{queue.queue_id}", options, ends, start, end)
+            _refuse_unreadable(queue, options, ends, start, end)
         start, end = max(start, ends[0]), max(min(end, ends[1]), ends[0])
-        return Part(topic, queue, min(start, end), end)
+        return Part(queue.topic, queue.queue, min(start, end), end)
 
     return await bounded(one, queues, at_once=_AT_ONCE)
 
 
-async def _queues(cluster: Cluster, options: ReadOptions) -> list[tuple[str, Queue]]:
-    found: list[tuple[str, Queue]] = []
+async def _queues(cluster: Cluster, options: ReadOptions) -> list[MessageQueue]:
+    found: list[MessageQueue] = []
     system = ((await cluster.refresh()).cluster, *cluster.brokers())
     for broker in cluster.brokers():
         topics = (await read_topics(cluster.reader(broker))).topics
         found += [
-            (name, Queue(broker, i))
+            MessageQueue(name, broker, i)
             for name, config in topics.items()
             if options.selects(name, system)
             for i in range(config.queues)
         ]
-    missing = set(options.named) - {topic for topic, _ in found}
+    missing = set(options.named) - {queue.topic for queue in found}
     if missing:
         raise ConfigError(f"topic = {', '.join(sorted(missing))!r}: no broker has it", hint="check its name")
     return sorted(found)
@@ -99,40 +100,41 @@ async def within(broker: Endpoint, part: Part, offsets: Limits, times: Limits) -
     return part._replace(start=start, end=end)
 
 
-def _refuse_unreadable(place: str, options: ReadOptions, ends: tuple[int, int], start: int, end: int) -> None:
+def _refuse_unreadable(
+    queue: MessageQueue, options: ReadOptions, ends: tuple[int, int], start: int, end: int
+) -> None:
     oldest, following = ends
     if not (oldest <= start <= following and oldest <= end <= following):
         raise ConfigError(
-            f"{place} has the offsets {oldest} to {following}, {start} to {end} were asked for",
+            f"{queue} has the offsets {oldest} to {following}, {start} to {end} were asked for",
             hint="give offsets that are there, or failOnDataLoss=false",
         )
     # Of times one may be behind all that a queue has, and the other before it.
     if start > end and options.start.timestamp is None and options.end.timestamp is None:
         raise ConfigError(
-            f"{place} was asked for from startingOffsets = {start} to endingOffsets = {end}",
+            f"{queue} was asked for from startingOffsets = {start} to endingOffsets = {end}",
             hint="give a start that is not behind the end, or failOnDataLoss=false, which leaves the queue out",
         )
 
 
-def _refuse_unknown(option: str, bound: Bound, queues: Sequence[tuple[str, Queue]]) -> None:
+def _refuse_unknown(option: str, bound: Bound, queues: Sequence[MessageQueue]) -> None:
     there = set(queues)
     for topic, brokers in (bound.offsets or {}).items():
         for broker, offsets in brokers.items():
             for queue_id in offsets:
-                if (topic, Queue(broker, queue_id)) not in there:
-                    raise ConfigError(
-                        f"{option} names {topic}/{broker}/{queue_id}, which is not read", hint="take it out there"
-                    )
+                queue = MessageQueue(topic, broker, queue_id)
+                if queue not in there:
+                    raise ConfigError(f"{option} names {queue}, which is not read", hint="take it out there")
 
 
-async def _resolve(cluster: Cluster, topic: str, queue: Queue, bound: Bound, ends: tuple[int, int]) -> int:
+async def _resolve(cluster: Cluster, queue: MessageQueue, bound: Bound, ends: tuple[int, int]) -> int:
     least, most = ends
     if bound.timestamp is not None:
-        found = await offset_at(cluster.reader(queue.broker), topic, queue.queue_id, bound.timestamp)
+        found = await offset_at(cluster.reader(queue.broker), queue.topic, queue.queue_id, bound.timestamp)
         return min(max(found, least), most)
     offset = bound.default
     if bound.offsets is not None:
-        offset = bound.offsets.get(topic, {}).get(queue.broker, {}).get(queue.queue_id, offset)
+        offset = bound.offsets.get(queue.topic, {}).get(queue.broker, {}).get(queue.queue_id, offset)
     if offset >= 0:
         return offset
     return least if offset == EARLIEST else most

@@ -14,12 +14,12 @@ from replicator.ranges.retry import insist
 from replicator.routing import provenance
 from replicator.routing.dispatch_barrier import DispatchBarrier
 from replicator.routing.faults import MessageRejected, OutcomeUnknown, TargetBlocked, classify_refusal
+from replicator.routing.message_queue import MessageQueue
 from replicator.routing.packing import STORED_MORE
 from replicator.routing.provenance import Provenance
-from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import read_on, read_range, read_tail
 
-__all__ = ["Lane", "Message"]
+__all__ = ["Message", "QueueWriter"]
 
 #: Messages of one batch, at most.
 _MOST: Final = 512
@@ -37,7 +37,7 @@ class Message(NamedTuple):
     source: Provenance | None
 
 
-class Lane:
+class QueueWriter:
     """Sends to one queue of `cluster`.
 
     Messages that carry provenance are not sent where the queue has them already. From the first of them on it is
@@ -49,13 +49,11 @@ class Lane:
     """
 
     def __init__(
-        self, cluster: Cluster, topic: str, queue: Queue, *, limit: int, barrier: DispatchBarrier, settle: bool
+        self, cluster: Cluster, queue: MessageQueue, *, limit: int, barrier: DispatchBarrier, settle: bool
     ) -> None:
         self.sent = 0
         self._cluster = cluster
-        self._topic = topic
         self._queue = queue
-        self._place = f"{topic}/{queue.broker}/{queue.queue_id}"
         self._limit = limit
         self._barrier = barrier
         self._settle = settle
@@ -78,7 +76,7 @@ class Lane:
         for message in messages:
             if await self._is_there(message):
                 continue
-            stored = len(message.entry) + STORED_MORE + len(self._topic)
+            stored = len(message.entry) + STORED_MORE + len(self._queue.topic)
             if batch and (len(batch) >= _MOST or size + stored > self._limit):
                 await self._deliver(batch)
                 batch, size = [], 0
@@ -99,13 +97,13 @@ class Lane:
         last = self._came.get(key)
         if last is not None and source.offset < last.offset and source.stored <= last.stored:
             raise ReplicatorError(
-                f"{self._place}: the row of {source.broker}/{source.queue_id}/{source.offset} comes behind that of"
+                f"{self._queue}: the row of {source.broker}/{source.queue_id}/{source.offset} comes behind that of"
                 f" offset {last.offset}, and would be taken for one that is there",
                 hint="have the rows of each source queue in one partition, sorted by queueOffset",
             )
         self._came[key] = source
         if key not in self._reached:
-            self._reached[key] = await insist(self._cluster, self._place, lambda: self._reach(source))
+            self._reached[key] = await insist(self._cluster, str(self._queue), lambda: self._reach(source))
         offset, stored = self._reached[key]
         if source.offset <= offset and source.stored <= stored:
             return True
@@ -118,7 +116,7 @@ class Lane:
         def mine(found: Provenance) -> bool:
             return found[1:4] == source[1:4]
 
-        place = (self._cluster.master(self._queue.broker), self._topic, self._queue.queue_id)
+        place = (self._cluster.master(self._queue.broker), self._queue.topic, self._queue.queue_id)
         tail = await read_tail(*place, mine=mine, known=None)
         if self._settle:
             await asyncio.sleep(_SETTLE)
@@ -131,23 +129,23 @@ class Lane:
         return tail.last.source, max(copy.stored for copy in tail.copies)
 
     async def _deliver(self, batch: Sequence[Message]) -> None:
-        fields = new_fields(self._topic, self._queue.queue_id)
+        fields = new_fields(self._queue.topic, self._queue.queue_id)
         body = b"".join([message.entry for message in batch])
         try:
-            stored = await insist(self._cluster, self._place, lambda: self._once(fields, body))
+            stored = await insist(self._cluster, str(self._queue), lambda: self._once(fields, body))
         except MessageRejected as rejected:
             raise ReplicatorError(
-                f"{self._place} refuses a batch of {len(batch)} with {len(body)} bytes: {rejected.message}",
+                f"{self._queue} refuses a batch of {len(batch)} with {len(body)} bytes: {rejected.message}",
                 hint="raise the broker's maxMessageSize, or leave such rows out",
             ) from None
         if self._end is not None:
             if stored.offset < self._end:
                 raise ReplicatorError(
-                    f"{self._place} went back from offset {self._end} to {stored.offset}",
+                    f"{self._queue} went back from offset {self._end} to {stored.offset}",
                     hint="it was truncated or made anew: begin again",
                 )
             if stored.offset > self._end:
-                await insist(self._cluster, self._place, lambda: self._look(stored.offset))
+                await insist(self._cluster, str(self._queue), lambda: self._look(stored.offset))
             self._end, self._looked = stored.offset + len(batch), time.monotonic()
         self.sent += len(batch)
 
@@ -177,11 +175,11 @@ class Lane:
         broker = self._cluster.master(self._queue.broker)
         if stop is not None:
             await self._barrier.caught_up(broker)
-        async for message in read_range(broker, self._topic, self._queue.queue_id, self._end, stop):
+        async for message in read_range(broker, self._queue.topic, self._queue.queue_id, self._end, stop):
             found = provenance.read(message.properties)
             if found is not None and found[1:4] in self._reached:
                 raise ReplicatorError(
-                    f"{self._place} has a copy of {found.broker}/{found.queue_id}/{found.offset} at offset"
+                    f"{self._queue} has a copy of {found.broker}/{found.queue_id}/{found.offset} at offset"
                     f" {message.queue_offset} that somebody else wrote meanwhile",
                     hint="have one writer of them; another attempt goes on behind what is there",
                 )

@@ -61,9 +61,9 @@ def scan(options: ReadOptions, partition: InputPartition | None) -> Iterator[pa.
         try:
             yield from _batches(runner, cluster, options, partition)
         except (SourceGap, SourceReset) as loss:
-            place = f"{partition.part.topic}/{partition.part.queue.broker}/{partition.part.queue.queue_id}"
             raise ReplicatorError(
-                f"{place}: {loss.message}", hint="failOnDataLoss=false goes on with what there is"
+                f"{partition.part.message_queue}: {loss.message}",
+                hint="failOnDataLoss=false goes on with what there is",
             ) from None
         finally:
             runner.run(_awaited(context.__aexit__(None, None, None)))

@@ -19,9 +19,10 @@ from replicator.protocol.batch import entry
 from replicator.ranges.retry import insist
 from replicator.routing import provenance
 from replicator.routing.dispatch_barrier import DispatchBarrier
+from replicator.routing.message_queue import MessageQueue
 from replicator.routing.provenance import Provenance
 from replicator.routing.queue_map import Queue
-from replicator.spark.source.queue_writer import Lane, Message
+from replicator.spark.source.queue_writer import Message, QueueWriter
 from replicator.spark.source.row_encoder import Row
 
 __all__ = ["Sender"]
@@ -53,34 +54,35 @@ class Sender:
         self._queues: dict[str, list[Queue]] = {}
         self._queues_by_broker: dict[tuple[str, str], list[Queue]] = {}
         self._limits: dict[str, int] = {}
-        self._lanes: dict[tuple[str, Queue], Lane] = {}
+        self._writers: dict[MessageQueue, QueueWriter] = {}
 
     @property
     def sent(self) -> int:
         """Messages."""
-        return sum(lane.sent for lane in self._lanes.values())
+        return sum(writer.sent for writer in self._writers.values())
 
     async def send(self, rows: Sequence[Row]) -> None:
         """Returns when all are acknowledged.
 
         Raises:
             ConfigError: there is no such topic or queue.
-            ReplicatorError: see `Lane.send`; or a broker was away for a minute.
+            ReplicatorError: see `QueueWriter.send`; or a broker was away for a minute.
         """
-        messages: dict[Lane, list[Message]] = {}
+        messages: dict[QueueWriter, list[Message]] = {}
         for row in rows:
             message = _message(row)
-            lane = await self._lane(row.topic, await self._queue_of(row, message.source))
-            messages.setdefault(lane, []).append(message)
-        await asyncio.gather(*(lane.send(those) for lane, those in messages.items()))
+            queue = await self._queue_of(row, message.source)
+            writer = await self._writer(MessageQueue(row.topic, *queue))
+            messages.setdefault(writer, []).append(message)
+        await asyncio.gather(*(writer.send(those) for writer, those in messages.items()))
 
-    async def _lane(self, topic: str, queue: Queue) -> Lane:
-        lane = self._lanes.get((topic, queue))
-        if lane is None:
+    async def _writer(self, queue: MessageQueue) -> QueueWriter:
+        writer = self._writers.get(queue)
+        if writer is None:
             limit = await self._limit(queue.broker)
-            lane = Lane(self._cluster, topic, queue, limit=limit, barrier=self._barrier, settle=self._settle)
-            self._lanes[topic, queue] = lane
-        return lane
+            writer = QueueWriter(self._cluster, queue, limit=limit, barrier=self._barrier, settle=self._settle)
+            self._writers[queue] = writer
+        return writer
 
     async def _limit(self, broker: str) -> int:
         if broker not in self._limits:

@@ -24,11 +24,12 @@ from replicator.client.cluster import Cluster
 from replicator.client.topics import TopicConfig
 from replicator.errors import ReplicatorError
 from replicator.ranges.access import Access
+from replicator.routing.message_queue import MessageQueue
 from replicator.spark.source.latest_offsets import Watch
 from replicator.spark.source.offsets import Part, freeze
 from replicator.spark.source.options import ReadOptions
 from replicator.spark.source.scan import plan, scan
-from replicator.spark.source.stream_offsets import Lane, Progress, advance, begins, of_json, parts, to_json, until
+from replicator.spark.source.stream_offsets import Progress, advance, begins, of_json, parts, to_json, until
 
 __all__ = ["QueueStream", "StreamReader"]
 
@@ -94,7 +95,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     async def _advance(self, start: Progress, most: int | None) -> Progress:
         _, watch = self._connected()
         ends = self._seen = await watch.ends(start)
-        lost = sorted(lane for lane, offset in start.items() if ends.get(lane, -1) < offset)
+        lost = sorted(queue for queue, offset in start.items() if ends.get(queue, -1) < offset)
         if lost and not self._may_lose:
             raise ReplicatorError(_told(lost[0], start, ends), hint=self._way_out)
         if self._last is not None:
@@ -105,7 +106,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return await self.planned(self._connected()[0], parts(await self._begins(start, end), end))
 
     async def _begins(self, start: Progress, ends: Progress) -> Progress:
-        anew = [lane for lane, end in ends.items() if start.get(lane, end + 1) > end]
+        anew = [queue for queue, end in ends.items() if start.get(queue, end + 1) > end]
         return begins(start, ends, await self._connected()[1].oldest(anew) if anew else {})
 
     def _connected(self) -> tuple[Cluster, Watch]:
@@ -122,13 +123,9 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._open[0].run(work)
 
 
-def _told(lane: Lane, start: Progress, ends: Progress) -> str:
-    topic, queue = lane
-    now = f"ends at offset {ends[lane]}" if lane in ends else "is gone"
-    return (
-        f"{topic}/{queue.broker}/{queue.queue_id} {now}, and was read to offset {start[lane]}:"
-        " the topic was deleted, made anew, or truncated"
-    )
+def _told(queue: MessageQueue, start: Progress, ends: Progress) -> str:
+    now = f"ends at offset {ends[queue]}" if queue in ends else "is gone"
+    return f"{queue} {now}, and was read to offset {start[queue]}: the topic was deleted, made anew, or truncated"
 
 
 class StreamReader(QueueStream):
@@ -142,7 +139,7 @@ class StreamReader(QueueStream):
         return self._options.selects(topic.name, system)
 
     async def first(self, cluster: Cluster) -> Progress:
-        return {(part.topic, part.queue): part.start for part in await freeze(cluster, self._options)}
+        return {part.message_queue: part.start for part in await freeze(cluster, self._options)}
 
     async def planned(self, cluster: Cluster, found: Sequence[Part]) -> Sequence[InputPartition]:
         return await plan(cluster, self._options, found)

@@ -9,66 +9,68 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from replicator.routing.queue_map import Queue
+from replicator.routing.message_queue import MessageQueue
 from replicator.spark.source.offsets import Part
 
-__all__ = ["Lane", "Progress", "advance", "begins", "of_json", "parts", "to_json", "until"]
+__all__ = ["Progress", "advance", "begins", "of_json", "parts", "to_json", "until"]
 
-#: A queue of a topic.
-Lane = tuple[str, Queue]
 #: The offset that is next, by queue.
-Progress = Mapping[Lane, int]
+Progress = Mapping[MessageQueue, int]
 
 
 def to_json(progress: Progress) -> dict[str, Any]:
     """Always in the same order, since Spark compares the text."""
     told: dict[str, Any] = {}
-    for (topic, queue), offset in sorted(progress.items()):
-        told.setdefault(topic, {}).setdefault(queue.broker, {})[str(queue.queue_id)] = offset
+    for (topic, broker, queue_id), offset in sorted(progress.items()):
+        told.setdefault(topic, {}).setdefault(broker, {})[str(queue_id)] = offset
     return told
 
 
-def of_json(told: Mapping[str, Any]) -> dict[Lane, int]:
+def of_json(told: Mapping[str, Any]) -> dict[MessageQueue, int]:
     return {
-        (topic, Queue(broker, int(queue_id))): int(offset)
+        MessageQueue(topic, broker, int(queue_id)): int(offset)
         for topic, brokers in told.items()
         for broker, queues in brokers.items()
         for queue_id, offset in queues.items()
     }
 
 
-def begins(start: Progress, ends: Progress, oldest: Progress) -> dict[Lane, int]:
+def begins(start: Progress, ends: Progress, oldest: Progress) -> dict[MessageQueue, int]:
     """Where each queue of `ends` is read from: where it was left, or at its oldest message.
 
     Args:
         oldest: of queues that are new, or that end before where they were left: those were made anew.
     """
     found = {}
-    for lane, end in ends.items():
-        left = start.get(lane)
-        found[lane] = left if left is not None and left <= end else min(end, oldest.get(lane, 0))
+    for queue, end in ends.items():
+        left = start.get(queue)
+        found[queue] = left if left is not None and left <= end else min(end, oldest.get(queue, 0))
     return found
 
 
-def advance(begin: Progress, ends: Progress, most: int | None) -> dict[Lane, int]:
+def advance(begin: Progress, ends: Progress, most: int | None) -> dict[MessageQueue, int]:
     """Where a micro-batch that begins at `begin` ends: all there is, or each queue's share of `most`."""
-    waiting = {lane: end - begin[lane] for lane, end in ends.items()}
+    waiting = {queue: end - begin[queue] for queue, end in ends.items()}
     total = sum(waiting.values())
     if most is None or total <= most:
         return dict(ends)
-    taken = {lane: most * count // total for lane, count in waiting.items()}
+    taken = {queue: most * count // total for queue, count in waiting.items()}
     rest = most - sum(taken.values())
-    for lane in sorted(waiting, key=lambda lane: taken[lane] - most * waiting[lane] / total)[:rest]:
-        taken[lane] += 1
-    return {lane: begin[lane] + count for lane, count in taken.items()}
+    for queue in sorted(waiting, key=lambda queue: taken[queue] - most * waiting[queue] / total)[:rest]:
+        taken[queue] += 1
+    return {queue: begin[queue] + count for queue, count in taken.items()}
 
 
-def until(ends: Progress, start: Progress, last: Progress) -> dict[Lane, int]:
+def until(ends: Progress, start: Progress, last: Progress) -> dict[MessageQueue, int]:
     """`ends` as if nothing had come since `last`, but for what `start` has already."""
-    known = {lane: max(last.get(lane, 0), start.get(lane, 0)) for lane in {*last, *start}}
-    return {lane: min(end, known[lane]) for lane, end in ends.items() if lane in known}
+    known = {queue: max(last.get(queue, 0), start.get(queue, 0)) for queue in {*last, *start}}
+    return {queue: min(end, known[queue]) for queue, end in ends.items() if queue in known}
 
 
 def parts(begin: Progress, end: Progress) -> list[Part]:
     """What lies between, without queues that have nothing there."""
-    return [Part(*lane, begin[lane], offset) for lane, offset in sorted(end.items()) if offset > begin[lane]]
+    return [
+        Part(queue.topic, queue.queue, begin[queue], offset)
+        for queue, offset in sorted(end.items())
+        if offset > begin[queue]
+    ]

@@ -7,16 +7,18 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replicator.routing.queue_map import Queue
+from replicator.routing.message_queue import MessageQueue
 from replicator.spark.source.offsets import Part
-from replicator.spark.source.stream_offsets import Lane, advance, begins, of_json, parts, to_json, until
+from replicator.spark.source.stream_offsets import advance, begins, of_json, parts, to_json, until
 
-LANES: list[Lane] = [("b", Queue("broker-a", i)) for i in range(11)] + [("a", Queue("broker-b", 0))]
-offsets = st.dictionaries(st.sampled_from(LANES), st.integers(0, 2**40))
+QUEUES: list[MessageQueue] = [MessageQueue("b", "broker-a", i) for i in range(11)] + [
+    MessageQueue("a", "broker-b", 0)
+]
+offsets = st.dictionaries(st.sampled_from(QUEUES), st.integers(0, 2**40))
 
 
 @given(offsets)
-def test_json_there_and_back(progress: dict[Lane, int]) -> None:
+def test_json_there_and_back(progress: dict[MessageQueue, int]) -> None:
     """The text does not depend on the order in which queues were found."""
     told = json.dumps(to_json(progress))
     assert of_json(json.loads(told)) == progress
@@ -24,26 +26,31 @@ def test_json_there_and_back(progress: dict[Lane, int]) -> None:
 
 
 @given(offsets, offsets, st.integers(1, 2**41) | st.none())
-def test_a_micro_batch_takes_what_it_may(start: dict[Lane, int], ends: dict[Lane, int], most: int | None) -> None:
+def test_a_micro_batch_takes_what_it_may(
+    start: dict[MessageQueue, int], ends: dict[MessageQueue, int], most: int | None
+) -> None:
     """All, or exactly as much as it may; no queue goes back or beyond its end."""
     begin = begins(start, ends, {})
     taken = advance(begin, ends, most)
-    total = sum(ends[lane] - begin[lane] for lane in ends)
-    assert sum(taken[lane] - begin[lane] for lane in ends) == (total if most is None else min(total, most))
-    assert all(begin[lane] <= taken[lane] <= ends[lane] for lane in ends)
+    total = sum(ends[queue] - begin[queue] for queue in ends)
+    assert sum(taken[queue] - begin[queue] for queue in ends) == (total if most is None else min(total, most))
+    assert all(begin[queue] <= taken[queue] <= ends[queue] for queue in ends)
     assert [part for part in parts(begin, taken) if part.end <= part.start] == []
 
 
 def test_queues_that_are_new_or_made_anew_begin_at_their_oldest() -> None:
     """The others where they were left."""
-    left, anew, new = LANES[:3]
+    left, anew, new = QUEUES[:3]
     begin = begins({left: 5, anew: 50}, {left: 9, anew: 7, new: 8}, {anew: 2, new: 3})
     assert begin == {left: 5, anew: 2, new: 3}
-    assert parts(begin, {left: 5, anew: 7, new: 8}) == [Part(*anew, 2, 7), Part(*new, 3, 8)]
+    assert parts(begin, {left: 5, anew: 7, new: 8}) == [
+        Part(anew.topic, anew.queue, 2, 7),
+        Part(new.topic, new.queue, 3, 8),
+    ]
 
 
 def test_nothing_comes_after_the_last() -> None:
     """But for what a batch has planned already."""
-    left, ahead, new = LANES[:3]
+    left, ahead, new = QUEUES[:3]
     ends = {left: 9, ahead: 20, new: 8}
     assert until(ends, {left: 1, ahead: 15}, {left: 7, ahead: 10}) == {left: 7, ahead: 15}

@@ -1,0 +1,67 @@
+"""What the leader does for the whole group, and whoever stands in for it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from replicator.group.coordinator import Coordinator
+from replicator.group.member import Group
+from replicator.state.record import Kind
+from replicator.worker.agenda import Agenda
+from replicator.worker.checkpointer import Progress
+from replicator.worker.connectors import Routes
+
+__all__ = ["Leader"]
+
+
+class Leader:
+    """The leader's part of this worker; it does nothing while another one leads.
+
+    Args:
+        work: what takes longer belongs to it.
+    """
+
+    def __init__(
+        self, group: Group, routes: Routes, progress: Progress, agenda: Agenda, *, work: asyncio.TaskGroup
+    ) -> None:
+        self._group = group
+        self._routes = routes
+        self._progress = progress
+        self._agenda = agenda
+        self._work = work
+        self._making_ready: asyncio.Task[None] | None = None
+
+    @property
+    def _coordinator(self) -> Coordinator:
+        return self._group.coordinator
+
+    def lead(self) -> None:
+        """Makes the target ready for all, once everybody has adopted our assignment."""
+        coordinator, busy = self._coordinator, self._making_ready is not None and not self._making_ready.done()
+        leading = coordinator.leads() and coordinator.assignment.generation.leader == coordinator.me
+        if self._agenda.make_ready and leading and coordinator.agreed and not busy:
+            self._agenda.make_ready = False
+            self._making_ready = self._work.create_task(self._make_ready())
+
+    async def _make_ready(self) -> None:
+        self._agenda.plan |= not await self._routes.make_ready()  # the next look at the clusters tries again
+        self._agenda.wake()  # tasks of ours start now, and what they publish first has the maps
+        await self._progress.save(force=True)
+        await self._progress.publish()
+
+    async def publish_assignment(self) -> None:
+        """Tells the group the assignment that was computed here."""
+        record = self._group.store.state.record(Kind.ASSIGNMENT, "")
+        if record is not None:
+            await self._group.publish([record])
+        await self._group.publish_all()  # whoever comes new need not go back further than this
+
+    async def publish_all(self) -> None:
+        """The leader, or the first worker while nobody leads, publishes all that the group knows.
+
+        It does so well before brokers delete it.
+        """
+        coordinator = self._coordinator
+        members = coordinator.takes_tasks() or {coordinator.me, *coordinator.membership.others}
+        if coordinator.me == min(members):
+            await self._group.publish_all()
