@@ -37,6 +37,6 @@ def test_two_connectors_with_one_topic_do_not_mix() -> None:
     skipped = 'messages_skipped_total{connector="two",reason="transform",source="s",target="t",topic="T"} 9.0'
     assert skipped in page
     assert 'queues{connector="one",source="s",state="running",target="t",topic="T"} 2.0' in page
-    error = 'code="system_busy",connector="two",kind="broker_refused",source="s",target="t",topic="T"'
+    error = 'code="system_busy",connector="two",outcome="broker_refused",source="s",target="t",topic="T"'
     assert f"errors_total{{{error}}} 1.0" in page
     assert "process_cpu_seconds_total" in page

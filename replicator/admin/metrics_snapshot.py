@@ -14,6 +14,7 @@ from replicator.connector.route import Route
 from replicator.group.membership import Side
 from replicator.observe.numbers import Sample, Snapshot
 from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState
+from replicator.routing.task_id import TaskId
 from replicator.worker.worker import Worker
 
 __all__ = ["snapshot"]
@@ -27,12 +28,12 @@ _SYNC: Final = {
     "sync_actions_applied": "applied",
     "sync_failed_actions": "failed",
     "sync_blocked_actions": "blocked",
-    "sync_drift": "drift",
+    "sync_drifted_items": "drift",
 }
 _GROUPS: Final = {
-    "groups_read_again_messages": "again",
-    "groups_skipped_messages": "skipped",
-    "groups_queues_without_offset": "anywhere",
+    "consumer_group_redelivery_messages": "again",
+    "consumer_group_missed_messages": "skipped",
+    "consumer_group_queues_without_offset": "anywhere",
 }
 _PER_QUEUE: Final[dict[str, Callable[[QueueState, float], float]]] = {
     "queue_messages_replicated": lambda state, _: state.copied,
@@ -58,8 +59,8 @@ async def snapshot(worker: Worker, loop_monitor: EventLoopMonitor) -> Snapshot:
                 queues[name].append((labels, read(state, at)))
         if number % _AT_ONCE == 0:
             await asyncio.sleep(0)
-    for tally in worker.context.tallies.values():
-        found.add_latency(tally["latency"], tally["latency_sum"])
+    for key, tally in worker.context.tallies.items():
+        found.add_latency(TaskId.parse(key).connector, tally["latency"], tally["latency_sum"])
     found.samples = {
         **{name: [((), value)] for name, value in _plain(worker).items()},
         "event_loop_delay_seconds": [((), loop_monitor.delay)],
@@ -74,15 +75,15 @@ async def snapshot(worker: Worker, loop_monitor: EventLoopMonitor) -> Snapshot:
 def _plain(worker: Worker) -> dict[str, float]:
     coordinator, rebalances = worker.coordinator, worker.rebalances
     return {
-        "memory_used_bytes": worker.budget.used,
-        "memory_limit_bytes": worker.budget.limit,
+        "buffer_used_bytes": worker.budget.used,
+        "buffer_limit_bytes": worker.budget.limit,
         "throttled_seconds": sum(route.throttled_seconds for route in worker.routes),
-        "refresh_last_success_timestamp_seconds": worker.refreshed_at,
-        "checkpoint_last_success_timestamp_seconds": worker.progress.saved_at,
-        "group_members": 1 + len(coordinator.membership.others),
+        "metadata_refresh_last_success_timestamp_seconds": worker.refreshed_at,
+        "state_save_last_success_timestamp_seconds": worker.progress.saved_at,
+        "worker_group_members": 1 + len(coordinator.membership.others),
         "assignment_generation": coordinator.assignment.generation.number,
         "rebalances": rebalances.count,
-        "rebalance_seconds": rebalances.seconds(now()),
+        "rebalance_duration_seconds": rebalances.seconds(now()),
         "rebalancing": rebalances.going_on,
         "tasks": len(coordinator.running),
         "lease_held": worker.may_send(),

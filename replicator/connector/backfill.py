@@ -152,7 +152,7 @@ class Backfill:
         found = await bounded(self._part, run.pairs.values(), at_once=_AT_ONCE)
         parts = {key: part for key, part in zip(run.pairs, found, strict=True) if part is not None}
         messages = sum(part.end - part.start for part in parts.values())
-        return parts if self._settings.backfill or messages >= self._settings.backfill_messages else {}
+        return parts if self._settings.backfill or messages >= self._settings.backfill_min_lag else {}
 
     async def _part(self, pair: QueuePair) -> Range | None:
         from replicator.ranges.copier import Range  # noqa: PLC0415

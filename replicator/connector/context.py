@@ -39,7 +39,7 @@ async def _nobody_to_tell() -> bool:
 class ConnectorContext:
     """What all routes of a worker have in common.
 
-    `may_send` says whether this worker holds its lease; `settle_seconds` how long a dead owner's last
+    `may_send` says whether this worker holds its lease; `settle_timeout` how long a dead owner's last
     request may still wait inside a broker; `drain_timeout` how many seconds a task gets to settle what it
     has pulled; `recovering` lets in the queues that may recover at once; `audit` takes down what is changed
     at the target beside messages. `publish` tells the group what was changed in the store; whether it could.
@@ -54,9 +54,9 @@ class ConnectorContext:
     inspector: ForeignWriteInspector
     recovering: asyncio.Semaphore
     may_send: Callable[[], bool]
-    settle_seconds: float
+    settle_timeout: float
     drain_timeout: float
-    stall_seconds: float
+    stall_timeout: float
     audit: Audit
     publish: Callable[[], Awaitable[bool]] = _nobody_to_tell
     barrier: DispatchBarrier = field(default_factory=DispatchBarrier)
@@ -136,7 +136,7 @@ async def first_look(discovery: Discovery, side: str, settings: ClusterSettings)
     return topology
 
 
-def route_options(route: RouteSettings, identity: Identity, *, settle_seconds: float) -> RouteOptions:
+def route_options(route: RouteSettings, identity: Identity, *, settle_timeout: float) -> RouteOptions:
     """What a route's settings mean for the data path.
 
     Raises:
@@ -161,7 +161,7 @@ def route_options(route: RouteSettings, identity: Identity, *, settle_seconds: f
         batch_messages=route.batch_messages,
         batch_bytes=route.batch_bytes,
         pulls_in_flight=route.pulls_in_flight,
-        settle_seconds=settle_seconds,
+        settle_timeout=settle_timeout,
         dead_letter_topic=route.dead_letter_topic,
         transform=chain_of(route.transforms),
     )

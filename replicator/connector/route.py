@@ -50,7 +50,7 @@ class Route:
         self.sync = SyncTask(settings, context, self.topics)
         self.limiter = RateLimiter(settings.rate_messages, settings.rate_bytes)
         self._context = context
-        options = route_options(settings, context.identity, settle_seconds=context.settle_seconds)
+        options = route_options(settings, context.identity, settle_timeout=context.settle_timeout)
         self._shared = Shared(
             source=context.source.cluster,
             target=context.target.cluster,
@@ -70,7 +70,7 @@ class Route:
         self._keys: defaultdict[str, set[MessageQueue]] = defaultdict(set)
         self._runs: dict[MessageQueue, asyncio.Task[None]] = {}
         self._ending: set[MessageQueue] = set()
-        self._watchdog = Watchdog(context.stall_seconds)
+        self._watchdog = Watchdog(context.stall_timeout)
         self._fraction = 1.0
         self.cut = 0
         self._backfill = Backfill(

@@ -33,11 +33,11 @@ class Watchdog:
     """Watches the progress of queues.
 
     Args:
-        stall_seconds: without progress, though something is to be copied, after which a queue is restarted.
+        stall_timeout: without progress, though something is to be copied, after which a queue is restarted.
     """
 
-    def __init__(self, stall_seconds: float) -> None:
-        self._stall_seconds = stall_seconds
+    def __init__(self, stall_timeout: float) -> None:
+        self._stall_timeout = stall_timeout
         self._queues: dict[Hashable, _Watched] = {}
 
     def wants_restart(self, key: Hashable, state: QueueState, now: float) -> bool:
@@ -52,7 +52,7 @@ class Watchdog:
         if state.phase not in _BUSY or not state.lag:
             watched.since = now
             return False
-        if now - watched.since < self._stall_seconds:
+        if now - watched.since < self._stall_timeout:
             return False
         watched.since = now
         state.stalled = watched.restarted

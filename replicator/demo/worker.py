@@ -63,7 +63,7 @@ class Worker:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("REPLICATOR_")}
         self._child = Child(
             *("replicator", "--source", source, "--target", target, "--topics", TOPIC),
-            *("--store-path", str(directory / "store"), "--rest-port", "0", "--refresh-interval", "1"),
+            *("--store-path", str(directory / "store"), "--rest-port", "0", "--metadata-refresh-interval", "1"),
             log=self._log,
             environment=environment,
         )

@@ -12,7 +12,7 @@ PREFIX: Final = "rocketmq_replicator_"
 ALWAYS: Final = ("source", "target")
 _TOPIC: Final = ("connector", "topic")
 _QUEUE: Final = (*_TOPIC, "broker", "queue")
-_SYNC: Final = ("connector", "kind")
+_SYNC: Final = ("connector", "resource")
 _ROUTE: Final = ("connector",)
 
 
@@ -45,14 +45,14 @@ METRICS: Final = {
             "Messages that the target had acknowledged and then lost.",
             _TOPIC,
         ),
-        Spec("repeated_messages", "counter", "Copies found more than once in a target queue.", _TOPIC),
+        Spec("duplicate_messages", "counter", "Copies found more than once in a target queue.", _TOPIC),
         Spec("foreign_messages", "counter", "Messages of others found in a mapped target queue.", _TOPIC),
         Spec("send_retries", "counter", "Sends that the target refused for the moment.", _TOPIC),
         Spec(
             "errors",
             "counter",
-            "What went wrong, by what it meant for the queue and by the broker's code (or unreachable, timeout).",
-            (*_TOPIC, "kind", "code"),
+            "Errors, by what each meant for the queue and by the broker's code (or unreachable, timeout).",
+            (*_TOPIC, "outcome", "code"),
         ),
         Spec("in_flight_messages", "gauge", "Messages pulled that the target has not acknowledged yet.", _TOPIC),
         Spec("source_wait_seconds", "counter", "Time that queues had nothing to send, added up.", _TOPIC),
@@ -67,17 +67,20 @@ METRICS: Final = {
         Spec("queues", "gauge", "Source queues by state.", (*_TOPIC, "state")),
         Spec("queues_stalled", "gauge", "Queues that lag, make no progress, and were restarted in vain.", _TOPIC),
         Spec(
-            "replication_latency_seconds", "histogram", "From stored at the source to acknowledged by the target."
+            "replication_latency_seconds",
+            "histogram",
+            "From stored at the source to acknowledged by the target.",
+            _ROUTE,
         ),
-        Spec("memory_used_bytes", "gauge", "Memory held by messages under way."),
-        Spec("memory_limit_bytes", "gauge", "What it may hold: the setting memory_bytes."),
+        Spec("buffer_used_bytes", "gauge", "Memory held by messages under way."),
+        Spec("buffer_limit_bytes", "gauge", "What it may hold: the setting memory_bytes."),
         Spec("throttled_seconds", "counter", "Time that batches waited for the rate limits."),
-        Spec("refresh_last_success_timestamp_seconds", "gauge", "Last look at both clusters."),
-        Spec("checkpoint_last_success_timestamp_seconds", "gauge", "Last state on disk."),
-        Spec("group_members", "gauge", "Workers of the group that this one sees, itself too."),
+        Spec("metadata_refresh_last_success_timestamp_seconds", "gauge", "Last look at both clusters."),
+        Spec("state_save_last_success_timestamp_seconds", "gauge", "Last state on disk."),
+        Spec("worker_group_members", "gauge", "Workers of the group that this one sees, itself too."),
         Spec("assignment_generation", "gauge", "Number of the assignment that is in force; it grows with each."),
         Spec("rebalances", "counter", "Times that tasks changed hands, or were looked at anew."),
-        Spec("rebalance_seconds", "counter", "Time until every task had its owner again, added up."),
+        Spec("rebalance_duration_seconds", "counter", "Time until every task had its owner again, added up."),
         Spec("rebalancing", "gauge", "Whether tasks are changing hands now: 1, or 0."),
         Spec("tasks", "gauge", "Tasks that run here."),
         Spec("lease_held", "gauge", "Whether this worker may send: 1, or 0."),
@@ -98,27 +101,27 @@ METRICS: Final = {
             "control_messages_ignored",
             "counter",
             "Messages on the system topics that no worker of this version wrote.",
-            ("kind",),
+            ("reason",),
         ),
         Spec(
             "sync_last_success_timestamp_seconds",
             "gauge",
-            "Last time that all of a kind was in reach and applied; kinds are topics, groups, offsets, acl.",
+            "When a resource (topics, groups, offsets, acl) was last synced completely.",
             _SYNC,
         ),
         Spec("sync_actions_applied", "counter", "Changes made at the target, since the task first ran.", _SYNC),
         Spec("sync_failed_actions", "gauge", "Changes that the target refused the last time.", _SYNC),
         Spec("sync_blocked_actions", "gauge", "Differences that are not put right by themselves.", _SYNC),
-        Spec("sync_drift", "gauge", "Of those, settings changed at the target by hand.", _SYNC),
+        Spec("sync_drifted_items", "gauge", "Of those, settings changed at the target by hand.", _SYNC),
         Spec(
-            "groups_read_again_messages",
+            "consumer_group_redelivery_messages",
             "gauge",
             "What groups would read again if they switched now.",
             ("connector",),
         ),
-        Spec("groups_skipped_messages", "gauge", "What groups would miss if they switched now.", _ROUTE),
+        Spec("consumer_group_missed_messages", "gauge", "What groups would miss if they switched now.", _ROUTE),
         Spec(
-            "groups_queues_without_offset",
+            "consumer_group_queues_without_offset",
             "gauge",
             "Queues for which groups have no offset there yet.",
             ("connector",),
@@ -154,7 +157,7 @@ JOBS: Final = {
         _job_spec("job_messages", "counter", "Messages that it has copied, read or written."),
         _job_spec("job_messages_expected", "gauge", "Messages that it began with, where it knows."),
         _job_spec("job_queues", "gauge", "Queues open, done, failed; of `run`, parts of micro-batches.", "state"),
-        _job_spec("job_findings", "gauge", "What is worth a look: gaps, repeats, what verify finds.", "kind"),
+        _job_spec("job_findings", "gauge", "What is worth a look: gaps, repeats, what verify finds.", "finding"),
         _job_spec("job_last_progress_timestamp_seconds", "gauge", "When a message or an outcome came last."),
     )
 }

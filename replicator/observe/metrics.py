@@ -25,7 +25,7 @@ _SUMS: Final = {
     "source_gap_messages": "gaps",
     "source_resets": "resets",
     "target_lost_messages": "target_lost",
-    "repeated_messages": "repeated",
+    "duplicate_messages": "repeated",
     "foreign_messages": "foreign",
     "send_retries": "retries",
     "lag_messages": "lag",
@@ -103,11 +103,13 @@ def _latency(snapshot: Snapshot, always: tuple[str, ...]) -> Iterator[str]:
     spec = METRICS["replication_latency_seconds"]
     name = PREFIX + spec.name
     yield from _head(spec, name)
-    labels = ",".join(f'{label}="{value}"' for label, value in zip(ALWAYS, always, strict=True))
     bounds = [*(str(bound) for bound in snapshot.buckets), "+Inf"]
-    running = 0
-    for bound, count in zip(bounds, snapshot.latency or [0] * len(bounds), strict=True):
-        running += count
-        yield f'{name}_bucket{{{labels},le="{bound}"}} {running}'
-    yield f"{name}_count{{{labels}}} {running}"
-    yield f"{name}_sum{{{labels}}} {snapshot.latency_sum!r}"
+    for connector, histogram in snapshot.latency.items():
+        values = zip((*spec.labels, *ALWAYS), (connector, *always), strict=True)
+        labels = ",".join(f'{label}="{value}"' for label, value in sorted(values))
+        running = 0
+        for bound, count in zip(bounds, histogram.counts, strict=True):
+            running += count
+            yield f'{name}_bucket{{{labels},le="{bound}"}} {running}'
+        yield f"{name}_count{{{labels}}} {running}"
+        yield f"{name}_sum{{{labels}}} {histogram.seconds!r}"

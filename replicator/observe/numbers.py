@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import add, attrgetter
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 __all__ = ["QueueView", "Sample", "Snapshot", "TopicNumbers"]
 
@@ -103,30 +103,36 @@ class TopicNumbers:
         self.lag_seconds = max(self.lag_seconds, queue.lag_seconds(now))
 
 
+class Histogram(NamedTuple):
+    """Messages by bucket, and their seconds added up."""
+
+    counts: Sequence[int]
+    seconds: float
+
+
 @dataclass(slots=True)
 class Snapshot:
     """All that /metrics says at one moment.
 
-    `always` are the values of the labels that all have; `topics` is by connector and topic; `latency` counts by
-    bucket, of those whose upper bounds are `buckets` and of what lies above. `samples` are of all other metrics,
-    by their names in the catalogue.
+    `always` are the values of the labels that all have; `topics` is by connector and topic; `latency` is by
+    connector, in buckets whose upper bounds are `buckets`, and one of what lies above. `samples` are of all other
+    metrics, by their names in the catalogue.
     """
 
     always: Mapping[str, str]
     phases: Sequence[str]
     buckets: Sequence[float]
     topics: dict[tuple[str, str], TopicNumbers] = field(default_factory=dict)
-    latency: list[int] = field(default_factory=list)
-    latency_sum: float = 0.0
+    latency: dict[str, Histogram] = field(default_factory=dict)
     samples: dict[str, Iterable[Sample]] = field(default_factory=dict)
 
     def add(self, queue: QueueView, now: float) -> None:
         """Adds a queue as it is at `now`."""
         self.topics.setdefault((queue.route, queue.topic), TopicNumbers()).add(queue, now)
-        self.add_latency(queue.latency, queue.latency_sum)
+        self.add_latency(queue.route, queue.latency, queue.latency_sum)
 
-    def add_latency(self, counts: Sequence[int], seconds: float) -> None:
+    def add_latency(self, connector: str, counts: Sequence[int], seconds: float) -> None:
         """Adds what a queue has counted, or had when it ended: a histogram must not shrink."""
-        known = self.latency or [0] * (len(self.buckets) + 1)
-        self.latency = [a + b for a, b in zip(known, counts, strict=True)]
-        self.latency_sum += seconds
+        known = self.latency.get(connector) or Histogram([0] * (len(self.buckets) + 1), 0.0)
+        counts = [a + b for a, b in zip(known.counts, counts, strict=True)]
+        self.latency[connector] = Histogram(counts, known.seconds + seconds)

@@ -44,8 +44,8 @@ SETTINGS: Final = (
     "group",
     "source_online_topic",
     "session_timeout",
-    "settle_seconds",
-    "stall_seconds",
+    "settle_timeout",
+    "stall_timeout",
     "store_path",
     "log_level",
 )

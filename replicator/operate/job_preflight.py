@@ -58,7 +58,7 @@ class JobPreflight:
     def options(self) -> RouteOptions:
         """How the route copies."""
         return route_options(
-            self.settings.route, self.context.identity, settle_seconds=self.settings.settle_seconds
+            self.settings.route, self.context.identity, settle_timeout=self.settings.settle_timeout
         )
 
     @property
@@ -228,9 +228,9 @@ def world_of(
         inspector=ForeignWriteInspector(),
         recovering=asyncio.Semaphore(1),
         may_send=lambda: True,
-        settle_seconds=settings.settle_seconds,
+        settle_timeout=settings.settle_timeout,
         drain_timeout=settings.drain_timeout,
-        stall_seconds=settings.stall_seconds,
+        stall_timeout=settings.stall_timeout,
         audit=Audit(store.directory / "audit.jsonl"),
     )
 

@@ -49,8 +49,8 @@ SETTINGS: Final = (
     "batch_bytes",
     "memory_bytes",
     "connector",
-    "settle_seconds",
-    "stall_seconds",
+    "settle_timeout",
+    "stall_timeout",
     "store_path",
     "log_level",
 )
@@ -140,7 +140,7 @@ async def _plan(settings: Settings, archive: Archive) -> tuple[list[Archived], I
         memory_bytes=settings.memory_bytes,
         rate_messages=settings.rate_messages,
         rate_bytes=settings.rate_bytes,
-        stall_seconds=settings.stall_seconds,
+        stall_timeout=settings.stall_timeout,
     )
 
 

@@ -111,7 +111,7 @@ class CopyOutcome(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetJob(RateLimited):
-    """How all ranges are written to the target; `stall_seconds` without progress end a task with an error.
+    """How all ranges are written to the target; `stall_timeout` without progress end a task with an error.
 
     `settled`: the driver has seen that nothing is under way inside the target's brokers any more.
     """
@@ -119,7 +119,7 @@ class TargetJob(RateLimited):
     target: Access
     options: RouteOptions
     memory_bytes: int
-    stall_seconds: float = 60.0
+    stall_timeout: float = 60.0
     settled: bool = False
 
 
@@ -152,7 +152,7 @@ class CopyJob(TargetJob):
             memory_bytes=settings.memory_bytes,
             rate_messages=settings.rate_messages,
             rate_bytes=settings.rate_bytes,
-            stall_seconds=settings.stall_seconds,
+            stall_timeout=settings.stall_timeout,
         )
 
 
@@ -163,7 +163,7 @@ async def copy_range(job: CopyJob, part: Range) -> CopyOutcome:
         CopyFailed: a policy stopped it, the lease is over, or there was no progress for too long.
         StartupError, ClientError: a cluster cannot be reached at all, or there is no lease.
     """
-    patience = job.stall_seconds
+    patience = job.stall_timeout
     async with (
         job.source.connected(patience=patience) as source,
         awake() if job.lease is None else job.lease.held(source) as may_send,
@@ -212,7 +212,7 @@ async def settle(
         shared = replace(await _shared(job, part, source, target, inspector), may_send=may_send)
         copying = asyncio.create_task(make(state, shared, topic=part.target_topic, from_start=False).run())
         try:
-            await _watch(copying, state, clusters=(source, target), seconds=job.stall_seconds)
+            await _watch(copying, state, clusters=(source, target), seconds=job.stall_timeout)
         finally:
             copying.cancel()
             await asyncio.wait([copying])

@@ -29,7 +29,7 @@ class Identity:
 class RouteOptions:
     """Policies and limits of one route; see docs/CONFIG.md for what each means.
 
-    `settle_seconds` is None where somebody has waited for all queues of the target.
+    `settle_timeout` is None where somebody has waited for all queues of the target.
     """
 
     identity: Identity
@@ -44,7 +44,7 @@ class RouteOptions:
     batch_messages: int = 2048
     batch_bytes: int = 2 * 1024 * 1024
     pulls_in_flight: int = 64
-    settle_seconds: float | None = 1.0
+    settle_timeout: float | None = 1.0
     dead_letter_topic: str = "replicator_sys_dead_letter"
     transform: Transform | None = None
 

@@ -110,9 +110,9 @@ class TargetCheck:
     async def _settle(self, tail: Tail) -> None:
         """The last request of whoever sent before may still be waiting inside the broker."""
         shared = self._shared
-        if shared.options.settle_seconds is None:
+        if shared.options.settle_timeout is None:
             return
-        await asyncio.sleep(shared.options.settle_seconds)
+        await asyncio.sleep(shared.options.settle_timeout)
         place = self.place()
         async with shared.recovering:
             await shared.barrier.caught_up(place[0])

@@ -135,9 +135,9 @@ class RouteSettings(BaseModel):
     backfill: bool | None = Field(
         None,
         description="have Spark copy what queues hold when they begin; by default where `spark_master` is set and"
-        " they lag `backfill_messages` behind",
+        " they lag `backfill_min_lag` behind",
     )
-    backfill_messages: int = Field(
+    backfill_min_lag: int = Field(
         10_000_000,
         ge=1,
         description="messages that a worker's queues lag behind for Spark to copy them by default",
@@ -274,13 +274,13 @@ class Settings(RouteSettings, BaseSettings):
     control_topic: str = Field(
         "replicator_sys_control", description="system topic of the group's shared configuration and progress"
     )
-    publish_interval: float = Field(
+    state_publish_interval: float = Field(
         2.0, ge=0.1, description="seconds between publications of progress to the group"
     )
-    snapshot_interval: float = Field(
+    state_republish_interval: float = Field(
         600.0, ge=1, description="seconds between publications of all shared state, for workers that come new"
     )
-    stall_seconds: float = Field(
+    stall_timeout: float = Field(
         60.0, ge=1, description="seconds without progress after which a queue that lags is restarted"
     )
     spark_master: str | None = Field(
@@ -298,9 +298,11 @@ class Settings(RouteSettings, BaseSettings):
     )
     rest_token_file: Path | None = Field(None, description="file with that token, readable by its owner only")
     rest_tls: RestTlsSettings = RestTlsSettings()
-    refresh_interval: float = Field(5.0, ge=0.1, description="seconds between looks for new topics and queues")
-    save_interval: float = Field(1.0, ge=0.1, description="seconds between writes of the state files")
-    settle_seconds: float = Field(
+    metadata_refresh_interval: float = Field(
+        5.0, ge=0.1, description="seconds between looks for new topics and queues"
+    )
+    state_flush_interval: float = Field(1.0, ge=0.1, description="seconds between writes of the state files")
+    settle_timeout: float = Field(
         1.0, ge=0, description="seconds that a dead owner's last request may still wait in a broker"
     )
     drain_timeout: float = Field(30.0, ge=0, description="seconds for settling what was pulled, at the end")

@@ -122,9 +122,9 @@ async def _build(
         inspector=ForeignWriteInspector(),
         recovering=asyncio.Semaphore(_RECOVERING),
         may_send=may_send,
-        settle_seconds=settings.settle_seconds,
+        settle_timeout=settings.settle_timeout,
         drain_timeout=settings.drain_timeout,
-        stall_seconds=settings.stall_seconds,
+        stall_timeout=settings.stall_timeout,
         audit=Audit(store.directory / "audit.jsonl"),
         publish=group.publish,
     )
@@ -198,7 +198,11 @@ def _group(
         past = _PAST * settings.session_timeout
         log = ControlLog(
             control,
-            {topics.source_online: past, topics.sink_online: past, topics.control: 2 * settings.snapshot_interval},
+            {
+                topics.source_online: past,
+                topics.sink_online: past,
+                topics.control: 2 * settings.state_republish_interval,
+            },
             on_said=group.on_said,
             on_reset=group.on_reset,
             on_caught_up=group.join,

@@ -137,13 +137,13 @@ class Worker:
     def _schedule(self) -> Schedule:
         settings, schedule = self.settings, Schedule()
         schedule.every(settings.heartbeat_interval, self.heartbeats.beat)
-        schedule.every(settings.refresh_interval, self.refresher.refresh)
-        schedule.every(settings.refresh_interval, self.refresher.sample)
-        schedule.every(settings.save_interval, self.progress.save)
-        schedule.every(settings.publish_interval, self.progress.publish)
-        schedule.every(settings.snapshot_interval, self.leader.publish_all)
+        schedule.every(settings.metadata_refresh_interval, self.refresher.refresh)
+        schedule.every(settings.metadata_refresh_interval, self.refresher.sample)
+        schedule.every(settings.state_flush_interval, self.progress.save)
+        schedule.every(settings.state_publish_interval, self.progress.publish)
+        schedule.every(settings.state_republish_interval, self.leader.publish_all)
         schedule.every(settings.heartbeat_interval, self.probe.probe)
-        schedule.every(max(1.0, settings.stall_seconds / _WATCHED), self._watch)
+        schedule.every(max(1.0, settings.stall_timeout / _WATCHED), self._watch)
         return schedule
 
     async def _watch(self) -> None:

@@ -27,8 +27,8 @@ pytestmark = [pytest.mark.brokers, pytest.mark.side_by_side("guarded")]
 #: Seconds within which a change has to be active at the target.
 IN_TIME = 10.0
 
-BLOCKED = 'sum(rocketmq_replicator_sync_blocked_actions{kind="acl"})'
-APPLIED = 'sum(rocketmq_replicator_sync_actions_applied_total{kind="acl"})'
+BLOCKED = 'sum(rocketmq_replicator_sync_blocked_actions{resource="acl"})'
+APPLIED = 'sum(rocketmq_replicator_sync_actions_applied_total{resource="acl"})'
 
 
 async def test_a_worker_syncs_accounts(clusters: ClusterPool, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
 FLAGS = (
     *("--sync", "topics,groups,offsets", "--sync-offsets-interval", "0.5", "--session-timeout", "4"),
     *("--sync-topics-interval", "0.5", "--sync-groups-interval", "0.5", "--on-error", "skip"),
-    *("--stall-seconds", "2"),
+    *("--stall-timeout", "2"),
 )
 #: With our provenance its properties are longer than a message can have.
 TOO_LONG = (b"too long", {"KEYS": "k", "filling": "x" * 32_692})

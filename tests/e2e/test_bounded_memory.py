@@ -123,11 +123,11 @@ async def test_memory_while_the_target_stands_still(clusters: ClusterPool, scene
             await worker.caught_up(route.topic, 1000)
             network.vip.stall()
             await route.produce(8000, start=1000, size=size)
-            assert worker.metric("memory_limit_bytes") == limit
+            assert worker.metric("buffer_limit_bytes") == limit
             seen: list[float] = []
 
             def full() -> bool:
-                seen.append(worker.metric("memory_used_bytes"))
+                seen.append(worker.metric("buffer_used_bytes"))
                 return len(seen) > 10 and limit / 2 < seen[-1] == seen[-10]
 
             await until(full)
@@ -135,5 +135,5 @@ async def test_memory_while_the_target_stands_still(clusters: ClusterPool, scene
             assert worker.topic(route.topic)["copied"] == 1000
             network.vip.resume()
             await worker.caught_up(route.topic, 9000)
-            await until(lambda: worker.metric("memory_used_bytes") == 0)
+            await until(lambda: worker.metric("buffer_used_bytes") == 0)
         await route.assert_clean(9000)

@@ -37,7 +37,7 @@ async def test_a_worker_that_is_cut_off_from_one_cluster(
     source, target = await clusters.pair(*specs)
     behind = source if side == "source" else target
     topics = [topic_name(f"{i}") for i in range(4)]
-    patient = ("--settle-seconds", "2")  # the proxy is as busy as the machine, and passes on what it has taken
+    patient = ("--settle-timeout", "2")  # the proxy is as busy as the machine, and passes on what it has taken
     async with BrokerProxies(("127.0.0.2", behind.brokers[0].port)) as network:
         for topic in topics:
             await create_topic(source, topic, queues=2)
@@ -70,7 +70,7 @@ async def test_what_was_half_sent_before_a_pause_is_not_finished_after_it(
     await create_topic(source, topic, queues=64)
     async with (
         BrokerProxies(("127.0.0.2", target.brokers[0].port)) as network,
-        workers_of(source, target, tmp_path, 2, "--topics", topic, "--settle-seconds", "0.5") as workers,
+        workers_of(source, target, tmp_path, 2, "--topics", topic, "--settle-timeout", "0.5") as workers,
     ):
         vip = target.brokers[0].port - 2
         owner = (await until(lambda: [worker for worker in workers if worker.running]))[0]

@@ -60,7 +60,7 @@ async def test_every_panel_has_data_and_alerts_fire(
 
 async def _load_and_idle(prometheus: Prometheus, source: Cluster, topics: list[str]) -> None:
     async with producing([Producer(source, topic, per_second=400) for topic in topics]):
-        await until(lambda: len(prometheus.now("replicator:hindrances == 0")) == 5)
+        await until(lambda: len(prometheus.now("replicator:failover_blockers == 0")) == 5)
         await asyncio.sleep(3)
     await until(lambda: not prometheus.now("sum(rocketmq_replicator_lag_messages) > 0"))
     calm = 'count_over_time(ALERTS{alertstate="firing"}[3s])'
@@ -106,7 +106,7 @@ async def _target_away(prometheus: Prometheus, source: Cluster, target: Cluster,
         for topic in topics:
             await produce(source, topic, 20, start=9100)
         await fires(prometheus, "LagOld", "NothingCopied", "QueuesWaiting", "SyncOld")
-        in_the_way = {found["metric"]["reason"] for found in prometheus.now("replicator:hindrances == 1")}
+        in_the_way = {found["metric"]["reason"] for found in prometheus.now("replicator:failover_blockers == 1")}
         assert "queues" in in_the_way
     finally:
         broker.resume()

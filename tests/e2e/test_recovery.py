@@ -47,13 +47,13 @@ async def test_kill_9_at_random_moments_under_load(
         alone = () if keep_store else ("--standalone",)
         async with route.producer(per_second=3000) as producer:
             for turn in range(10):
-                worker = route.worker("--settle-seconds", "0.5", *alone, at="same" if keep_store else str(turn))
+                worker = route.worker("--settle-timeout", "0.5", *alone, at="same" if keep_store else str(turn))
                 async with worker:  # and killed at the end of it
                     await until(partial(worker.has_copied, route.topic, 1), what="the first copies")
                     await asyncio.sleep(3.0 * dice.random() ** 3)
                     killed_in_mid_flow += worker.topic(route.topic)["copied"] > 0
         assert killed_in_mid_flow == 10
-        async with route.worker("--settle-seconds", "1", *alone, at="same") as worker:
+        async with route.worker("--settle-timeout", "1", *alone, at="same") as worker:
             await until(lambda: worker.topic(route.topic).get("state") == "running")
             await worker.caught_up(route.topic, 0)
             assert worker.topic(route.topic)["repeated"] == 0
@@ -136,7 +136,7 @@ async def test_target_broker_paused_longer_than_the_time_limit(scene: SceneOf) -
     """Requests that waited inside the paused broker are stored when it wakes up: they are found there."""
     async with scene(mistreated=(TARGET,)) as route:
         topic = route.topic
-        async with route.worker("--settle-seconds", "1") as worker:
+        async with route.worker("--settle-timeout", "1") as worker:
             async with route.producer():
                 await until(lambda: worker.topic(topic).get("copied", 0) > 1000)
                 route.target.brokers[0].pause()
@@ -152,7 +152,7 @@ async def test_target_broker_paused_longer_than_the_time_limit(scene: SceneOf) -
 async def test_a_target_that_does_not_answer_cuts_the_drain(scene: SceneOf) -> None:
     """Within its limit, and the exit code says so; the next start finds out what was stored."""
     async with scene(mistreated=(TARGET,)) as route:
-        flags = ("--drain-timeout", "1", "--settle-seconds", "1")
+        flags = ("--drain-timeout", "1", "--settle-timeout", "1")
         async with route.producer(), route.worker(*flags) as worker:
             await until(partial(worker.has_copied, route.topic, 500))
             route.target.brokers[0].pause()
@@ -173,7 +173,7 @@ async def test_drained_by_sigterm_nothing_is_read_again(scene: SceneOf) -> None:
     async with scene() as route:
         async with route.producer(per_second=3000):
             for _ in range(3):
-                async with route.worker("--settle-seconds", "0") as worker:
+                async with route.worker("--settle-timeout", "0") as worker:
                     await until(partial(worker.has_copied, route.topic, 500))
                     assert await worker.drain() == 0
         async with route.worker() as worker:

@@ -86,12 +86,12 @@ async def test_new_topics_and_new_queues_are_copied_from_their_first_message(
     source, target = await clusters.pair(
         ClusterSpec(name="east", version="5.3.3"), ClusterSpec(name="west", version="5.3.3")
     )
-    interval = Settings.model_fields["refresh_interval"].default
+    interval = Settings.model_fields["metadata_refresh_interval"].default
     first, late = topic_name("first"), topic_name("late")
     await create_topic(source, first, queues=2)
     await produce(source, first, 100)
     pattern = topic_name(".*")
-    flags = ("--topics", pattern, "--start-from", "latest", "--refresh-interval", str(interval))
+    flags = ("--topics", pattern, "--start-from", "latest", "--metadata-refresh-interval", str(interval))
     async with Worker(source, target, tmp_path, *flags) as worker:
         await until(lambda: worker.topic(first)["state"] == "running")
         await create_topic(source, late, queues=2)

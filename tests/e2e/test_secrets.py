@@ -39,7 +39,7 @@ async def test_no_secret_is_told_to_anybody(
     environment = {"REPLICATOR_REST_TOKEN": secrets["TOKEN"]}
     for side in ("SOURCE", "TARGET"):
         environment |= signing(side, "replicator", secrets[side])
-    flags = ("--topics", topic, "--log-level", "debug", "--snapshot-interval", "1")
+    flags = ("--topics", topic, "--log-level", "debug", "--state-republish-interval", "1")
     workers = [
         Worker(source, target, tmp_path / name, "--worker-id", name, *flags, environment=environment)
         for name in ("one", "two")

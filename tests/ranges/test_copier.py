@@ -25,7 +25,7 @@ pytestmark = pytest.mark.brokers
 
 def job_of(scene: Scene, **more: object) -> CopyJob:
     options = RouteOptions(
-        identity=Identity("east", "west"), batch_messages=100, batch_bytes=1024**2, settle_seconds=0.2
+        identity=Identity("east", "west"), batch_messages=100, batch_bytes=1024**2, settle_timeout=0.2
     )
     return CopyJob(
         source=Access(namesrv=(scene.source.namesrv,)),
@@ -92,7 +92,7 @@ async def test_nothing_is_copied_where_the_broker_does_not_understand_the_filter
     async with scene() as here:
         await here.produce(100)
         parts = await ranges_of(here, 25)
-        job = job_of(here, stall_seconds=1.0)
+        job = job_of(here, stall_timeout=1.0)
         job = replace(job, options=replace(job.options, subscription=Subscription("SQL92", "n >= AND")))
         with pytest.raises(CopyFailed, match="refused request 46"):
             await copy_range(job, parts[0])
@@ -109,7 +109,7 @@ async def test_what_the_source_has_lost_is_counted_or_stops_it(scene: SceneOf) -
         await here.produce(400)
         await settled(here.source, here.topic, 400)
         (part, *_) = await ranges_of(here, 100)
-        job = job_of(here, stall_seconds=2.0)
+        job = job_of(here, stall_timeout=2.0)
         with pytest.raises(CopyFailed, match="no progress at offset 100"):
             await copy_range(job, Range(*msgs(part), 0, 150))  # it never had so many
         strict = replace(job, options=replace(job.options, on_gap="fail"))
@@ -155,7 +155,7 @@ async def test_a_range_goes_on_right_behind_a_clean_end(scene: SceneOf) -> None:
         await here.produce(300)
         (part, *_) = await ranges_of(here, 300)
         job = job_of(here)
-        job = replace(job, options=replace(job.options, settle_seconds=20.0))
+        job = replace(job, options=replace(job.options, settle_timeout=20.0))
         first = await copy_range(job_of(here), Range(*msgs(part), 0, 100))
         assert first.tail is not None
         assert (first.tail.source, first.tail.target) == (99, 99)

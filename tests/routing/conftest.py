@@ -38,7 +38,7 @@ def make_shared() -> Callable[..., Shared]:
             "barrier": DispatchBarrier(),
             "identities": SimpleNamespace(check=check),
         }
-        options = {"settle_seconds": 0.0} | options
+        options = {"settle_timeout": 0.0} | options
         given["options"] = RouteOptions(identity=Identity("s", "t"), **options)
         return Shared(**given)
 

@@ -73,7 +73,7 @@ async def test_accounts_that_lack_a_right(
             for name, value in signing(side, who.name, who.secret.reveal()).items():
                 monkeypatch.setenv(name, value)
         flags = ["--source", here.source.namesrv, "--target", here.target.namesrv, "--topics", here.topic]
-        flags += ["--session-timeout", "3", "--stall-seconds", "2", "--output", "json", "--store-path"]
+        flags += ["--session-timeout", "3", "--stall-timeout", "2", "--output", "json", "--store-path"]
         begun = tmp_path / "begun"
         probe = f"{here.topic}-probe"  # the same rules hold for it
         for cluster in (here.source.cluster, here.target.cluster):

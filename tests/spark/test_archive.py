@@ -91,7 +91,7 @@ async def export(command: Command, here: Scene, directory: Path, *more: object) 
 
 
 async def restore(command: Command, here: Scene, directory: Path, store: Path, *more: object) -> Result:
-    given = ("--target", here.target.namesrv, "--store-path", store, "--settle-seconds", "0.2", "--output", "json")
+    given = ("--target", here.target.namesrv, "--store-path", store, "--settle-timeout", "0.2", "--output", "json")
     return await command("import", directory, *given, *more)
 
 

@@ -35,7 +35,7 @@ def run(command: Any, tmp_path: Path) -> Any:
 
     async def run(scene: Scene, *arguments: str) -> Result:
         given = ["--source", scene.source.namesrv, "--target", scene.target.namesrv, "--topics", scene.topic]
-        given += ["--store-path", str(tmp_path / "store"), "--session-timeout", "3", "--settle-seconds", "0.2"]
+        given += ["--store-path", str(tmp_path / "store"), "--session-timeout", "3", "--settle-timeout", "0.2"]
         found: Result = await command("backfill", *given, *arguments)
         return found
 

@@ -119,7 +119,7 @@ async def test_a_target_broker_of_an_import(command: Any, scene: SceneOf, tmp_pa
             here.source.namesrv,
             "--target-id",
             "again",
-            "--settle-seconds",
+            "--settle-timeout",
             "0.2",
             "--output",
             "json",
@@ -149,7 +149,7 @@ async def test_a_target_broker_of_an_import(command: Any, scene: SceneOf, tmp_pa
 
         done = told(await killed("back", back=True))
         assert done["before"] + done["copied"] == COUNT
-        ended = await killed("away", "--stall-seconds", "2", back=False)
+        ended = await killed("away", "--stall-timeout", "2", back=False)
         assert ended.exit_code == 1, (ended.output, ended.exception)
         errors = [queue["error"] for queue in json.loads(ended.stdout)["queues"]]
         assert errors[1] == ""

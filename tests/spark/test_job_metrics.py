@@ -56,7 +56,7 @@ async def test_a_running_backfill_is_on_the_board(command: Any, scene: SceneOf, 
         await _more(here, 0, FEW)
         await _more(here, 1, MANY)
         given = ["--source", here.source.namesrv, "--target", here.target.namesrv, "-o", "json"]
-        given += ["--topics", here.topic, "--settle-seconds", "0.2", "--store-path", str(tmp_path / "store")]
+        given += ["--topics", here.topic, "--settle-timeout", "0.2", "--store-path", str(tmp_path / "store")]
         given += ["--rate-messages", str(RATE), "--batch-messages", "50", "--metrics-port", str(port)]
         async with running(config) as prometheus:
             await until(lambda: prometheus.ask("api/v1/targets")["activeTargets"])

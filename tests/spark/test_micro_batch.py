@@ -29,7 +29,7 @@ def job_of(scene: Scene, **more: Any) -> CopyJob:
     return CopyJob(
         source=Access(namesrv=(scene.source.namesrv,)),
         target=Access(namesrv=(scene.target.namesrv,)),
-        options=RouteOptions(identity=Identity("east", "west"), batch_messages=50, settle_seconds=0.2),
+        options=RouteOptions(identity=Identity("east", "west"), batch_messages=50, settle_timeout=0.2),
         memory_bytes=8 * 1024**2,
         **more,
     )

@@ -62,7 +62,7 @@ async def test_messages_that_are_gone(
         await settled(here.source, here.topic, 2 * COUNT)
         of_source = ("--source", here.source.namesrv, "--topics", here.topic)
         both = (*of_source, "--target", here.target.namesrv)
-        store = ("--store-path", tmp_path / "store", "--session-timeout", "3", "--settle-seconds", "0.2")
+        store = ("--store-path", tmp_path / "store", "--session-timeout", "3", "--settle-timeout", "0.2")
         jobs: dict[str, tuple[object, ...]] = {
             "backfill": (*both, *store),
             "export": (tmp_path / "archive", *of_source),

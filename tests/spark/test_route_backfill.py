@@ -55,7 +55,7 @@ async def test_by_default_spark_copies_where_enough_is_behind(scene: SceneOf) ->
     """Also of queues that have been copied before: their worker was away for long."""
     async with scene() as here:
         await here.produce(900)
-        flags = (*BY_SPARK, "--backfill-messages", "1000")
+        flags = (*BY_SPARK, "--backfill-min-lag", "1000")
         async with here.worker(*flags) as worker:
             await worker.caught_up(here.topic, 900)
             assert not _told(worker, "backfill begins")

@@ -61,7 +61,7 @@ async def test_the_same_as_by_the_live_route(command: Any, scene: SceneOf, tmp_p
                 )
         await settled(here.source, here.topic, 520)
 
-        common = ("--start-from", moment.isoformat(), "--on-error", "dead-letter", "--settle-seconds", "0.2")
+        common = ("--start-from", moment.isoformat(), "--on-error", "dead-letter", "--settle-timeout", "0.2")
         selections: dict[str, tuple[tuple[str, ...], int]] = {
             "tags": (("--tags", "tag0,tag1", "--born-timestamp", "exact"), 79),
             "sql": (("--sql", "n >= 20 AND TAGS <> 'tag0'"), 52),

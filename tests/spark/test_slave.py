@@ -59,7 +59,7 @@ async def test_history_is_read_from_the_slave(
         sides: dict[str, Any] = {
             "source": Access(namesrv=(here.source.namesrv,)),
             "target": Access(namesrv=(here.target.namesrv,)),
-            "options": RouteOptions(identity=Identity("east", "west"), settle_seconds=0.0),
+            "options": RouteOptions(identity=Identity("east", "west"), settle_timeout=0.0),
         }
         queue = Queue(master.name, 0)
         part = Range(here.topic, queue, here.topic, Queue(here.target.brokers[0].name, 0), 0, COUNT)

@@ -206,7 +206,7 @@ async def test_brokers_that_go_in_the_middle_of_a_job(command: Command, scene: S
         await here.produce(6000)
         await settled(here.source, here.topic, 6000)
         given = ["--source", here.source.namesrv, "--target", here.target.namesrv, "--topics", here.topic]
-        given += ["--store-path", str(tmp_path / "store"), "--session-timeout", "3", "--settle-seconds", "0.2"]
+        given += ["--store-path", str(tmp_path / "store"), "--session-timeout", "3", "--settle-timeout", "0.2"]
         given += ["--batch-messages", "100", "--output", "json"]
 
         async def under_way(before: int) -> bool:
@@ -227,7 +227,7 @@ async def test_brokers_that_go_in_the_middle_of_a_job(command: Command, scene: S
         await here.produce(4000, start=6000)
         await settled(here.source, here.topic, 10_000)
         given += ["--manifest", str(tmp_path / "second")]
-        job = asyncio.create_task(command("backfill", *given, "--rate-messages", "1000", "--stall-seconds", "2"))
+        job = asyncio.create_task(command("backfill", *given, "--rate-messages", "1000", "--stall-timeout", "2"))
         await until(lambda: under_way(6500), what="more copies")
         (broker,) = here.target.brokers
         await broker.kill()

@@ -32,7 +32,7 @@ COUNT = 40
 
 
 def options(**more: Any) -> RouteOptions:
-    return RouteOptions(identity=Identity("east", "west"), settle_seconds=0.0, **more)
+    return RouteOptions(identity=Identity("east", "west"), settle_timeout=0.0, **more)
 
 
 async def compared(scene: Scene, *, queue: int = 0, end: int | None = None, **more: Any) -> Compared:

@@ -85,7 +85,7 @@ class Worker:
             *(sys.executable, *program),
             *("--source", source if isinstance(source, str) else source.namesrv),
             *("--target", target if isinstance(target, str) else target.namesrv),
-            *("--store-path", str(self.store), "--refresh-interval", "1", "--settle-seconds", "0.2"),
+            *("--store-path", str(self.store), "--metadata-refresh-interval", "1", "--settle-timeout", "0.2"),
             *("--group", group or _this_test()),
             *(() if "--sync" in flags else ("--sync", "none")),
             *flags,

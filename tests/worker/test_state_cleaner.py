@@ -155,7 +155,7 @@ async def test_on_real_brokers(clusters: ClusterPool, tmp_path: Path, topic_name
     for topic in (kept, gone):
         await create_topic(source, topic, queues=1)
     soon = "import replicator.worker.state_cleaner as c; c.PATIENCE = 2.0; from replicator.cli import main; main()"
-    flags = ("--topics", f"{kept},{gone}", "--start-from", "latest", "--publish-interval", "0.5")
+    flags = ("--topics", f"{kept},{gone}", "--start-from", "latest", "--state-publish-interval", "0.5")
     workers = [
         Worker(source, target, tmp_path / name, "--worker-id", name, *flags, group=gone, program=("-c", soon))
         for name in ("w0", "w1")

@@ -36,7 +36,7 @@ GROUP = Board(
                 Panel(
                     "Members that each worker sees",
                     "All lines should be one. A worker that sees fewer than the others is cut off from the source's system topics.",
-                    {_BY: _own("group_members")},
+                    {_BY: _own("worker_group_members")},
                 ),
                 Panel(
                     "Who may send",
@@ -67,14 +67,14 @@ GROUP = Board(
                 Panel(
                     "Last look at both clusters",
                     "Grows: the name servers cannot be reached; the worker's log says `refresh failed`. Copying goes on with what is known.",
-                    {_BY: _age("refresh_last_success_timestamp_seconds")},
+                    {_BY: _age("metadata_refresh_last_success_timestamp_seconds")},
                     unit="s",
                     width=6,
                 ),
                 Panel(
                     "Last state on disk",
                     "Grows: the disk of `store_path` is full or read-only. Copying goes on; a restart reads more from the target.",
-                    {_BY: _age("checkpoint_last_success_timestamp_seconds")},
+                    {_BY: _age("state_save_last_success_timestamp_seconds")},
                     unit="s",
                     width=6,
                 ),
@@ -103,13 +103,13 @@ GROUP = Board(
                 Panel(
                     "Time in which tasks changed hands",
                     "Share of the time; a task that is asked to stop sends what it has first. At 1 for long: somebody does not let go.",
-                    {_BY: rate("rebalance_seconds", WORKER), "now {{instance}}": _own("rebalancing")},
+                    {_BY: rate("rebalance_duration_seconds", WORKER), "now {{instance}}": _own("rebalancing")},
                     unit="percentunit",
                 ),
                 Panel(
                     "Messages on the system topics that were not understood",
                     "Workers of a newer version, or somebody else writes to `replicator_sys_…`: find out who.",
-                    {"{{instance}} {{kind}}": rate("control_messages_ignored", WORKER)},
+                    {"{{instance}} {{reason}}": rate("control_messages_ignored", WORKER)},
                     unit="mps",
                 ),
                 Panel(
@@ -138,7 +138,7 @@ GROUP = Board(
                 Panel(
                     "Memory of messages under way",
                     "At `memory_bytes` all the time: the target is slower than the source; more memory does not help then.",
-                    {_BY: _own("memory_used_bytes"), "limit {{instance}}": _own("memory_limit_bytes")},
+                    {_BY: _own("buffer_used_bytes"), "limit {{instance}}": _own("buffer_limit_bytes")},
                     unit="bytes",
                 ),
                 Panel(

@@ -47,7 +47,7 @@ JOBS = Board(
                 ),
                 Panel(
                     "Since the last progress",
-                    "More than `stall_seconds`: tasks wait for a broker, or Spark for executors. Look at Spark's own page, then at the brokers.",
+                    "More than `stall_timeout`: tasks wait for a broker, or Spark for executors. Look at Spark's own page, then at the brokers.",
                     {_BY: f"time() - {_own('job_last_progress_timestamp_seconds')}"},
                     kind="stat",
                     unit="s",
@@ -63,7 +63,7 @@ JOBS = Board(
                 Panel(
                     "What was found",
                     "Of a copy: gaps at the source, repeats at the target. Of verify: what is not as at the source; its report names the messages.",
-                    {"{{command}} {{kind}}": f"sum by (command, kind) ({_own('job_findings')})"},
+                    {"{{command}} {{finding}}": f"sum by (command, finding) ({_own('job_findings')})"},
                 ),
             ),
         ),

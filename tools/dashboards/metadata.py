@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tools.dashboards.model import CONNECTOR, KIND, Board, Panel, Row, own
+from tools.dashboards.model import CONNECTOR, RESOURCE, Board, Panel, Row, own
 
 __all__ = ["METADATA"]
 
-_BY = "source, target, connector, kind"
+_BY = "source, target, connector, resource"
 _ROUTE = "{{source}} → {{target}} {{connector}}"
 
 
@@ -28,7 +28,7 @@ METADATA = Board(
                     "Seconds since all of a kind was in reach and applied; a day where that has not been yet. Grows: "
                     "`GET /connectors/NAME/sync` names the broker and the reason.",
                     {
-                        KIND: f"clamp_max(time() - max by ({_BY}) ({own('sync_last_success_timestamp_seconds', CONNECTOR)}), 86400)"
+                        RESOURCE: f"clamp_max(time() - max by ({_BY}) ({own('sync_last_success_timestamp_seconds', CONNECTOR)}), 86400)"
                     },
                     kind="stat",
                     unit="s",
@@ -37,21 +37,21 @@ METADATA = Board(
                 Panel(
                     "Changes that the target refused",
                     "The reasons are under `GET /connectors/NAME/sync`; often a right that the replicator's account lacks there.",
-                    {KIND: _sum("sync_failed_actions")},
+                    {RESOURCE: _sum("sync_failed_actions")},
                     kind="stat",
                     bad=1,
                 ),
                 Panel(
                     "Changed at the target by hand",
                     "`replicator plan` names them. Undo them there, or let `--on-drift repair` do it.",
-                    {KIND: _sum("sync_drift")},
+                    {RESOURCE: _sum("sync_drifted_items")},
                     kind="stat",
                     bad=1,
                 ),
                 Panel(
                     "Differences that stay",
                     "`replicator plan` says why each is not put right by itself; offsets wait while the group has consumers at the target.",
-                    {KIND: _sum("sync_blocked_actions")},
+                    {RESOURCE: _sum("sync_blocked_actions")},
                 ),
             ),
         ),
@@ -61,19 +61,19 @@ METADATA = Board(
                 Panel(
                     "Messages they would miss",
                     "Not 0: do not switch. `replicator readiness` names the group and the queue.",
-                    {_ROUTE: own("groups_skipped_messages", CONNECTOR)},
+                    {_ROUTE: own("consumer_group_missed_messages", CONNECTOR)},
                     width=8,
                 ),
                 Panel(
                     "Messages they would read again",
                     "Falls to 0 when consumers stop and the next sync is through: wait for that, or accept it.",
-                    {_ROUTE: own("groups_read_again_messages", CONNECTOR)},
+                    {_ROUTE: own("consumer_group_redelivery_messages", CONNECTOR)},
                     width=8,
                 ),
                 Panel(
                     "Queues without an offset at the target",
                     "There the group would begin where its own settings say. Falls with the first sync after a group's first commit.",
-                    {_ROUTE: own("groups_queues_without_offset", CONNECTOR)},
+                    {_ROUTE: own("consumer_group_queues_without_offset", CONNECTOR)},
                     width=8,
                 ),
             ),
@@ -85,7 +85,7 @@ METADATA = Board(
                     "Changes made at the target",
                     "Offsets change all the time. Topics or groups that change all the time: two syncs that disagree; see `audit.jsonl`.",
                     {
-                        KIND: f"sum by ({_BY}) (rate({own('sync_actions_applied_total', CONNECTOR)}[$__rate_interval]))",
+                        RESOURCE: f"sum by ({_BY}) (rate({own('sync_actions_applied_total', CONNECTOR)}[$__rate_interval]))",
                     },
                     unit="ops",
                     width=24,

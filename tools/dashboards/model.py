@@ -12,7 +12,7 @@ __all__ = [
     "BY_CONNECTOR",
     "BY_TOPIC",
     "CONNECTOR",
-    "KIND",
+    "RESOURCE",
     "TOPIC",
     "WORKER",
     "Board",
@@ -29,7 +29,7 @@ TOPIC = '{source=~"$source",target=~"$target",connector=~"$connector",topic=~"$t
 #: What sums over workers are by; the legends of such series.
 BY_CONNECTOR = "source, target, connector"
 BY_TOPIC = "source, target, connector, topic"
-KIND = "{{connector}} {{kind}}"
+RESOURCE = "{{connector}} {{resource}}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ OVERVIEW = Board(
                     "Safe to fail over",
                     "`yes` where nothing below stands in the way. Else see what does, in the panel beside, and ask "
                     "`replicator readiness`, which tells it to the message. What is not synced (`--sync`) is not looked at.",
-                    {_BY: f"sum by ({BY_CONNECTOR}) (replicator:hindrances{CONNECTOR}) == bool 0"},
+                    {_BY: f"sum by ({BY_CONNECTOR}) (replicator:failover_blockers{CONNECTOR}) == bool 0"},
                     kind="stat",
                     width=8,
                     bad=1,
@@ -34,7 +34,7 @@ OVERVIEW = Board(
                     "`lag`: the route dashboard. `queues`: `/status/queues` of the worker has the reason. `groups`, `sync`: the "
                     "metadata dashboard, `replicator plan`. `lease`: the group dashboard.",
                     {
-                        "{{connector}} {{reason}}": f"sum by ({BY_CONNECTOR}, reason) (replicator:hindrances{CONNECTOR})"
+                        "{{connector}} {{reason}}": f"sum by ({BY_CONNECTOR}, reason) (replicator:failover_blockers{CONNECTOR})"
                     },
                     kind="stat",
                     width=16,
@@ -61,7 +61,7 @@ OVERVIEW = Board(
                 Panel(
                     "Messages groups would miss",
                     "Anything but 0: do not switch before `replicator readiness` has said which group and why.",
-                    {_BY: f"sum by ({BY_CONNECTOR}) ({own('groups_skipped_messages', CONNECTOR)})"},
+                    {_BY: f"sum by ({BY_CONNECTOR}) ({own('consumer_group_missed_messages', CONNECTOR)})"},
                     kind="stat",
                     width=6,
                     bad=1,
@@ -69,7 +69,7 @@ OVERVIEW = Board(
                 Panel(
                     "Messages groups would read again",
                     "Grows while consumers are faster than the sync of offsets; nothing is lost by it.",
-                    {_BY: f"sum by ({BY_CONNECTOR}) ({own('groups_read_again_messages', CONNECTOR)})"},
+                    {_BY: f"sum by ({BY_CONNECTOR}) ({own('consumer_group_redelivery_messages', CONNECTOR)})"},
                     kind="stat",
                     width=6,
                 ),

@@ -162,7 +162,7 @@ ROUTE = Board(
                 Panel(
                     "Errors",
                     "By what it meant for the queue and by the broker's answer; single ones are retried. What lasts is in the worker's log.",
-                    {"{{kind}} {{code}}": f"sum by (kind, code) ({rate('errors', TOPIC)})"},
+                    {"{{outcome}} {{code}}": f"sum by (outcome, code) ({rate('errors', TOPIC)})"},
                     unit="ops",
                 ),
                 Panel(
@@ -183,14 +183,19 @@ ROUTE = Board(
                     "Its retention was faster than the copy: they are gone. Raise `fileReservedTime` there, or the limits here.",
                 ),
                 _grown(
-                    "Source queues made anew",
+                    "Source queues truncated or recreated",
                     "source_resets",
                     "Somebody deleted a topic, or a broker lost its end: compare with what was done there.",
                 ),
                 _grown(
-                    "Copies found twice",
-                    "repeated_messages",
-                    "Should not happen: `replicator where` finds them; tell us. Two groups with one route do it, too.",
+                    "Messages lost at the target",
+                    "target_lost_messages",
+                    "It came back with an older store, or a lagging replica was promoted; they are copied again. See its disks.",
+                ),
+                _grown(
+                    "Duplicates at the target",
+                    "duplicate_messages",
+                    "Should not happen: `replicator where` finds them; tell us. Two groups with one route cause it, too.",
                 ),
                 _grown(
                     "Messages of others at the target",

@@ -27,7 +27,7 @@ def settled(job: S, parts: Iterable[Range]) -> S:
 
     Where a broker cannot tell, each task waits by itself.
     """
-    time.sleep(job.options.settle_seconds or 0.0)
+    time.sleep(job.options.settle_timeout or 0.0)
     try:
         run(_shown(job.target, {part.target.broker for part in parts}))
     except ReplicatorError as error:
@@ -49,4 +49,4 @@ def for_attempt(job: S) -> S:
     """
     if is_retry() or not job.settled:
         return job
-    return replace(job, options=replace(job.options, settle_seconds=None))
+    return replace(job, options=replace(job.options, settle_timeout=None))

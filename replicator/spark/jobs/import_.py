@@ -91,7 +91,7 @@ async def import_range(job: ImportJob, archived: Archived) -> CopyOutcome:
         source = _ArchiveSource(state, shared, job.directory, archived)
         return QueuePair(state, shared, end=part.end, source=source, **more)
 
-    async with awake() as may_send, job.target.connected(patience=job.stall_seconds, may_go_on=may_send) as target:
+    async with awake() as may_send, job.target.connected(patience=job.stall_timeout, may_go_on=may_send) as target:
         await refuse_later_start(job.options.identity, part, target, before)
         return await settle(job, part, target, target, make, may_send=may_send)
 
