@@ -68,7 +68,7 @@ class Replicator:
         options = ["--source", job.source, "--target", job.target, "--topics", job.topic]
         if job.target_topic != job.topic:
             options += ["--rename", job.target_topic.replace(job.topic, "{topic}")]
-        options += ["--group", job.target_topic.replace(".*", "")]  # earlier rounds are another group's
+        options += ["--worker-group", job.target_topic.replace(".*", "")]  # earlier rounds are another group's
         return [*self._program, *options, "--store-path", str(job.directory / "store"), "--rest-port", "0"]
 
     def environment(self, job: Job) -> dict[str, str]:
@@ -99,7 +99,7 @@ class Spark:
             return [*self._program, "export", str(job.directory / "archive"), *options]
         options += ["--target", job.target, "--rename", job.target_topic.replace(job.topic, "{topic}")]
         if self._command == "backfill":
-            options += ["--store-path", str(job.directory / "store"), "--group", job.target_topic]
+            options += ["--store-path", str(job.directory / "store"), "--worker-group", job.target_topic]
         return [*self._program, self._command, *options]
 
     def environment(self, job: Job) -> dict[str, str]:

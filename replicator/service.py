@@ -56,7 +56,7 @@ def run(settings: Settings) -> int:
 
 async def _serve(settings: Settings) -> int:
     security = {"source": Access.of(settings.source).security(), "target": Access.of(settings.target).security()}
-    token = settings.token()
+    token = settings.rest.bearer()
     store = _store(settings)
     try:
         sock = _socket(settings)
@@ -91,13 +91,13 @@ def _store(settings: Settings) -> Store:
 
 def _socket(settings: Settings) -> socket.socket:
     """The port of REST; where the default one is taken, any free one."""
-    if "rest_port" in settings.model_fields_set:
-        return bind(settings.rest_host, settings.rest_port)
+    if "port" in settings.rest.model_fields_set:
+        return bind(settings.rest.host, settings.rest.port)
     try:
-        return bind(settings.rest_host, settings.rest_port)
+        return bind(settings.rest.host, settings.rest.port)
     except StartupError:
-        log.warning("the default port is taken, another one is used", rest_port=settings.rest_port)
-        return bind(settings.rest_host, 0)
+        log.warning("the default port is taken, another one is used", port=settings.rest.port)
+        return bind(settings.rest.host, 0)
 
 
 async def _run_until_signal(worker: Worker, sock: socket.socket, token: str | None) -> int:
@@ -134,7 +134,7 @@ async def _run_until_signal(worker: Worker, sock: socket.socket, token: str | No
 
         return make_app(worker, metrics=metrics, stopping=stop.is_set, token=token)
 
-    server = Server(Deferred(application), sock, worker.settings.rest_tls)
+    server = Server(Deferred(application), sock, worker.settings.rest.tls)
     serving = asyncio.create_task(server.run_on_socket(), name="http")
     beating = asyncio.create_task(loop_monitor.run(), name="pulse")
     if not COMPILED:

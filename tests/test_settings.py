@@ -175,7 +175,7 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"batch_messages": "0"}, ["batch_messages", "'0'", "greater than or equal to 1"]),
     ({"pulls_in_flight": "9999"}, ["pulls_in_flight", "'9999'", "less than or equal to 512"]),
     ({"memory_bytes": "1 KiB"}, ["memory_bytes", "1 KiB", "1 MiB"]),
-    ({"rest_port": "70000"}, ["rest_port", "'70000'", "65535"]),
+    ({"rest": {"port": "70000"}}, ["rest.port", "'70000'", "65535"]),
     ({"metadata_refresh_interval": "0"}, ["metadata_refresh_interval", "'0'", "0.1"]),
     ({"metadata_refresh_interval": "nan"}, ["metadata_refresh_interval", "'nan'", "0.1"]),
     ({"drain_timeout": "-1"}, ["drain_timeout", "'-1'", "greater than or equal to 0"]),
@@ -198,11 +198,11 @@ def test_each_mistake_has_one_line_with_field_value_and_way_out(given: dict[str,
 
 def test_all_mistakes_are_named_at_once() -> None:
     """One a line, missing ones too."""
-    lines = mistakes({"source": {"namesrv": "x"}, "on_gap": "x", "rest_port": "x", "nonsense": 1})
+    lines = mistakes({"source": {"namesrv": "x"}, "on_gap": "x", "rest": {"port": "x"}, "nonsense": 1})
     assert [line.split(" ")[0] for line in sorted(lines)] == [
         "nonsense",
         "on_gap",
-        "rest_port",
+        "rest.port",
         "source.namesrv",
         "target",
     ]
@@ -308,8 +308,8 @@ def test_the_secret_is_given_out_and_never_shown() -> None:
         {"source__secret_key": CANARY, "source__namesrv": "x"},
         {"source__secret_key": CANARY, "source__nonsense": 1},
         {"source__secretkey": CANARY},
-        {"source__secret_key": CANARY, "rest_port": "x"},
-        {"rest_token": [CANARY]},
+        {"source__secret_key": CANARY, "rest": {"port": "x"}},
+        {"rest": {"token": [CANARY]}},
     ],
 )
 def test_no_mistake_shows_the_secret(given: dict[str, Any]) -> None:
@@ -347,16 +347,16 @@ def secret_file(tmp_path: Path) -> Path:
 
 def test_the_token_from_a_file(secret_file: Path) -> None:
     """As good as one from the environment, on any address; both are one too many, an empty one guards nothing."""
-    settings = load(flags(rest_token_file=str(secret_file), rest_host="0.0.0.0"), file=None)
-    assert settings.token() == CANARY
+    settings = load(flags(rest={"token_file": str(secret_file), "host": "0.0.0.0"}), file=None)
+    assert settings.rest.bearer() == CANARY
     assert CANARY not in repr(settings)
-    (both,) = mistakes(flags(rest_token_file=str(secret_file), rest_token=CANARY))
+    (both,) = mistakes(flags(rest={"token_file": str(secret_file), "token": CANARY}))
     assert "keep one" in both
     assert CANARY not in both
-    assert any("rest_token" in line for line in mistakes(flags(rest_token="", rest_host="0.0.0.0")))
+    assert any("rest.token" in line for line in mistakes(flags(rest={"token": "", "host": "0.0.0.0"})))
     secret_file.chmod(0o644)
-    with pytest.raises(ConfigError, match=r"rest_token_file = .* can be read"):
-        settings.token()
+    with pytest.raises(ConfigError, match=r"rest\.token_file = .* can be read"):
+        settings.rest.bearer()
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o660, 0o644, 0o601])

@@ -24,7 +24,7 @@ and where it came from. Lists are separated by commas (in TOML they may be lists
 
 _TAIL = """
 `source` and `target` may also be given as the name servers alone: `source = "10.0.0.1:9876"`. Secret keys and tokens have no flag,
-since flags can be seen in the list of processes; a `secret_key_file` or `rest_token_file` must not be readable by others.
+since flags can be seen in the list of processes; a `secret_key_file` or `rest.token_file` must not be readable by others.
 
 Each of `transforms` is the name of an installed one, with its configuration behind a question mark where it takes one:
 `name?key=value&key=value`, the same on the command line, in the file, in the environment and over REST. `%2C` stands for a
@@ -49,7 +49,7 @@ def page() -> str:
     """The page as it should be."""
     rows = []
     for name, field in setting_fields():
-        secret = name.endswith(("secret_key", "rest_token"))
+        secret = name.endswith(("secret_key", "rest.token"))
         flag = "none" if secret else f"`--{name.removesuffix('.namesrv').replace('.', '-').replace('_', '-')}`"
         default = "" if field.default is PydanticUndefined or field.default is None else field.default
         shown = ",".join(default) if isinstance(default, list) else str(default)

@@ -11,7 +11,7 @@ import uvicorn
 
 from replicator.api.deferred import Application
 from replicator.errors import StartupError
-from replicator.settings import RestTlsSettings
+from replicator.settings import RestTls
 
 __all__ = ["Server", "bind"]
 
@@ -30,7 +30,7 @@ def bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         sock.close()
         raise StartupError(
-            f"rest_host = {host!r}, rest_port = {port} cannot be used ({error.strerror})",
+            f"rest.host = {host!r}, rest.port = {port} cannot be used ({error.strerror})",
             hint="give another port with --rest-port, or 0 for any free one",
         ) from None
     return sock
@@ -43,7 +43,7 @@ class Server(uvicorn.Server):
         StartupError: the certificate, its key or the clients' CA is no such thing, or they do not belong together.
     """
 
-    def __init__(self, app: Application, sock: socket.socket, tls: RestTlsSettings) -> None:
+    def __init__(self, app: Application, sock: socket.socket, tls: RestTls) -> None:
         config = uvicorn.Config(
             app,
             log_config=None,
@@ -58,8 +58,8 @@ class Server(uvicorn.Server):
             config.load()
         except OSError as error:  # OpenSSL's errors, too
             raise StartupError(
-                f"rest_tls.cert_file = {str(tls.cert_file)!r}, rest_tls.key_file = {str(tls.key_file)!r}, "
-                f"rest_tls.ca_file = {str(tls.ca_file)!r} cannot be used ({error.strerror or error})",
+                f"rest.tls.cert_file = {str(tls.cert_file)!r}, rest.tls.key_file = {str(tls.key_file)!r}, "
+                f"rest.tls.ca_file = {str(tls.ca_file)!r} cannot be used ({error.strerror or error})",
                 hint="give PEM files: the certificate with its chain, and its own key without a password",
             ) from None
         super().__init__(config)

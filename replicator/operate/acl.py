@@ -47,13 +47,14 @@ StorePath = Annotated[
 ]
 Include = Annotated[
     list[str] | None,
-    _option("--include", "Accounts to sync, by name or regular expression (setting sync_accounts)."),
+    _option("--include", "Accounts to sync, by name or regular expression (setting acl.accounts)."),
 ]
 Exclude = Annotated[
-    list[str] | None, _option("--exclude", "Accounts not to sync; wins over --include (setting exclude_accounts).")
+    list[str] | None,
+    _option("--exclude", "Accounts not to sync; wins over --include (acl.exclude_accounts)."),
 ]
 Admins = Annotated[
-    bool | None, _option("--admins/--no-admins", "Sync admins and Super users too (setting acl_admins).")
+    bool | None, _option("--admins/--no-admins", "Sync admins and Super users too (setting acl.admins).")
 ]
 Deletes = Annotated[
     bool | None,
@@ -61,12 +62,12 @@ Deletes = Annotated[
 ]
 Adopt = Annotated[
     bool | None,
-    _option("--adopt/--no-adopt", "Change accounts that were at the target before us (setting acl_adopt)."),
+    _option("--adopt/--no-adopt", "Change accounts that were at the target before us (setting acl.adopt)."),
 ]
 SourceDir = Annotated[
     Path | None,
     _option(
-        "--source-acl-dir", "Read ACL 1.0 from plain_acl.yml and acl/ in this directory (setting acl_source_dir)."
+        "--source-acl-dir", "Read ACL 1.0 from plain_acl.yml and acl/ in this directory (setting acl.source_dir)."
     ),
 ]
 
@@ -115,16 +116,16 @@ def _wanted(
     flags: dict[str, Any] = {
         side: {name: value for name, value in values.items() if value is not None} for side, values in given.items()
     }
-    others = {
-        "store_path": store_path,
-        "sync_accounts": include,
+    table = {
+        "accounts": include,
         "exclude_accounts": exclude,
-        "acl_admins": admins,
-        "sync_deletes": deletes,
-        "acl_adopt": adopt,
-        "acl_source_dir": source_acl_dir,
+        "admins": admins,
+        "adopt": adopt,
+        "source_dir": source_acl_dir,
     }
-    flags |= {name: value for name, value in others.items() if value is not None and value != []}
+    flags["acl"] = {name: value for name, value in table.items() if value is not None and value != []}
+    others = {"store_path": store_path, "sync_deletes": deletes}
+    flags |= {name: value for name, value in others.items() if value is not None}
     settings = load({name: value for name, value in flags.items() if value != {}}, file=config)
     configure(level=settings.log_level)
     own = (settings.source.access_key, settings.target.access_key)

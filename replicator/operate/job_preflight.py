@@ -173,7 +173,7 @@ class JobPreflight:
     def group(self) -> str:
         """The group whose workers would copy the same."""
         identity = self.context.identity
-        return self.settings.group or f"{identity.source}-{identity.target}"
+        return self.settings.worker_group or f"{identity.source}-{identity.target}"
 
 
 class _Listening:

@@ -40,7 +40,7 @@ def with_settings(
             name.replace(".", "__"), inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(name, field)
         )
         for name, field in fields
-        if not name.endswith(("secret_key", "rest_token"))  # it would be seen in the list of processes
+        if not name.endswith(("secret_key", "rest.token"))  # it would be seen in the list of processes
     ]
 
     def run(**values: Any) -> None:

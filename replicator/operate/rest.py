@@ -42,26 +42,26 @@ def path(*parts: str) -> str:
 
 
 def _tls() -> ssl.SSLContext:
-    """Trusts and shows what the settings of `rest_tls` name in the environment."""
-    given = {name: os.environ.get(f"REPLICATOR_REST_TLS__{name.upper()}") for name in _TLS_FILES}
+    """Trusts and shows what the settings of `rest.tls` name in the environment."""
+    given = {name: os.environ.get(f"REPLICATOR_REST__TLS__{name.upper()}") for name in _TLS_FILES}
     try:
         context = ssl.create_default_context(cafile=given["ca_file"])
         if given["cert_file"] is not None:
             context.load_cert_chain(given["cert_file"], given["key_file"])
     except OSError as error:
-        raise ConfigError(f"rest_tls: {error}", hint="name PEM files that can be read") from None
+        raise ConfigError(f"rest.tls: {error}", hint="name PEM files that can be read") from None
     return context
 
 
 def _token() -> str:
-    """What the settings `rest_token` and `rest_token_file` name in the environment, or nothing."""
-    if file := os.environ.get("REPLICATOR_REST_TOKEN_FILE"):
-        return read_secret("REPLICATOR_REST_TOKEN_FILE", Path(file))
-    return os.environ.get("REPLICATOR_REST_TOKEN", "")
+    """What the settings `rest.token` and `rest.token_file` name in the environment, or nothing."""
+    if file := os.environ.get("REPLICATOR_REST__TOKEN_FILE"):
+        return read_secret("REPLICATOR_REST__TOKEN_FILE", Path(file))
+    return os.environ.get("REPLICATOR_REST__TOKEN", "")
 
 
 class Rest:
-    """Requests to `url`, with the token and the TLS files that REPLICATOR_REST_… names in the environment.
+    """Requests to `url`, with the token and the TLS files that REPLICATOR_REST__… names in the environment.
 
     Args:
         timeout: seconds for an answer.

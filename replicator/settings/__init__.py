@@ -4,14 +4,18 @@ Precedence: flag, environment (`REPLICATOR_`, `__` for nesting), file (`--config
 from the environment or from files, never from flags.
 """
 
-from replicator.settings.clusters import ClusterSettings, RestTlsSettings, TlsSettings, valid_id
+from replicator.settings.acl import AclSettings
+from replicator.settings.clusters import ClusterSettings, TlsSettings, valid_id
 from replicator.settings.loading import explain, leaves, load, origins
 from replicator.settings.model import ENV_PREFIX, RouteSettings, Settings, milliseconds, setting_fields, topic_name
+from replicator.settings.rest import RestSettings, RestTls
 
 __all__ = [
     "ENV_PREFIX",
+    "AclSettings",
     "ClusterSettings",
-    "RestTlsSettings",
+    "RestSettings",
+    "RestTls",
     "RouteSettings",
     "Settings",
     "TlsSettings",

@@ -14,7 +14,6 @@ from replicator.settings.secret_file import read_secret
 __all__ = [
     "Cluster",
     "ClusterSettings",
-    "RestTlsSettings",
     "TlsSettings",
     "comma_list",
     "expand_cluster",
@@ -43,27 +42,6 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-class RestTlsSettings(BaseModel):
-    """TLS of REST and /metrics."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    cert_file: Path | None = Field(None, description="PEM file of REST's certificate: it is served over HTTPS then")
-    key_file: Path | None = Field(None, description="PEM file of that certificate's key")
-    ca_file: Path | None = Field(None, description="PEM file of the CAs whose client certificates REST asks for")
-
-    @model_validator(mode="after")
-    def _pairs(self) -> RestTlsSettings:
-        if (self.cert_file is None) != (self.key_file is None):
-            raise ValueError("cert_file and key_file go together: give both or neither")
-        if self.ca_file is not None and self.cert_file is None:
-            raise ValueError("client certificates are asked for over TLS only: give cert_file and key_file too")
-        for name, file in (("cert_file", self.cert_file), ("key_file", self.key_file), ("ca_file", self.ca_file)):
-            if file is not None and not file.is_file():
-                raise ValueError(f"{name} = {str(file)!r} is no file: name a PEM file that can be read")
-        return self
 
 
 def valid_id(value: str) -> bool:

@@ -26,7 +26,7 @@ class _Environment(EnvSettingsSource):
         return value
 
     def prepare_field_value(self, field_name: str, field: Any, value: Any, value_is_complex: bool) -> Any:
-        if field_name in ("source", "target", "rest_tls"):
+        if field_name in ("source", "target", "rest", "acl"):
             nested = self.explode_env_vars(field_name, field, self.env_vars)
             if not nested:
                 return value

@@ -14,7 +14,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    SecretStr,
     field_validator,
     model_validator,
 )
@@ -22,14 +21,14 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from replicator.observe.logging import Level
+from replicator.settings.acl import AclSettings
 from replicator.settings.clusters import (
     Cluster,
-    RestTlsSettings,
     comma_list,
-    is_loopback,
     valid_id,
 )
-from replicator.settings.secret_file import read_secret
+from replicator.settings.names import Names, Patterns
+from replicator.settings.rest import RestSettings
 
 __all__ = [
     "ENV_PREFIX",
@@ -62,7 +61,6 @@ def _kinds(value: object) -> object:
 
 
 SyncKinds = Annotated[list[Literal["topics", "groups", "offsets", "acl"]], BeforeValidator(_kinds)]
-Names = Annotated[list[str], BeforeValidator(comma_list)]
 Size = Annotated[int, BeforeValidator(_size), Field(ge=0)]
 
 
@@ -93,8 +91,8 @@ class RouteSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    topics: Names = Field([".*"], description="topics to copy: names or regular expressions")
-    exclude_topics: Names = Field([], description="topics not to copy; wins over `topics`")
+    topics: Patterns = Field([".*"], description="topics to copy: names or regular expressions")
+    exclude_topics: Patterns = Field([], description="topics not to copy; wins over `topics`")
     rename: str = Field("{topic}", description="name at the target; {topic}, {source}, {target} stand for names")
     start_from: str = Field("earliest", description="where new queues begin: earliest, latest, or an ISO 8601 time")
     tags: Names = Field([], description="copy only messages with one of these tags")
@@ -147,8 +145,8 @@ class RouteSettings(BaseModel):
         ["topics", "groups", "offsets"],
         description="what is kept in step beside messages: topics, groups, offsets, acl; `none` for nothing",
     )
-    sync_groups: Names = Field([".*"], description="consumer groups to sync: names or regular expressions")
-    exclude_groups: Names = Field([], description="consumer groups not to sync; wins over `sync_groups`")
+    sync_groups: Patterns = Field([".*"], description="consumer groups to sync: names or regular expressions")
+    exclude_groups: Patterns = Field([], description="consumer groups not to sync; wins over `sync_groups`")
     retry_topics: bool = Field(
         False, description="copy the retry topics (%RETRY%GROUP) of the groups that `sync_groups` selects, too"
     )
@@ -156,14 +154,7 @@ class RouteSettings(BaseModel):
     sync_groups_interval: float = Field(10.0, ge=0.5, description="seconds between looks at consumer groups")
     sync_offsets_interval: float = Field(3.0, ge=0.5, description="seconds between looks at consumer offsets")
     sync_acl_interval: float = Field(3.0, ge=0.5, description="seconds between looks at accounts and rights")
-    sync_accounts: Names = Field([".*"], description="accounts to sync: names or regular expressions")
-    exclude_accounts: Names = Field([], description="accounts not to sync; wins over `sync_accounts`")
-    acl_admins: bool = Field(False, description="sync admin accounts and Super users too")
-    acl_adopt: bool = Field(False, description="change accounts that the target had before, and otherwise")
-    acl_source_dir: Path | None = Field(
-        None,
-        description="directory with the source's plain_acl.yml and acl/, to read instead of asking its brokers",
-    )
+    acl: AclSettings = AclSettings()
     sync_deletes: bool = Field(
         False, description="delete what was synced at the target when the source has deleted it"
     )
@@ -189,18 +180,6 @@ class RouteSettings(BaseModel):
             raise ValueError("without {topic} all topics would become one")
         if not _TOPIC.fullmatch(value.format(topic="T", source="S", target="D")):
             raise ValueError("topic names have only letters, digits, %, |, _ and -")
-        return value
-
-    @field_validator(
-        "topics", "exclude_topics", "sync_groups", "exclude_groups", "sync_accounts", "exclude_accounts"
-    )
-    @classmethod
-    def _patterns(cls, value: list[str]) -> list[str]:
-        for pattern in value:
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                raise ValueError(f"{pattern!r} is no regular expression ({error})") from None
         return value
 
     @field_validator("start_from")
@@ -252,7 +231,7 @@ class Settings(RouteSettings, BaseSettings):
     target: Cluster = Field(description="cluster to copy to")
     connector: str = Field("route", description="name of the route, as REST and the command line call it")
     memory_bytes: Size = Field(32 * 1024**2, description="memory for messages under way, all queues together")
-    group: str | None = Field(
+    worker_group: str | None = Field(
         None, description="workers of one group share the work (default: SOURCE-TARGET, the clusters' ids)"
     )
     worker_id: str | None = Field(None, description="name of this worker (default: made once, kept in store_path)")
@@ -287,17 +266,7 @@ class Settings(RouteSettings, BaseSettings):
         None, description="Spark's master for backfills (default: local[*,4], where `backfill` is set)"
     )
     store_path: Path = Field(Path("replicator-store"), description="directory of the state files")
-    rest_host: str = Field(
-        "127.0.0.1", description="address of REST and /metrics; a token goes with any but loopback"
-    )
-    rest_port: int = Field(8082, ge=0, le=65535, description="port of REST and /metrics; 0: any free one")
-    rest_token: SecretStr | None = Field(
-        None,
-        min_length=1,
-        description="what requests must bring as bearer token; from the environment or the file only",
-    )
-    rest_token_file: Path | None = Field(None, description="file with that token, readable by its owner only")
-    rest_tls: RestTlsSettings = RestTlsSettings()
+    rest: RestSettings = RestSettings()
     metadata_refresh_interval: float = Field(
         5.0, ge=0.1, description="seconds between looks for new topics and queues"
     )
@@ -323,7 +292,7 @@ class Settings(RouteSettings, BaseSettings):
     def _system_topic(cls, value: str) -> str:
         return topic_name(value)
 
-    @field_validator("connector", "group", "worker_id")
+    @field_validator("connector", "worker_group", "worker_id")
     @classmethod
     def _name(cls, value: str | None) -> str | None:
         if value is not None and not valid_id(value):
@@ -342,28 +311,9 @@ class Settings(RouteSettings, BaseSettings):
                 "backfill and standalone are both set, but Spark's tasks send by the group's heartbeats:"
                 " run `replicator backfill` before"
             )
-        if self.rest_token is not None and self.rest_token_file is not None:
-            raise ValueError("rest_token and rest_token_file are both set: keep one")
-        guarded = self.rest_token or self.rest_token_file or self.rest_tls.ca_file
-        if not guarded and not is_loopback(self.rest_host):
-            raise ValueError(
-                f"rest_host = {self.rest_host!r} is no loopback address: whoever reaches it could stop or delete"
-                " connectors. Set rest_token (REPLICATOR_REST_TOKEN), rest_token_file, or rest_tls with client"
-                " certificates"
-            )
         if len({self.source_online_topic, self.sink_online_topic, self.control_topic}) < 3:
             raise ValueError("source_online_topic, sink_online_topic and control_topic must be three topics")
         return self
-
-    def token(self) -> str | None:
-        """What requests to REST must bring, if anything.
-
-        Raises:
-            ConfigError: its file cannot be read, or others can read it.
-        """
-        if self.rest_token_file is not None:
-            return read_secret("rest_token_file", self.rest_token_file)
-        return None if self.rest_token is None else self.rest_token.get_secret_value()
 
     @property
     def route(self) -> RouteSettings:

@@ -182,7 +182,7 @@ def _group(
             agenda.wants_reconcile()
 
     group = Group(
-        settings.group or f"{identity.source}-{identity.target}",
+        settings.worker_group or f"{identity.source}-{identity.target}",
         coordinator,
         store,
         topics,

@@ -10,7 +10,7 @@ import pytest
 from replicator.api.server import Server, bind
 from replicator.errors import StartupError
 from replicator.sandbox import tls
-from replicator.settings.clusters import RestTlsSettings
+from replicator.settings.rest import RestTls
 
 
 async def _application(_scope: Any, _receive: Any, _send: Any) -> None:
@@ -23,13 +23,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tls.TlsFiles:
 
 
 @pytest.fixture
-def made(files: tls.TlsFiles, tmp_path: Path, request: pytest.FixtureRequest) -> RestTlsSettings:
+def made(files: tls.TlsFiles, tmp_path: Path, request: pytest.FixtureRequest) -> RestTls:
     """Settings in which one file is wrong."""
     garbage = tmp_path / "garbage.pem"
     garbage.write_text("no certificate")
     right = {"cert_file": files.client_cert, "key_file": files.client_key, "ca_file": files.ca}
     wrong = {"garbage": garbage, "another's": files.ca}[request.param[1]]
-    return RestTlsSettings(**{**right, request.param[0]: wrong})
+    return RestTls(**{**right, request.param[0]: wrong})
 
 
 @pytest.mark.parametrize(
@@ -37,14 +37,14 @@ def made(files: tls.TlsFiles, tmp_path: Path, request: pytest.FixtureRequest) ->
     [("cert_file", "garbage"), ("key_file", "garbage"), ("ca_file", "garbage"), ("cert_file", "another's")],
     indirect=True,
 )
-def test_wrong_files_are_told_at_the_start(made: RestTlsSettings) -> None:
+def test_wrong_files_are_told_at_the_start(made: RestTls) -> None:
     with bind("127.0.0.1", 0) as sock, pytest.raises(StartupError) as raised:
         Server(_application, sock, made)
     for name, value in made.model_dump().items():
-        assert f"rest_tls.{name} = {str(value)!r}" in raised.value.message
+        assert f"rest.tls.{name} = {str(value)!r}" in raised.value.message
 
 
 def test_right_files_are_taken(files: tls.TlsFiles) -> None:
-    settings = RestTlsSettings(cert_file=files.client_cert, key_file=files.client_key, ca_file=files.ca)
+    settings = RestTls(cert_file=files.client_cert, key_file=files.client_key, ca_file=files.ca)
     with bind("127.0.0.1", 0) as sock:
         assert Server(_application, sock, settings).url.startswith("https://127.0.0.1:")

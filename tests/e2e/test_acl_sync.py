@@ -38,7 +38,7 @@ async def test_a_worker_syncs_accounts(clusters: ClusterPool, tmp_path: Path) ->
         await target.create(scene.topic)
         canary = "can+ary/se cret&?~5e1f"
         sender = account(scene.name, topic(scene.topic, PUB), secret=canary)
-        async with syncing(scene, tmp_path, "--sync-accounts", scene.name, "--log-level", "debug") as worker:
+        async with syncing(scene, tmp_path, "--acl-accounts", scene.name, "--log-level", "debug") as worker:
             await until(lambda: worker.ask("GET", "/connectors/route/status")[0] == 200)
             await source.put(sender)
             await until(lambda: target.lets_send(sender, scene.topic), seconds=IN_TIME, what="it may send")
@@ -75,7 +75,7 @@ async def test_accounts_that_drift_are_put_right_and_counted(clusters: ClusterPo
         await target.put(dataclasses.replace(theirs, rules=(topic(scene.topic, SUB),)))
         for each in (ours, theirs):
             await source.put(each)
-        flags = ("--sync-accounts", f"{scene.name}.*", "--sync-acl-interval", "0.5")
+        flags = ("--acl-accounts", f"{scene.name}.*", "--sync-acl-interval", "0.5")
         async with (
             syncing(scene, tmp_path / "worker", *flags) as worker,
             watching(tmp_path / "prometheus", [worker]) as prometheus,

@@ -86,7 +86,7 @@ def _cases() -> list[tuple[str, Callable[[Cluster, Cluster], list[str]], int, li
         ("time", route("--start-from", "yesterday"), 78, ["start_from", "'yesterday'", "ISO 8601"]),
         ("policy", route("--on-error", "ignore"), 78, ["on_error", "'ignore'", "'dead-letter'"]),
         ("number", route("--rate-messages", "many"), 78, ["rate_messages", "'many'"]),
-        ("port", route("--rest-port", "99999"), 78, ["rest_port", "99999"]),
+        ("port", route("--rest-port", "99999"), 78, ["rest.port", "99999"]),
         ("no file", route("--config", "none.toml"), 78, ["config", "none.toml"]),
         ("certificate", route("--target-tls-mode", "verify", "--target-tls-ca-file", "none.pem"), 78, ["none.pem"]),
         ("wrong cluster", route("--source-cluster", "south"), 3, ["east", "cluster"]),

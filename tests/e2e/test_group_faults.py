@@ -140,7 +140,16 @@ async def test_two_workers_in_one_place_find_room_for_themselves(
     source, target = await clusters.pair(EAST, WEST)
     topic = topic_name("t")
     await create_topic(source, topic, queues=1)
-    arguments = ("--source", source.namesrv, "--target", target.namesrv, "--topics", topic, "--group", "here")
+    arguments = (
+        "--source",
+        source.namesrv,
+        "--target",
+        target.namesrv,
+        "--topics",
+        topic,
+        "--worker-group",
+        "here",
+    )
     started = []
     try:
         for number in range(2):

@@ -61,7 +61,7 @@ async def test_consumers_go_on_at_the_target(
     assert [len(keys) for keys in first] == counts
     environment = signing("SOURCE", side.admin.access_key, side.admin.secret_key)
     environment |= signing("TARGET", there.admin.access_key, there.admin.secret_key)
-    flags = ("--topics", name, "--sync-groups", ",".join(groups), "--sync-accounts", who.name, *SYNC_QUICKLY[2:])
+    flags = ("--topics", name, "--sync-groups", ",".join(groups), "--acl-accounts", who.name, *SYNC_QUICKLY[2:])
     worker = Worker(
         source, target, tmp_path, "--sync", "topics,groups,offsets,acl", *flags, environment=environment
     )

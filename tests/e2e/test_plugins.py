@@ -27,7 +27,7 @@ async def _group(
     directory: Path, sides: tuple[Cluster, Cluster], group: str, topics: str
 ) -> AsyncIterator[list[Worker]]:
     """Two workers of one group, which agree already."""
-    flags = ("--topics", topics, "--group", group)
+    flags = ("--topics", topics, "--worker-group", group)
     workers = [
         Worker(*sides, directory / f"{group}-{name}", "--worker-id", name, *flags) for name in ("one", "two")
     ]

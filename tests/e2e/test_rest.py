@@ -387,7 +387,7 @@ async def test_a_token_guards_all_but_metrics_and_health(
     file = tmp_path / "token"
     file.write_text(f"{token}\n")
     file.chmod(0o600)
-    environment = {"REPLICATOR_REST_TOKEN_FILE": str(file)}
+    environment = {"REPLICATOR_REST__TOKEN_FILE": str(file)}
     flags = ("--topics", topic, "--log-level", "debug")
     async with Worker(source, target, tmp_path, *flags, environment=environment) as worker:
         assert worker.get("/health/live") == {"status": "up"}

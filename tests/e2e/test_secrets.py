@@ -36,7 +36,7 @@ async def test_no_secret_is_told_to_anybody(
     topic = topic_name("t")
     await create_topic(source, topic, queues=1)
     secrets = {side: f"{side}/not+to be&seen?~{topic_name(side)}" for side in ("SOURCE", "TARGET", "TOKEN")}
-    environment = {"REPLICATOR_REST_TOKEN": secrets["TOKEN"]}
+    environment = {"REPLICATOR_REST__TOKEN": secrets["TOKEN"]}
     for side in ("SOURCE", "TARGET"):
         environment |= signing(side, "replicator", secrets[side])
     flags = ("--topics", topic, "--log-level", "debug", "--state-republish-interval", "1")

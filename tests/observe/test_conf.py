@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from replicator.settings import Settings, load
+from replicator.settings import RestSettings, load
 from tests.support.prometheus import running
 from tests.support.worker import until
 from tools.dashboards.page import ROOT
@@ -31,7 +31,7 @@ async def test_prometheus_loads_the_rules(tmp_path: Path) -> None:
     rules = yaml.safe_load((ROOT / "dashboards/rules.yml").read_text(encoding="utf-8"))
     assert loaded == {rule.get("alert") or rule["record"] for group in rules["groups"] for rule in group["rules"]}
     (job,) = yaml.safe_load((CONF / "prometheus.yml").read_text(encoding="utf-8"))["scrape_configs"]
-    host, port = (Settings.model_fields[name].default for name in ("rest_host", "rest_port"))
+    host, port = (RestSettings.model_fields[name].default for name in ("host", "port"))
     assert job["static_configs"][0]["targets"] == [f"{host}:{port}"]
 
 
@@ -77,10 +77,10 @@ def test_composed_workers_have_settings_that_there_are(monkeypatch: pytest.Monke
         for key, value in services[name]["environment"].items():
             monkeypatch.setenv(key, re.sub(r"^\$\{\w+:\?.*\}$", "given", value))
         settings = load({}, file=None)
-        assert settings.rest_token is not None
+        assert settings.rest.token is not None
         assert str(settings.store_path) == services[name]["volumes"][0].partition(":")[2]
     scraped = yaml.safe_load((DOCKER / "prometheus.yml").read_text(encoding="utf-8"))["scrape_configs"][0]
-    assert scraped["static_configs"][0]["targets"] == [f"{name}:{settings.rest_port}" for name in workers]
+    assert scraped["static_configs"][0]["targets"] == [f"{name}:{settings.rest.port}" for name in workers]
     own = yaml.safe_load((CONF / "prometheus.yml").read_text(encoding="utf-8"))["scrape_configs"][0]
     assert scraped["job_name"] == own["job_name"]
 

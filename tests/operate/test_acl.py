@@ -13,11 +13,7 @@ from replicator.operate import acl
 FILE = """
 source = "east:9876"
 target = "west:9876"
-sync_accounts = ["app.*"]
-exclude_accounts = ["root"]
-acl_admins = true
-acl_adopt = true
-acl_source_dir = "conf"
+acl = { accounts = ["app.*"], exclude_accounts = ["root"], admins = true, adopt = true, source_dir = "conf" }
 """
 
 
@@ -55,5 +51,5 @@ def test_flags_win(file: Path) -> None:
 
 def test_without_any_all_accounts_are_synced(file: Path) -> None:
     assert acl._wanted(source="east:9876", target="west:9876").options == AclOptions()
-    with pytest.raises(ConfigError, match="no regular expression"):
+    with pytest.raises(ConfigError, match="invalid regular expression"):
         acl._wanted(config=file, exclude=["["])

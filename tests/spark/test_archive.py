@@ -142,7 +142,7 @@ async def test_out_and_in_again(command: Command, scene: SceneOf, spark: Any, tm
         second = told(await restore(command, here, archive, tmp_path / "elsewhere"))
         assert (second["copied"], second["before"]) == (0, 6007)
         await here.produce(800, start=6000)
-        async with here.worker("--group", "after-import") as worker:
+        async with here.worker("--worker-group", "after-import") as worker:
             await worker.caught_up(here.topic, 800)
         await here.assert_clean(6807)
 

@@ -58,7 +58,7 @@ async def test_backfill_and_then_the_live_route(run: Any, scene: SceneOf, tmp_pa
             assert told["complete"]
             assert told["ranges"] == 8
             assert told["copied"] > 1000  # a broker may tell a queue's end late
-            async with here.worker("--group", "spark-backfill", *SYNC_QUICKLY) as worker:
+            async with here.worker("--worker-group", "spark-backfill", *SYNC_QUICKLY) as worker:
                 await worker.caught_up(here.topic, 1)
                 asked = f"/connectors/route/where?topic={here.topic}&broker=wide-b&queue=1&offset=700"
                 copy = worker.ask("GET", asked)[1]
@@ -79,7 +79,7 @@ async def test_backfill_and_then_the_live_route(run: Any, scene: SceneOf, tmp_pa
                     sum(queue["copied"] for queue in worker.queues(here.topic))
                     == 9000 + load.acknowledged - told["copied"]
                 )
-                live = await run(here, "--group", "spark-backfill", "--manifest", str(tmp_path / "other"))
+                live = await run(here, "--worker-group", "spark-backfill", "--manifest", str(tmp_path / "other"))
                 assert live.exit_code == 1
                 assert "stop the group's workers" in str(live.exception)
         await here.assert_clean(9000 + load.acknowledged)
@@ -132,7 +132,7 @@ async def test_others_that_would_copy_the_same(run: Any, scene: SceneOf, tmp_pat
     async with scene() as here:
         await here.produce(8000)
         await settled(here.source, here.topic, 8000)
-        group = ("--group", here.topic)
+        group = ("--worker-group", here.topic)
         backfill = asyncio.create_task(run(here, *group, "--rate-messages", "1000", "--batch-messages", "50"))
 
         async def copies() -> bool:

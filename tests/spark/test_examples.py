@@ -71,7 +71,12 @@ def _order(number: int) -> tuple[bytes, dict[str, str]]:
 @asynccontextmanager
 async def _shell(directory: Path, *, group: str) -> AsyncIterator[asyncio.subprocess.Process]:
     """As that of a user, but for what tests that use the same clusters and machine would notice."""
-    apart = {"REPLICATOR_GROUP": group, "REPLICATOR_SYNC": "none", "REPLICATOR_REST_PORT": "0", "COLUMNS": "300"}
+    apart = {
+        "REPLICATOR_WORKER_GROUP": group,
+        "REPLICATOR_SYNC": "none",
+        "REPLICATOR_REST__PORT": "0",
+        "COLUMNS": "300",
+    }
     path = {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
     process = await asyncio.create_subprocess_exec(
         *("bash", "-e"),

@@ -64,12 +64,14 @@ async def test_killed_restarted_drained_and_taken_over(
         verdict = await judge(here.source, here.target, more)
         assert verdict.clean, verdict.report()
         await here.produce(100, start=100_000)
-        async with here.worker("--group", "spark-run") as worker:
+        async with here.worker("--worker-group", "spark-run") as worker:
             await worker.caught_up(here.topic, 100)
             monkeypatch.setattr("replicator.operate.run.configure", lambda level: None)
             flags = ["--source", here.source.namesrv, "--target", here.target.namesrv, "--topics", here.topic]
             flags += ["--engine", "spark", "--checkpoint", "c", "--store-path", str(tmp_path / "other")]
-            refused = await asyncio.to_thread(CliRunner().invoke, app, ["run", *flags, "--group", "spark-run"])
+            refused = await asyncio.to_thread(
+                CliRunner().invoke, app, ["run", *flags, "--worker-group", "spark-run"]
+            )
             assert "stop the group's workers" in str(refused.exception)
         await here.assert_clean(total + 100)
 

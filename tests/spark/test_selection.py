@@ -73,7 +73,7 @@ async def test_the_same_as_by_the_live_route(command: Any, scene: SceneOf, tmp_p
                 renamed, dead = f"{here.topic}-{name}-{by}", f"{here.topic}-{name}-{by}-dead"
                 flags = (*common, *selection, "--rename", f"{{topic}}-{name}-{by}", "--dead-letter-topic", dead)
                 if by == "live":
-                    async with here.worker(*flags, "--group", f"{here.topic}-{name}", at=name) as worker:
+                    async with here.worker(*flags, "--worker-group", f"{here.topic}-{name}", at=name) as worker:
                         await worker.caught_up(here.topic, count)
                         assert await worker.drain() == 0
                 else:

@@ -86,7 +86,7 @@ class Worker:
             *("--source", source if isinstance(source, str) else source.namesrv),
             *("--target", target if isinstance(target, str) else target.namesrv),
             *("--store-path", str(self.store), "--metadata-refresh-interval", "1", "--settle-timeout", "0.2"),
-            *("--group", group or _this_test()),
+            *("--worker-group", group or _this_test()),
             *(() if "--sync" in flags else ("--sync", "none")),
             *flags,
         ]

@@ -82,13 +82,13 @@ def acl_options(settings: RouteSettings, *, own: Iterable[str | None]) -> AclOpt
         ConfigError: a pattern of the settings is no regular expression.
     """
     return AclOptions(
-        include=tuple(settings.sync_accounts),
-        exclude=tuple(settings.exclude_accounts),
+        include=tuple(settings.acl.accounts),
+        exclude=tuple(settings.acl.exclude_accounts),
         own=frozenset(name for name in own if name),
-        admins=settings.acl_admins,
+        admins=settings.acl.admins,
         deletes=settings.sync_deletes,
-        adopt=settings.acl_adopt,
-        source_dir=settings.acl_source_dir,
+        adopt=settings.acl.adopt,
+        source_dir=settings.acl.source_dir,
     )
 
 
