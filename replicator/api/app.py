@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from replicator import __version__
+from replicator.api.actor import install_actor
 from replicator.api.connectors import connector_routes
 from replicator.api.envelope import install
 from replicator.api.group import group_routes
@@ -33,6 +34,7 @@ def make_app(
     """
     app = FastAPI(title="rocketmq-replicator", version=__version__)
     install(app)
+    install_actor(app)
     install_guard(app, token=token)
     app.include_router(connector_routes(worker))
     app.include_router(group_routes(worker))

@@ -105,7 +105,7 @@ class HistoryConnection:
 
 class _Place(NamedTuple):
     topic: str
-    queue: int
+    queue_id: int
     offset: int
 
     @classmethod

@@ -7,7 +7,7 @@ is a pair of source and sink task.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 
 from replicator.client.brokers import max_offset
@@ -275,12 +275,19 @@ class Route:
     def end_deleted(self) -> None:
         """Topics that are gone from the source are copied no more."""
         there = {plan.topic for plan in self.topics.plans}
-        for key in [key for key in self._pairs if key.topic not in there]:
+        gone = [key for key in self._pairs if key.topic not in there]
+        for key in gone:
             self._backfill.stop([key])
             self._pairs[key].drain()
             self._runs[key].cancel()
             self._forget(key)
-            log.warning("topic is gone from the source", connector=self.name, queue=str(key))
+        for topic, queues in Counter(key.topic for key in gone).items():
+            log.warning(
+                "topic is gone from the source, or no longer selected: its copies end",
+                connector=self.name,
+                topic=topic,
+                queues=queues,
+            )
 
     def follow_masters(self) -> None:
         """Source brokers are read at their masters again once those are back."""

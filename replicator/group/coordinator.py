@@ -78,6 +78,8 @@ class Coordinator:
         self.assignment = Assignment()
         self.owned: set[str] = set()
         self.running: set[str] = set()
+        #: Of tasks that have become ours, who had them before; "": nobody. Whoever starts them takes them out.
+        self.came_from: dict[str, str] = {}
         self.stage = MemberState.ONLINE
         self._strategy = strategy
         self._lease = lease
@@ -129,8 +131,12 @@ class Coordinator:
         """Takes `assignment` if it is later than what we have; whether it was."""
         later = assignment.generation > self.assignment.generation
         if later:
+            before = self.assignment.owners
             self.assignment = assignment
             self.owned = {task for task, owner in assignment.owners.items() if owner == self.me}
+            for task in self.owned:
+                if before.get(task) != self.me:
+                    self.came_from[task] = before.get(task, "")
         return later
 
     def leads(self) -> bool:

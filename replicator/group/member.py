@@ -285,6 +285,8 @@ class Group:
         job = self._to_wait_for()
         if job and job != self.waiting_for:
             log.warning("a job copies queues of this group, waiting for its end", job=job)
+        elif self.waiting_for and not job:
+            log.info("the job has ended, joining the group", job=self.waiting_for)
         self.waiting_for = job
         if not job:
             for queue in list(self._early):

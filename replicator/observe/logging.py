@@ -9,7 +9,7 @@ import atexit
 import logging
 import sys
 from collections.abc import MutableMapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import structlog
 
@@ -23,6 +23,9 @@ _SEVERITY: Final = {name.lower(): number for name, number in logging.getLevelNam
 
 #: Names whose values never reach a log.
 _SECRET: Final = ("secret", "password", "token", "signature")
+
+#: Characters of a reason; what brokers and libraries say can be pages long.
+_REASON: Final = 500
 
 _repeats = LogRateLimiter()
 _least: Level = "info"
@@ -57,6 +60,7 @@ def configure(*, level: Level = "info", terminal: bool | None = None) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             _redact,
+            _shorten,
             structlog.processors.format_exc_info,
             renderer,
         ],
@@ -64,6 +68,23 @@ def configure(*, level: Level = "info", terminal: bool | None = None) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
+    # Libraries log by the standard library: what is no news of ours still comes in our form.
+    root = logging.getLogger()
+    if not any(isinstance(handler, _Bridge) for handler in root.handlers):
+        root.addHandler(_Bridge())
+    logging.captureWarnings(capture=True)
+
+
+class _Bridge(logging.Handler):
+    """Takes what libraries log to our own log."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        logger: structlog.stdlib.BoundLogger = structlog.get_logger(module=record.name)
+        method = record.levelname.lower() if record.levelname.lower() in get_args(Level) else "error"
+        try:
+            getattr(logger, method)(record.getMessage(), exc_info=record.exc_info or None)
+        except Exception:  # noqa: BLE001 - handlers must not raise; this is how they say so
+            self.handleError(record)
 
 
 def get_level() -> Level:
@@ -90,6 +111,13 @@ atexit.register(tell_repeats, now=True)
 def _severe_enough(_logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     if _SEVERITY.get(method, logging.ERROR) < _SEVERITY[_least]:
         raise structlog.DropEvent
+    return event
+
+
+def _shorten(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    reason = event.get("reason")
+    if isinstance(reason, str) and len(reason) > _REASON:
+        event["reason"] = f"{reason[:_REASON]}… ({len(reason) - _REASON} more characters)"
     return event
 
 

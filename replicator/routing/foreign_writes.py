@@ -18,6 +18,7 @@ from replicator.errors import ClientError, ProtocolError
 from replicator.observe.logging import get_logger
 from replicator.protocol.codes import Response
 from replicator.protocol.message import StoredMessage
+from replicator.routing.message_queue import MessageQueue
 from replicator.routing.state import QueueState
 
 __all__ = ["Audited", "ForeignWriteInspector"]
@@ -142,7 +143,7 @@ async def _look(queue: Audited, waiting: _Waiting, attempts: int) -> bool:
             _give_up(queue, taken, str(error))
             return True
         if not attempts:
-            log.warning("others' messages cannot be looked at now", queue=queue.state.key, reason=str(error))
+            log.warning("others' messages cannot be looked at now", **_named(queue), reason=str(error))
         waiting.give_back(taken, start)
         return False
     for message in pulled.messages:
@@ -167,6 +168,9 @@ async def _look(queue: Audited, waiting: _Waiting, attempts: int) -> bool:
 def _give_up(queue: Audited, ranges: list[tuple[int, int]], reason: str) -> None:
     count = sum(stop - start for start, stop in ranges)
     queue.state.foreign += count
-    log.warning(
-        "others' messages are counted without a look at them", queue=queue.state.key, count=count, reason=reason
-    )
+    log.warning("others' messages are counted without a look at them", **_named(queue), count=count, reason=reason)
+
+
+def _named(queue: Audited) -> dict[str, str]:
+    """The queue as logs name it."""
+    return {"connector": queue.state.route, "queue": str(MessageQueue(queue.state.topic, *queue.state.source))}

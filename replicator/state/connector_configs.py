@@ -37,6 +37,16 @@ class State(StrEnum):
     STOPPED = "STOPPED"
 
 
+#: What is logged when a connector gets a state.
+_CHANGES: Final = {
+    State.RUNNING: "connector resumed",
+    State.PAUSED: "connector paused",
+    State.STOPPED: "connector stopped",
+}
+#: Who starts a worker: his command line, or a file or variables that it goes by.
+_OPERATOR: Final = "this worker's own settings"
+
+
 class Unknown(ReplicatorError):
     """There is no connector of that name."""
 
@@ -72,6 +82,29 @@ def _dump(settings: RouteSettings | PluginConfig) -> dict[str, Any]:
     return {CLASS: _ROUTING, **settings.model_dump(mode="json")}
 
 
+def _differences(before: Connector, after: Connector) -> list[str]:
+    """The options in which two configurations differ."""
+    old, new = before.config, after.config
+    return sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
+
+
+def _log_change(before: Connector | None, after: Connector | None, *, worker: str) -> None:
+    """What another worker was asked for is told here, too."""
+    if before is None or after is None:
+        connector, change = before or after, "deleted" if after is None else "created"
+        if connector is not None:
+            log.info("connector changed at another worker", connector=connector.name, worker=worker, change=change)
+        return
+    change = "restart" if after.epoch != before.epoch else f"{before.state} -> {after.state}"
+    log.info(
+        "connector changed at another worker",
+        connector=after.name,
+        worker=worker,
+        change=change,
+        differ=_differences(before, after),
+    )
+
+
 def _parse(config: Mapping[str, Any]) -> RouteSettings | PluginConfig:
     """The settings that `config` says; ConfigError with all mistakes, one a line."""
     values = dict(config)
@@ -99,11 +132,12 @@ class Connectors:
         """All connectors that this program can run, by name."""
         found = {}
         for record in self._store.state.records(Kind.CONNECTOR):
-            if record.value is None:
-                continue
             read = self._known.get(record.key)
             if read is None or read[0] != record.version:
-                read = self._known[record.key] = (record.version, self._read(record.key, record.value))
+                new = None if record.value is None else self._read(record.key, record.value)
+                if read is not None and record.version.worker != self._store.state.worker:
+                    _log_change(read[1], new, worker=record.version.worker)
+                read = self._known[record.key] = (record.version, new)
             if read[1] is not None:
                 found[record.key] = read[1]
         return dict(sorted(found.items()))
@@ -155,20 +189,28 @@ class Connectors:
             log.error("connector is kept as the group has it, though it is not understood here", connector=name)
         elif known is None:
             self._put(Connector(name, settings, State.RUNNING, "command line", 0))
+            log.info("connector created", connector=name, actor=_OPERATOR)
         elif known.settings != settings:
             differ = [key for key, value in _dump(settings).items() if known.config.get(key) != value]
             if known.origin == "rest":
                 log.warning(
-                    "connector was changed over REST; what this worker was given is not used", differ=differ
+                    "connector was changed over REST; what this worker was given is not used",
+                    connector=name,
+                    differ=differ,
                 )
             else:
-                log.warning("connector has a new configuration", connector=name, differ=differ)
+                log.warning("connector has a new configuration", connector=name, differ=differ, actor=_OPERATOR)
                 self._put(Connector(name, settings, known.state, "command line", known.epoch))
 
     def _new(self, name: str, settings: RouteSettings | PluginConfig) -> Connector:
         """One that nobody takes for another of the same name that was deleted just before."""
         before = self._store.state.record(Kind.CONNECTOR, name)
         return Connector(name, settings, State.RUNNING, "rest", before.version.counter if before else 0)
+
+    def _create(self, name: str, settings: RouteSettings | PluginConfig) -> Connector:
+        made = self._put(self._new(name, settings))
+        log.info("connector created", connector=name)
+        return made
 
     def create(self, name: str, config: Mapping[str, Any]) -> Connector:
         """A new connector.
@@ -181,19 +223,19 @@ class Connectors:
         known = self.all().get(name)
         if known is not None and known.settings != settings:
             raise Exists(f"connector {name!r} exists with another configuration", hint="change it with PUT")
-        return known or self._put(self._new(name, settings))
+        return known or self._create(name, settings)
 
     def update(self, name: str, config: Mapping[str, Any]) -> Connector:
         """Creates a connector, or changes it; errors as `create`."""
         settings = self.parse(name, config)
         known = self.all().get(name)
         if known is None:
-            return self._put(self._new(name, settings))
-        return (
-            known
-            if known.settings == settings
-            else self._put(Connector(name, settings, known.state, "rest", known.epoch))
-        )
+            return self._create(name, settings)
+        if known.settings == settings:
+            return known
+        changed = self._put(Connector(name, settings, known.state, "rest", known.epoch))
+        log.warning("connector has a new configuration", connector=name, differ=_differences(known, changed))
+        return changed
 
     def parse(self, name: str, config: Mapping[str, Any]) -> RouteSettings | PluginConfig:
         """The settings that `config` says.
@@ -221,7 +263,9 @@ class Connectors:
         known = self.get(name)
         if known.state is state:
             return known
-        return self._put(Connector(name, known.settings, state, known.origin, known.epoch))
+        changed = self._put(Connector(name, known.settings, state, known.origin, known.epoch))
+        log.warning(_CHANGES[state], connector=name, before=known.state)
+        return changed
 
     def restart(self, name: str) -> Connector:
         """Ends and begins all tasks of a connector; one that is paused or stopped stays so.
@@ -230,12 +274,14 @@ class Connectors:
             Unknown: there is none.
         """
         known = self.get(name)
+        log.warning("connector restarted", connector=name, state=known.state)
         return self._put(Connector(name, known.settings, known.state, known.origin, known.epoch + 1))
 
     def delete(self, name: str) -> None:
         """Forgets a connector and its progress; there may be none. What it has copied stays at the target."""
         if self._store.state.get(Kind.CONNECTOR, name) is None:
             return
+        log.warning("connector deleted", connector=name)
         self._store.put(Kind.CONNECTOR, name, None)
         for kind in (Kind.TASK, Kind.POSITION, Kind.OFFSET, Kind.SYNC):
             for key in self._store.state.items(kind):

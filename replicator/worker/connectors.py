@@ -104,6 +104,17 @@ class Routes:
             and route.settings == connector.settings
         )
 
+    def why_unwanted(self, task: str) -> str:
+        """Why a task of ours is not to run, where `wanted` says so."""
+        connector = self._connectors.all().get(TaskId.parse(task).connector)
+        if connector is None:
+            return "its connector was deleted"
+        if connector.state is not State.RUNNING:
+            return f"its connector is {connector.state.value.lower()}"
+        if not self._is_current(connector):
+            return "its connector has a new configuration or is restarted"
+        return "its queues have no queue map"
+
     def reconcile(self) -> bool:
         """Makes the routes those that the connectors ask for, as far as their tasks let it; whether any is new."""
         wanted: Mapping[str, Connector] = self._connectors.all()

@@ -10,6 +10,7 @@ from replicator.client.cluster import Cluster
 from replicator.connector.interface import ConnectorLifecycle
 from replicator.group.coordinator import Coordinator, Decision
 from replicator.group.member import Group
+from replicator.group.membership import MemberState
 from replicator.observe.logging import get_logger
 from replicator.routing.task_id import TaskId
 from replicator.worker.checkpointer import Progress
@@ -25,6 +26,9 @@ class Runnable(Protocol):
     def __iter__(self) -> Iterator[ConnectorLifecycle]: ...
 
     def get(self, name: str) -> ConnectorLifecycle | None: ...
+
+    def why_unwanted(self, task: str) -> str:
+        """Why a task of ours is not to run."""
 
     def share_rates(self) -> None:
         """Shares the rate limits out anew, since other tasks run now."""
@@ -65,7 +69,10 @@ class TaskRunner:
     def do(self, decision: Decision) -> None:
         """Begins to start, stop or fence tasks."""
         if decision.fence:
-            log.warning("lease lost: all tasks are ended until the group can be reached again")
+            log.warning(
+                "lease lost: all tasks are ended until the group can be reached again",
+                tasks=len(self._coordinator.running),
+            )
             self._coordinator.running.clear()
             self.lapses += 1
             self._fencing = self._work.create_task(self.fence())
@@ -92,12 +99,23 @@ class TaskRunner:
         self._on_change(False)
 
     async def _start_or_give_back(self, tasks: Collection[str]) -> None:
-        if not await self._start(tasks):
+        if not await self._start(tasks, self._log_start):
             self._coordinator.running -= set(tasks)
         self._on_change(False)
 
-    async def _start(self, tasks: Collection[str]) -> bool:
+    def _log_start(self, task: str) -> None:
+        last = self._coordinator.came_from.pop(task, None)
+        reason = "restarted" if last is None else f"taken over from {last}" if last else "assigned"
+        log.info("task started", task=task, worker=self._coordinator.me, reason=reason)
+
+    def _log_new_queues(self, task: str) -> None:
+        log.info("task has new queues", task=task, worker=self._coordinator.me)
+
+    async def _start(self, tasks: Collection[str], log_start: Callable[[str], None]) -> bool:
         """Begins what does not run of `tasks`, once the group knows that it has an owner.
+
+        Args:
+            log_start: called with each of them.
 
         Returns:
             whether the group could be told.
@@ -111,9 +129,12 @@ class TaskRunner:
             return False
         await self._progress.save(force=True)
         if lapses == self.lapses:  # else the group has gone on without us meanwhile
+            running = self._coordinator.running - self._stopping.keys()
             for route, what in begun:
-                route.start(what, self._coordinator.running - self._stopping.keys(), self._work)
+                route.start(what, running, self._work)
             self._routes.share_rates()
+            for task in sorted(running.intersection(tasks)):
+                log_start(task)
         return True
 
     def start_new_queues(self) -> None:
@@ -124,19 +145,28 @@ class TaskRunner:
             self._starting = self._work.create_task(self._start_new(new))
 
     async def _start_new(self, tasks: Collection[str]) -> None:
-        await self._start(tasks)
+        await self._start(tasks, self._log_new_queues)
         self._on_change(False)
 
     async def _stop(self, task: str) -> None:
         """Drains a task, and tells how far it came, before anybody else may begin it."""
-        route = self._routes.get(TaskId.parse(task).connector)
+        route, reason = self._routes.get(TaskId.parse(task).connector), self._why_stopped(task)
         if route is not None:
             await route.stop([task])
-            log.info("task stopped", task=task)
+            log.info("task stopped", task=task, worker=self._coordinator.me, reason=reason)
             await self._group.publish()
         self._coordinator.running.discard(task)
         del self._stopping[task]
         self._on_change(True)
+
+    def _why_stopped(self, task: str) -> str:
+        coordinator = self._coordinator
+        if coordinator.stage is not MemberState.ONLINE:
+            return "this worker is stopping"
+        if task not in coordinator.owned:
+            owner = coordinator.assignment.owners.get(task)
+            return f"assigned to {owner}" if owner else "no longer a task of the group"
+        return self._routes.why_unwanted(task)
 
 
 def _is_over(task: asyncio.Task[None] | None) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,6 +19,7 @@ from replicator.group.local_log import LocalLog
 from replicator.group.member import Group
 from replicator.group.membership import MemberState
 from replicator.group.rebalances import Rebalances
+from replicator.observe.excerpt import excerpt
 from replicator.observe.logging import get_logger
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.options import Identity
@@ -183,8 +184,8 @@ class Worker:
             self.work.create_task(self.group.publish_all())
         if agenda.reconcile:
             self.reconcile()
-        wanted = self.routes.wanted()
-        self._do(coordinator.step(now(), self.routes.tasks(), wanted=wanted))
+        wanted, owners = self.routes.wanted(), coordinator.assignment.owners
+        self._do(coordinator.step(now(), self.routes.tasks(), wanted=wanted), owners)
         settled = coordinator.settled(wanted)
         self.rebalances.look(coordinator.assignment.generation, now(), settled=settled)
         self.leader.lead()
@@ -194,15 +195,25 @@ class Worker:
         if self.group.unsaid:
             await self.heartbeats.beat()
 
-    def _do(self, decision: Decision) -> None:
+    def _do(self, decision: Decision, before: Mapping[str, str]) -> None:
+        """Carries out `decision`; `before` are the owners of the assignment that it may replace."""
         for worker in decision.lost:
             log.warning("worker is gone", worker=worker)
         if decision.publish is not None and not decision.fence:
             self.group.assign(decision.publish)
+            owners = decision.publish.owners
+            moved = [
+                f"{task}: {before.get(task, 'nobody')} -> {owners.get(task, 'nobody')}"
+                for task in sorted({*before, *owners})
+                if before.get(task) != owners.get(task)
+            ]
             log.info(
                 "tasks assigned",
                 generation=decision.publish.generation.number,
                 workers=sorted(decision.publish.members),
+                tasks=len(owners),
+                moved=len(moved),
+                moves=excerpt(moved),
             )
             self.work.create_task(self.leader.publish_assignment())
         self.runner.do(decision)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -191,3 +192,43 @@ def _owners(workers: Sequence[Worker], topic: str) -> dict[tuple[str, int], int]
         for number, worker in enumerate(workers)
         for queue in worker.queues(topic)
     }
+
+
+async def test_the_logs_say_who_did_what_and_why(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """Each line of two workers is JSON, also when one of them was paused and what is scheduled has piled up."""
+    source, target = await clusters.pair(EAST, WEST)
+    topics = [topic_name(f"{i}") for i in range(2)]
+    for topic in topics:
+        await create_topic(source, topic, queues=2)
+    flags = ("--topics", topic_name(".*"), "--heartbeat-interval", "0.2", "--publish-interval", "0.2")
+    async with workers_of(source, target, tmp_path, 2, *flags) as workers:
+        first, second = workers
+        await until(partial(_all_share, workers, 2), what="both share")
+        for verb, shared in (("pause", False), ("resume", True), ("stop", False), ("resume", True)):
+            assert first.ask("PUT", f"/connectors/route/{verb}")[0] == 200
+            await until(lambda shared=shared: bool(share(workers, 2)) is shared, what=verb)  # type: ignore[misc]
+        await until(partial(_all_share, workers, 2), what="both share again")
+        second.signal(signal.SIGSTOP)  # what is scheduled there piles up
+        await asyncio.sleep(1)
+        second.signal(signal.SIGCONT)
+        assert await second.drain() == 0
+        await until(partial(share, [first], 2), what="the first has it all")
+        assert await first.drain() == 0
+        told, others = ([json.loads(line) for line in worker.log.splitlines()] for worker in workers)
+    assert [each["event"] for each in told if each.get("actor") == "REST 127.0.0.1"] == [
+        "connector paused",
+        "connector resumed",
+        "connector stopped",
+        "connector resumed",
+    ]
+    assert {each["change"] for each in others if each["event"] == "connector changed at another worker"} == {
+        *("RUNNING -> PAUSED", "PAUSED -> RUNNING", "RUNNING -> STOPPED", "STOPPED -> RUNNING")
+    }
+    stopped = {each["reason"] for each in [*told, *others] if each["event"] == "task stopped"}
+    assert stopped >= {"its connector is paused", "this worker is stopping"}
+    started = {(each["reason"], each["worker"]) for each in [*told, *others] if each["event"] == "task started"}
+    assert {reason for reason, _ in started} >= {"assigned", "restarted"}
+    assert ("taken over from w1", "w0") in started
+    assert any("w1 -> w0" in each["moves"] for each in told if each["event"] == "tasks assigned")

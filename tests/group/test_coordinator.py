@@ -111,3 +111,14 @@ def test_what_another_connector_still_sends_is_waited_for() -> None:
     assert startable(1.0) == {"own/u/x/1", "new/t"}
     b.coordinator.running = set()
     assert startable(1.5) == {*tasks}
+
+
+def test_it_is_known_who_had_what_has_become_ours() -> None:
+    """Until it is taken out; what stays ours comes from nobody anew."""
+    coordinator = Worker("a").coordinator
+    for number, owners in enumerate(({"x": "a", "y": "b"}, {"x": "a", "y": "a", "z": "a"}), start=1):
+        coordinator.adopt(Assignment(generation=Generation(number, "a"), members=frozenset("ab"), owners=owners))
+        if number == 1:
+            assert coordinator.came_from == {"x": ""}
+            del coordinator.came_from["x"]
+    assert coordinator.came_from == {"y": "b", "z": ""}

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
+import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import get_args
 
 import pytest
 import structlog
 
+from replicator.aio.schedule import Schedule
 from replicator.observe.log_rate_limiter import LogRateLimiter, Suppressed
 from replicator.observe.logging import Level, configure, get_level, get_logger, set_level, tell_repeats
+from tests.support.worker import until
 
 
 class Clock:
@@ -108,3 +114,55 @@ def test_exceptions_are_errors(lines: io.StringIO) -> None:
     (event,) = _events(lines)
     assert event["level"] == "error"
     assert "ValueError: why" in str(event["exception"])
+
+
+def test_what_libraries_log_comes_in_our_form(lines: io.StringIO) -> None:
+    """With its exception, once; below a warning it is none of our news."""
+    library = logging.getLogger("apscheduler.scheduler")
+    library.info("Added job")
+    library.warning("Execution of job %r skipped", "once")
+    try:
+        raise ValueError("no such thing")
+    except ValueError:
+        library.exception("Job raised an exception")
+    first, second = _events(lines)
+    assert first["event"] == "Execution of job 'once' skipped"
+    assert (first["level"], first["module"]) == ("warning", "apscheduler.scheduler")
+    assert (second["event"], second["level"]) == ("Job raised an exception", "error")
+    assert "ValueError: no such thing" in str(second["exception"])
+
+
+def test_warnings_come_in_our_form() -> None:
+    """In a process of its own: pytest keeps them to itself."""
+    program = (
+        "import warnings; from replicator.observe.logging import configure; configure(terminal=False);"
+        "warnings.warn('it is old', UserWarning)"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    (event,) = [json.loads(line) for line in ended.stderr.splitlines()]
+    assert "UserWarning: it is old" in event["event"]
+    assert (event["level"], event["module"]) == ("warning", "py.warnings")
+
+
+async def test_a_job_that_is_skipped_is_logged_in_our_form(lines: io.StringIO) -> None:
+    """By APScheduler itself."""
+    schedule, going_on = Schedule(), asyncio.Event()
+
+    async def slow() -> None:
+        await going_on.wait()
+
+    schedule.every(0.01, slow)
+    schedule.start()
+    await until(lambda: "maximum number of running instances" in lines.getvalue())
+    going_on.set()
+    await schedule.end()
+    assert {event["level"] for event in _events(lines)} == {"warning"}
+
+
+def test_long_reasons_are_cut(lines: io.StringIO) -> None:
+    log = get_logger("test")
+    log.info("waiting", reason="x" * 500)
+    log.info("waiting", reason="y" * 1500)
+    short, cut = _events(lines)
+    assert short["reason"] == "x" * 500
+    assert cut["reason"] == "y" * 500 + "… (1000 more characters)"

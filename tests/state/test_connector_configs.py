@@ -120,3 +120,47 @@ def test_a_connector_of_another_class_is_kept_with_it(connectors: Connectors, st
         connectors.bring("file", RouteSettings(topics="a"))
     assert "connector.class" in logs[0]["differ"]
     assert connectors.get("file") == made
+
+
+def test_each_change_is_logged_with_what_it_was(connectors: Connectors) -> None:
+    with capture_logs() as logs:
+        connectors.create("one", {"topics": "a"})
+        connectors.update("one", {"topics": "b"})
+        connectors.update("one", {"topics": "b"})
+        for state in (State.PAUSED, State.PAUSED, State.STOPPED, State.RUNNING):
+            connectors.set_state("one", state)
+        connectors.restart("one")
+        connectors.delete("one")
+        connectors.bring("route", RouteSettings(topics="a"))
+    assert [each["event"] for each in logs] == [
+        "connector created",
+        "connector has a new configuration",
+        "connector paused",
+        "connector stopped",
+        "connector resumed",
+        "connector restarted",
+        "connector deleted",
+        "connector created",
+    ]
+    assert [each["connector"] for each in logs] == ["one"] * 7 + ["route"]
+    assert logs[1]["differ"] == ["topics"]
+    assert [each["before"] for each in logs[2:5]] == ["RUNNING", "PAUSED", "STOPPED"]
+    assert logs[-1]["actor"] == "this worker's own settings"
+
+
+def test_what_another_worker_was_asked_for_is_logged_here_too(connectors: Connectors, store: Store) -> None:
+    """Once; what was there before this worker came is no news."""
+    made = connectors.create("one", {"topics": "a"})
+    value = {"config": made.config, "state": "RUNNING", "origin": "rest", "epoch": 0}
+    changes = [value | {"state": "PAUSED"}, value | {"epoch": 1}, None]
+    with capture_logs() as logs:
+        connectors.all()
+        for counter, change in enumerate(changes, start=10):
+            store.state.merge(Record(Kind.CONNECTOR, "one", Version(counter, "w9"), change))
+            connectors.all()
+            connectors.all()
+    assert [(each["event"], each["worker"], each["change"]) for each in logs] == [
+        ("connector changed at another worker", "w9", "RUNNING -> PAUSED"),
+        ("connector changed at another worker", "w9", "restart"),
+        ("connector changed at another worker", "w9", "deleted"),
+    ]

@@ -7,7 +7,10 @@ from collections.abc import Collection, Iterable
 from types import SimpleNamespace
 from typing import Any
 
+from structlog.testing import capture_logs
+
 from replicator.group.coordinator import Decision
+from replicator.group.membership import MemberState
 from replicator.worker.task_runner import TaskRunner
 
 TASK = "route/topic"
@@ -47,6 +50,9 @@ class FakeRoutes:
     def get(self, _name: str) -> FakeRoute:
         return self.route
 
+    def why_unwanted(self, _task: str) -> str:
+        return "its connector is paused"
+
     def share_rates(self) -> None:
         """Nothing to share."""
 
@@ -67,30 +73,37 @@ async def test_new_queues_and_a_new_configuration_at_once() -> None:
 
     changed = asyncio.Event()
     routes = FakeRoutes()
-    coordinator: Any = SimpleNamespace(running={TASK})
-    async with asyncio.TaskGroup() as work:
-        runner = TaskRunner(
-            coordinator,
-            routes,  # type: ignore[arg-type]
-            SimpleNamespace(publish=publish),  # type: ignore[arg-type]
-            SimpleNamespace(save=save),  # type: ignore[arg-type]
-            target=SimpleNamespace(),  # type: ignore[arg-type]
-            work=work,
-            on_change=lambda _stopped: changed.set(),
-        )
-        before = routes.route
-        runner.start_new_queues()
-        await asyncio.sleep(0)
-        runner.do(Decision(stop=frozenset({TASK})))
-        await changed.wait()
-        assert not coordinator.running
-        routes.route = FakeRoute()
-        runner.do(Decision(start=frozenset({TASK})))
-        changed.clear()
-        first.set()
-        await changed.wait()
-        changed.clear()
-        runner.do(Decision(start=frozenset({TASK})))
-        await changed.wait()
+    coordinator: Any = SimpleNamespace(
+        running={TASK}, owned={TASK}, came_from={TASK: "w9"}, me="w0", stage=MemberState.ONLINE
+    )
+    with capture_logs() as logged:
+        async with asyncio.TaskGroup() as work:
+            runner = TaskRunner(
+                coordinator,
+                routes,  # type: ignore[arg-type]
+                SimpleNamespace(publish=publish),  # type: ignore[arg-type]
+                SimpleNamespace(save=save),  # type: ignore[arg-type]
+                target=SimpleNamespace(),  # type: ignore[arg-type]
+                work=work,
+                on_change=lambda _stopped: changed.set(),
+            )
+            before = routes.route
+            runner.start_new_queues()
+            await asyncio.sleep(0)
+            runner.do(Decision(stop=frozenset({TASK})))
+            await changed.wait()
+            assert not coordinator.running
+            routes.route = FakeRoute()
+            runner.do(Decision(start=frozenset({TASK})))
+            changed.clear()
+            first.set()
+            await changed.wait()
+            changed.clear()
+            runner.do(Decision(start=frozenset({TASK})))
+            await changed.wait()
     assert not before.runs
     assert routes.route.runs == {TASK}
+    assert [(each["event"], each["task"], each["worker"], each["reason"]) for each in logged] == [
+        ("task stopped", TASK, "w0", "its connector is paused"),
+        ("task started", TASK, "w0", "taken over from w9"),
+    ]

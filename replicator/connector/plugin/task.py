@@ -78,6 +78,8 @@ class PluginTask(ABC):
 
     def set_phase(self, phase: Phase, reason: str = "") -> None:
         """The phase of the task, and of all its queues."""
+        if phase is Phase.RUNNING and self.phase in (Phase.WAITING, Phase.FAILED):
+            log.info("running again", task=self.name, before=str(self.phase), reason=self._reason)
         self.phase, self._reason = phase, reason
         for state in self.states:
             state.set_phase(phase, reason)

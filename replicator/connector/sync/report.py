@@ -75,6 +75,9 @@ class SyncReport:
         for key, reason in news.items():
             if self._told.get(key) != reason:
                 log.warning("not in step at the target", what=key, reason=reason)
+        for key, reason in self._told.items():
+            if key.startswith(f"{kind}/") and key not in news:
+                log.info("in step at the target again", what=key, before=reason)
         others = {key: why for key, why in self._told.items() if not key.startswith(f"{kind}/")}
         self._told = others | news
 

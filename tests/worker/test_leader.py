@@ -1,0 +1,93 @@
+"""The leader makes the target ready once, when all have adopted its assignment; anybody else does nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from replicator.worker.agenda import Agenda
+from replicator.worker.leader import Leader
+
+
+class Scene:
+    """A worker that leads, until somebody changes that."""
+
+    def __init__(self, work: asyncio.TaskGroup) -> None:
+        self.calls: list[str] = []
+        self.done = True
+        self.agenda = Agenda()
+        self.agenda.make_ready = True
+        self.coordinator: Any = SimpleNamespace(
+            me="b",
+            agreed=True,
+            leads=lambda: True,
+            takes_tasks=lambda: {"b", "c"},
+            membership=SimpleNamespace(others={"c": None}),
+            assignment=SimpleNamespace(generation=SimpleNamespace(leader="b")),
+        )
+        parts: list[Any] = [SimpleNamespace(), SimpleNamespace(), SimpleNamespace()]
+        group, routes, progress = parts
+        group.coordinator = self.coordinator
+        group.publish_all = self._call("publish all")
+        routes.make_ready = self._call("make ready")
+        progress.save = self._call("save")
+        progress.publish = self._call("publish")
+        self.leader = Leader(group, routes, progress, self.agenda, work=work)
+
+    def _call(self, name: str) -> Any:
+        async def call(**_: object) -> bool:
+            self.calls.append(name)
+            return self.done
+
+        return call
+
+
+async def test_the_leader_makes_the_target_ready_once() -> None:
+    async with asyncio.TaskGroup() as work:
+        scene = Scene(work)
+        scene.leader.lead()
+        scene.leader.lead()
+    assert scene.calls == ["make ready", "save", "publish"]
+    assert not scene.agenda.make_ready
+    assert not scene.agenda.plan
+
+
+async def test_what_could_not_be_made_ready_is_planned_again() -> None:
+    async with asyncio.TaskGroup() as work:
+        scene = Scene(work)
+        scene.done = False
+        scene.leader.lead()
+    assert scene.agenda.plan
+
+
+@pytest.mark.parametrize("why", ["another leads", "it is another's assignment", "not agreed", "nothing new"])
+async def test_nothing_is_made_ready_otherwise(why: str) -> None:
+    async with asyncio.TaskGroup() as work:
+        scene = Scene(work)
+        coordinator = scene.coordinator
+        if why == "another leads":
+            coordinator.leads = lambda: False
+        elif why == "it is another's assignment":
+            coordinator.assignment.generation.leader = "a"
+        elif why == "not agreed":
+            coordinator.agreed = False
+        else:
+            scene.agenda.make_ready = False
+        wanted = scene.agenda.make_ready
+        scene.leader.lead()
+    assert not scene.calls
+    assert scene.agenda.make_ready is wanted
+
+
+@pytest.mark.parametrize(("others", "able", "publishes"), [("c", "bc", True), ("a", "ab", False), ("a", "", False)])
+async def test_one_worker_publishes_all(others: str, able: str, publishes: bool) -> None:
+    """The first of those that take tasks; of all, where nobody does."""
+    async with asyncio.TaskGroup() as work:
+        scene = Scene(work)
+        scene.coordinator.membership.others = dict.fromkeys(others)
+        scene.coordinator.takes_tasks = lambda: set(able)
+        await scene.leader.publish_all()
+    assert scene.calls == ["publish all"] * publishes
