@@ -14,7 +14,7 @@ from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState
 
 def _queue(route: str, copied: int, skipped: Mapping[str, int]) -> QueueState:
     state = QueueState("T", Queue("a", 0), Queue("b", 0), route=route)
-    state.copied, state.skipped, state.phase = copied, dict(skipped), Phase.RUNNING
+    state.counters.copied, state.counters.skipped, state.phase = copied, dict(skipped), Phase.RUNNING
     return state
 
 
@@ -29,7 +29,7 @@ def _snapshot(states: list[QueueState], **samples: Any) -> Snapshot:
 def test_two_connectors_with_one_topic_do_not_mix() -> None:
     """Their series are apart."""
     states = [_queue("one", 3, {}), _queue("one", 4, {}), _queue("two", 5, {"transform": 9})]
-    states[2].error(BrokerRefused("b:1", 310, 2, "busy"))
+    states[2].counters.error(BrokerRefused("b:1", 310, 2, "busy"))
     page = render(_snapshot(states), process_registry()).decode()
     for connector, copied in (("one", 7), ("two", 5)):
         line = f'messages_replicated_total{{connector="{connector}",source="s",target="t",topic="T"}} {copied}.0'

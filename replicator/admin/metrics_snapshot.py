@@ -36,10 +36,10 @@ _GROUPS: Final = {
     "consumer_group_queues_without_offset": "anywhere",
 }
 _PER_QUEUE: Final[dict[str, Callable[[QueueState, float], float]]] = {
-    "queue_messages_replicated": lambda state, _: state.copied,
-    "queue_lag_messages": lambda state, _: state.lag,
-    "queue_lag_seconds": lambda state, at: state.lag_seconds(at),
-    "queue_position": lambda state, _: state.position or 0,
+    "queue_messages_replicated": lambda state, _: state.counters.copied,
+    "queue_lag_messages": lambda state, _: state.progress.lag,
+    "queue_lag_seconds": lambda state, at: state.progress.lag_seconds(at),
+    "queue_position": lambda state, _: state.progress.position or 0,
 }
 
 
@@ -60,7 +60,7 @@ async def snapshot(worker: Worker, loop_monitor: EventLoopMonitor) -> Snapshot:
         if number % _AT_ONCE == 0:
             await asyncio.sleep(0)
     for key, tally in worker.context.tallies.items():
-        found.add_latency(TaskId.parse(key).connector, tally["latency"], tally["latency_sum"])
+        found.add_latency(TaskId.parse(key).connector, tally.counters.latency, tally.counters.latency_sum)
     found.samples = {
         **{name: [((), value)] for name, value in _plain(worker).items()},
         "event_loop_delay_seconds": [((), loop_monitor.delay)],

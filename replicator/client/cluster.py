@@ -209,6 +209,6 @@ def _read_topology(info: Any, address: str, name: str | None) -> Topology:
             for broker in clusters[name]
             if broker in table and table[broker]["brokerAddrs"]
         }
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ProtocolError(f"name server {address} gave an unreadable list of brokers ({error!r})") from None
     return Topology(name, brokers)

@@ -158,9 +158,9 @@ class Backfill:
         from replicator.ranges.copier import Range  # noqa: PLC0415
 
         state = pair.state
-        if self._settings.backfill and (state.position is not None or pair.from_start):
+        if self._settings.backfill and (state.progress.position is not None or pair.from_start):
             return None  # it has been copied before, or is new
-        start = await pair.source.first_offset() if state.position is None else state.position
+        start = await pair.source.first_offset() if state.progress.position is None else state.progress.position
         reader = self._source.reader(state.source.broker)
         end = await max_offset(reader, state.topic, state.source.queue_id)
         return Range(state.topic, state.source, pair.topic, state.target, start, end) if start < end else None
@@ -243,17 +243,17 @@ class Backfill:
 
 def _take(state: QueueState, outcome: CopyOutcome) -> None:
     """What Spark has copied counts as if it had been copied here."""
-    state.start = outcome.start if state.start is None else state.start
-    state.position = outcome.end
+    state.progress.start = outcome.start if state.progress.start is None else state.progress.start
+    state.progress.position = outcome.end
     if outcome.tail is not None:
         source, stored, target = outcome.tail
-        state.position = max(outcome.end, source + 1)
-        state.offsets.add(source, target, 1)
-        state.store_timestamp = stored
-    state.copied += outcome.copied
-    state.gaps += outcome.gaps
-    state.resets += outcome.resets
-    state.repeated += outcome.repeated
-    state.foreign += outcome.foreign
+        state.progress.position = max(outcome.end, source + 1)
+        state.progress.offsets.add(source, target, 1)
+        state.progress.store_timestamp = stored
+    state.counters.copied += outcome.copied
+    state.counters.gaps += outcome.gaps
+    state.counters.resets += outcome.resets
+    state.counters.duplicates += outcome.repeated
+    state.counters.foreign += outcome.foreign
     for reason, count in outcome.left_out.items():
-        state.skip(reason, count)
+        state.counters.skip(reason, count)

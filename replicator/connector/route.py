@@ -131,7 +131,7 @@ class Route:
     def copied(self) -> int:
         """Messages that were copied here since the route began here."""
         ended = (tally for key, tally in self._context.tallies.items() if TaskId.parse(key).connector == self.name)
-        return sum(int(tally["copied"]) for tally in ended) + sum(state.copied for state in self.states)
+        return sum(tally.counters.copied for tally in ended) + sum(state.counters.copied for state in self.states)
 
     @property
     def throttled_seconds(self) -> float:
@@ -187,8 +187,11 @@ class Route:
             task = self._task_of(key)
             if key in self._pairs or task not in running:
                 continue
-            state.count_on(self._context.tallies.pop(state.key, {}))
-            late = state.position is None and self._context.store.begins_late(self.name, key.topic, key.queue)
+            if (tally := self._context.tallies.pop(state.key, None)) is not None:
+                state.count_on(tally)
+            late = state.progress.position is None and self._context.store.begins_late(
+                self.name, key.topic, key.queue
+            )
             topic = self._context.store.target_topic(self.name, key.topic)
             pair = QueuePair(state, self._shared, topic=topic, from_start=late)
             made[key] = self._pairs[key] = pair
@@ -330,7 +333,7 @@ class Route:
                 continue
             try:
                 reader = self._context.source.cluster.reader(state.source.broker)
-                state.max_offset = await max_offset(reader, state.topic, state.source.queue_id)
+                state.progress.max_offset = await max_offset(reader, state.topic, state.source.queue_id)
             except ClientError:
                 continue  # the queue's own reason says it already
 

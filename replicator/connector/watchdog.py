@@ -43,13 +43,13 @@ class Watchdog:
     def wants_restart(self, key: Hashable, state: QueueState, now: float) -> bool:
         """Whether the queue is to be restarted now; marks it as stalled when that has not helped before."""
         watched = self._queues.get(key)
-        if watched is None or watched.position != state.position:
-            self._queues[key] = _Watched(state.position, now)
+        if watched is None or watched.position != state.progress.position:
+            self._queues[key] = _Watched(state.progress.position, now)
             state.stalled = False
             return False
         if state.phase is Phase.FAILED:
             return self._retry(watched, now)
-        if state.phase not in _BUSY or not state.lag:
+        if state.phase not in _BUSY or not state.progress.lag:
             watched.since = now
             return False
         if now - watched.since < self._stall_timeout:

@@ -25,7 +25,7 @@ _SUMS: Final = {
     "source_gap_messages": "gaps",
     "source_resets": "resets",
     "target_lost_messages": "target_lost",
-    "duplicate_messages": "repeated",
+    "duplicate_messages": "duplicates",
     "foreign_messages": "foreign",
     "send_retries": "retries",
     "lag_messages": "lag",

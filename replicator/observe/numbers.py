@@ -13,12 +13,21 @@ __all__ = ["QueueView", "Sample", "Snapshot", "TopicNumbers"]
 Sample = tuple[Sequence[str], float]
 
 
-class QueueView(Protocol):
-    """What is read of one queue."""
+class ProgressView(Protocol):
+    """What is read of how far a queue is."""
 
-    route: str
-    topic: str
-    reason: str
+    @property
+    def in_flight(self) -> int: ...
+
+    @property
+    def lag(self) -> int: ...
+
+    def lag_seconds(self, now: float) -> float: ...
+
+
+class CountersView(Protocol):
+    """What is read of a queue's counters."""
+
     batches: int
     copied: int
     copied_bytes: int
@@ -27,18 +36,14 @@ class QueueView(Protocol):
     gaps: int
     resets: int
     target_lost: int
-    repeated: int
+    duplicates: int
     foreign: int
     retries: int
     latency: list[int]
     latency_sum: float
-    stalled: bool
 
     @property
     def copied_in_all(self) -> int: ...
-
-    @property
-    def in_flight(self) -> int: ...
 
     @property
     def source_wait(self) -> float: ...
@@ -46,22 +51,37 @@ class QueueView(Protocol):
     @property
     def target_wait(self) -> float: ...
 
-    @property
-    def lag(self) -> int: ...
+
+class QueueView(Protocol):
+    """What is read of one queue."""
+
+    route: str
+    topic: str
+    reason: str
+    stalled: bool
 
     @property
     def phase(self) -> str: ...
 
-    def lag_seconds(self, now: float) -> float: ...
+    @property
+    def progress(self) -> ProgressView: ...
+
+    @property
+    def counters(self) -> CountersView: ...
 
 
-#: What is added up over a topic's queues.
-_ADDED: Final = (
-    *("batches", "copied", "copied_bytes", "copied_in_all", "foreign", "gaps", "in_flight", "lag", "repeated"),
-    *("resets", "retries", "source_wait", "stalled", "target_lost", "target_wait"),
-)
+#: What is added up over a topic's queues, by where a queue has it.
+_ADDED: Final = {
+    path.rpartition(".")[2]: path
+    for path in (
+        *("counters.batches", "counters.copied", "counters.copied_bytes", "counters.copied_in_all"),
+        *("counters.foreign", "counters.gaps", "counters.duplicates", "counters.resets", "counters.retries"),
+        *("counters.source_wait", "counters.target_lost", "counters.target_wait"),
+        *("progress.in_flight", "progress.lag", "stalled"),
+    )
+}
 #: Ten thousand queues are added up every two seconds.
-_added: Final = attrgetter(*_ADDED)
+_added: Final = attrgetter(*_ADDED.values())
 _NOTHING: Final = (0,) * len(_ADDED)
 
 
@@ -93,14 +113,14 @@ class TopicNumbers:
     def add(self, queue: QueueView, now: float) -> None:
         """Adds `queue` as it is at `now`, seconds since the epoch."""
         self._sums = [*map(add, self._sums, _added(queue))]
-        for reason, count in queue.skipped.items():
+        for reason, count in queue.counters.skipped.items():
             self.skipped[reason] = self.skipped.get(reason, 0) + count
-        for error, count in queue.errors.items():
+        for error, count in queue.counters.errors.items():
             self.errors[error] = self.errors.get(error, 0) + count
         self.phases[queue.phase] = self.phases.get(queue.phase, 0) + 1
         if queue.reason:
             self.reasons.setdefault(queue.phase, queue.reason)
-        self.lag_seconds = max(self.lag_seconds, queue.lag_seconds(now))
+        self.lag_seconds = max(self.lag_seconds, queue.progress.lag_seconds(now))
 
 
 class Histogram(NamedTuple):
@@ -129,7 +149,7 @@ class Snapshot:
     def add(self, queue: QueueView, now: float) -> None:
         """Adds a queue as it is at `now`."""
         self.topics.setdefault((queue.route, queue.topic), TopicNumbers()).add(queue, now)
-        self.add_latency(queue.route, queue.latency, queue.latency_sum)
+        self.add_latency(queue.route, queue.counters.latency, queue.counters.latency_sum)
 
     def add_latency(self, connector: str, counts: Sequence[int], seconds: float) -> None:
         """Adds what a queue has counted, or had when it ended: a histogram must not shrink."""

@@ -203,11 +203,11 @@ async def settle(
     """
     started = time.monotonic()
     state = QueueState(part.topic, part.source, part.target)
-    state.position = state.start = part.start
+    state.progress.position = state.progress.start = part.start
     if part.behind is not None:
-        state.offsets.add(part.behind.source, part.behind.target, 1)
-        state.store_timestamp = part.behind.stored
-        state.clean = True
+        state.progress.offsets.add(part.behind.source, part.behind.target, 1)
+        state.progress.store_timestamp = part.behind.stored
+        state.progress.clean = True
     async with _auditing() as inspector:
         shared = replace(await _shared(job, part, source, target, inspector), may_send=may_send)
         copying = asyncio.create_task(make(state, shared, topic=part.target_topic, from_start=False).run())
@@ -223,10 +223,10 @@ async def settle(
             raise CopyFailed(
                 f"{part.key}: all is copied, but what others wrote between was not shown within {_AUDIT:g} s"
             ) from None
-        if past_end is not None and state.position > part.end:
-            await past_end(state.position)
-    if state.phase is not Phase.STOPPED or not state.clean:
-        raise CopyFailed(f"{part.key} at offset {state.position}: {state.reason or 'it ended early'}")
+        if past_end is not None and state.progress.position > part.end:
+            await past_end(state.progress.position)
+    if state.phase is not Phase.STOPPED or not state.progress.clean:
+        raise CopyFailed(f"{part.key} at offset {state.progress.position}: {state.reason or 'it ended early'}")
     return _outcome(part, state, time.monotonic() - started)
 
 
@@ -309,14 +309,14 @@ async def _watch(
 ) -> None:
     """Returns when the copy has ended; follows brokers that come back elsewhere meanwhile."""
     clock = asyncio.get_running_loop().time
-    position, since, asked = state.position, clock(), clock()
+    position, since, asked = state.progress.position, clock(), clock()
     while not copying.done():
         await asyncio.wait([copying], timeout=_LOOK)
-        if state.position != position:
-            position, since = state.position, clock()
+        if state.progress.position != position:
+            position, since = state.progress.position, clock()
         elif clock() - since > seconds and not copying.done():
             raise CopyFailed(
-                f"{state.key.removeprefix('/')} made no progress at offset {state.position} for {seconds:g} s:"
+                f"{state.key.removeprefix('/')} made no progress at offset {position} for {seconds:g} s:"
                 f" {state.reason or 'the broker gives nothing'}"
             )
         if state.phase is Phase.WAITING and clock() - asked > 2.0:
@@ -334,21 +334,21 @@ async def _refresh(cluster: Cluster) -> None:
 
 
 def _outcome(part: Range, state: QueueState, seconds: float) -> CopyOutcome:
-    runs: list[Any] = list(state.offsets)
+    runs: list[Any] = list(state.progress.offsets)
     length = part.end - part.start
     return CopyOutcome(
         key=part.key,
         start=part.start,
         end=part.end,
-        copied=state.copied,
-        before=max(0, length - state.copied - state.gaps - sum(state.skipped.values())),
-        gaps=state.gaps,
-        left_out=dict(state.skipped),
+        copied=state.counters.copied,
+        before=max(0, length - state.counters.copied - state.counters.gaps - sum(state.counters.skipped.values())),
+        gaps=state.counters.gaps,
+        left_out=dict(state.counters.skipped),
         first=runs[0].target if runs else None,
         last=runs[-1].target + runs[-1].length - 1 if runs else None,
-        tail=state.last,
-        resets=state.resets,
-        repeated=state.repeated,
-        foreign=state.foreign,
+        tail=state.progress.last,
+        resets=state.counters.resets,
+        repeated=state.counters.duplicates,
+        foreign=state.counters.foreign,
         seconds=round(seconds, 3),
     )

@@ -49,7 +49,7 @@ class DataPath:
         Raises:
             SourceLost, ClientError: the source cannot be read now.
         """
-        assert state.position is not None  # noqa: S101 - the check of the source has set it
+        assert state.progress.position is not None  # noqa: S101 - the check of the source has set it
         options = shared.options
         writer = shared.target.writer(state.target.broker)
         packer = Packer(
@@ -63,7 +63,7 @@ class DataPath:
         if options.transform is not None:
             transforming = Transforming(options.transform, state.topic, state.source, ahead=options.batch_messages)
         channel = Channel(shared.budget, packer if transforming is None else None)
-        source_task = await source.open(channel, state.position)
+        source_task = await source.open(channel, state.progress.position)
         sink = SinkTask(
             writer,
             target,

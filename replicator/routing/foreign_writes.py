@@ -167,7 +167,7 @@ async def _look(queue: Audited, waiting: _Waiting, attempts: int) -> bool:
 
 def _give_up(queue: Audited, ranges: list[tuple[int, int]], reason: str) -> None:
     count = sum(stop - start for start, stop in ranges)
-    queue.state.foreign += count
+    queue.state.counters.foreign += count
     log.warning("others' messages are counted without a look at them", **_named(queue), count=count, reason=reason)
 
 

@@ -104,10 +104,10 @@ class QueuePair:
         """Counts a message of the target queue that was not stored by the last batches."""
         found = read_provenance(message.properties)
         if found is not None and self._target.is_ours(found):
-            self.state.repeated += 1
+            self.state.counters.duplicates += 1
             self._log.error("duplicate at the target", offset=message.queue_offset, source=found.offset)
         else:
-            self.state.foreign += 1
+            self.state.counters.foreign += 1
 
     # The steps.
 
@@ -115,13 +115,13 @@ class QueuePair:
         """Runs until drained, failed by policy, or cancelled."""
         step, backoff = Step.CHECK_TARGET, Backoff(_BACKOFF_FIRST, _BACKOFF_MOST)
         while step not in FINAL:
-            before = self.state.position
+            before = self.state.progress.position
             event = await self._do(step)
             transition = TRANSITIONS[step, event]
             self._enter(event, transition)
             step = transition.to
             if transition.pause:
-                if self.state.position != before:
+                if self.state.progress.position != before:
                     backoff.reset()
                 await self._pause(backoff.next())
 
@@ -150,7 +150,7 @@ class QueuePair:
         if transition.to is Step.CHECK_SOURCE and transition.phase is Phase.WAITING:
             self.source.forget()
         if transition.clean is not None:
-            state.clean = transition.clean
+            state.progress.clean = transition.clean
         if transition.phase is None:
             return
         if event in (Event.DONE, Event.DRAINED, Event.ENDED) or fault is None:
@@ -159,7 +159,7 @@ class QueuePair:
             state.set_phase(transition.phase)
             return
         if event is not Event.TARGET_CHANGED:
-            state.error(fault)
+            state.counters.error(fault)
         if transition.phase is Phase.FAILED:
             self._log.error("queue failed", reason=str(fault))
         elif state.reason != str(fault):
@@ -174,13 +174,15 @@ class QueuePair:
         state = self.state
         async with self._shared.recovering:
             await self.source.check()
-            if state.start is None:
-                state.start = state.position if state.last is None else await self._target.first_copied()
+            if state.progress.start is None:
+                state.progress.start = (
+                    state.progress.position if state.progress.last is None else await self._target.first_copied()
+                )
 
     async def _copy(self) -> None:
         """Returns only when drained; raises whatever else ends it."""
         state, shared, target = self.state, self._shared, self._target
-        if self._end is not None and state.position is not None and state.position >= self._end:
+        if self._end is not None and state.progress.position is not None and state.progress.position >= self._end:
             raise SourceEnded("all was copied before")
         assert target.connection is not None  # noqa: S101 - the check of the target has set it
         path = await DataPath.open(
@@ -196,12 +198,12 @@ class QueuePair:
         shared.watch.add(self)
         try:
             if not self._stop.is_set():
-                self._log.debug("copying", position=state.position, source=path.source.address)
+                self._log.debug("copying", position=state.progress.position, source=path.source.address)
                 await path.run()
         finally:
             self._path = None
             shared.watch.discard(self)
-            state.waits.end()
+            state.counters.waits.end()
             target.suspicious = path.sink.suspicious
             path.close()
 
@@ -210,16 +212,16 @@ class QueuePair:
         state, fault = self.state, self._loss
         assert fault is not None  # noqa: S101 - see the table
         if isinstance(fault, SourceGap):
-            state.lose(fault.start, fault.end)
+            state.counters.lose(fault.start, fault.end)
         else:
             state.reset()
         if self._shared.options.on_gap == "fail":
             raise fault
         self._log.error("source gap", reason=fault.message)
         if isinstance(fault, SourceGap):
-            state.position = fault.end
+            state.progress.position = fault.end
             return
-        state.position = await self.source.after_reset(fault)
-        state.reset_at = None
-        state.offsets.clear()
-        state.target_floor = state.target_end or 0
+        state.progress.position = await self.source.after_reset(fault)
+        state.counters.reset_at = None
+        state.progress.offsets.clear()
+        state.progress.target_floor = state.progress.target_end or 0

@@ -105,9 +105,9 @@ class SinkTask:
         """Sends until the channel fails; raises what it failed with, or what went wrong here."""
         while True:
             if not self._channel.chunks:
-                self._state.waits.begin(SOURCE)
+                self._state.counters.waits.begin(SOURCE)
                 await self._channel.ready()
-                self._state.waits.end()
+                self._state.counters.waits.end()
             await self.flush()
 
     async def flush(self) -> None:
@@ -119,12 +119,12 @@ class SinkTask:
             self._on_taken()
             try:
                 if batch.packs:
-                    self._state.head_timestamp = batch.packs[0].stored[0]
+                    self._state.progress.head_timestamp = batch.packs[0].stored[0]
                     await self._limiter.acquire(batch.count, batch.size)
                     await self._deliver(batch)
-                self._state.position = batch.position
-                self._state.skip("transform", batch.left_out)
-                self._state.head_timestamp = 0
+                self._state.progress.position = batch.position
+                self._state.counters.skip("transform", batch.left_out)
+                self._state.progress.head_timestamp = 0
             finally:
                 self._channel.release(batch.held)
 
@@ -140,7 +140,7 @@ class SinkTask:
         try:
             stored = await self._send(batch)
         except MessageRejected as rejected:
-            self._state.error(rejected)
+            self._state.counters.error(rejected)
             if batch.count > 1:
                 for half in batch.halves():
                     await self._deliver(half)
@@ -163,8 +163,8 @@ class SinkTask:
             try:
                 return await self._once(send)
             except TargetBlocked as blocked:
-                self._state.retries += 1
-                self._state.error(blocked)
+                self._state.counters.retries += 1
+                self._state.counters.error(blocked)
                 self._state.reason = str(blocked)
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
         return await self._once(send)
@@ -174,10 +174,10 @@ class SinkTask:
         if not self._may_send():
             raise LeaseLost("the lease is over: others may have this queue by now")
         try:
-            self._state.waits.begin(TARGET)
+            self._state.counters.waits.begin(TARGET)
             return await outcome(send(connection))
         finally:
-            self._state.waits.end()
+            self._state.counters.waits.end()
 
     def _fields(self, batch: Batch) -> dict[str, str]:
         first = batch.packs[0]
@@ -219,26 +219,26 @@ class SinkTask:
         return None
 
     def _settle(self, batch: Batch, stored: Stored) -> None:
-        state = self._state
-        expected, offset = state.target_end, stored.offset
+        state, progress, counters = self._state, self._state.progress, self._state.counters
+        expected, offset = progress.target_end, stored.offset
         if expected is not None and offset != expected:
             self._shifted(expected, offset)
         self.suspicious = False
         for pack in batch.packs:
             if isinstance(pack.offsets, range):
-                state.offsets.add(pack.offsets[0], offset, len(pack))
+                progress.offsets.add(pack.offsets[0], offset, len(pack))
             else:
                 for i, source in enumerate(pack.offsets):
-                    state.offsets.add(source, offset + i, 1)
+                    progress.offsets.add(source, offset + i, 1)
             offset += len(pack)
-        state.target_end = offset
+        progress.target_end = offset
         if state.reason:
             state.set_phase(Phase.RUNNING)
-        state.position = batch.position
-        state.batches += 1
-        state.copied += batch.count
-        state.copied_bytes += batch.size
-        state.store_timestamp = batch.packs[-1].stored[-1]
+        progress.position = batch.position
+        counters.batches += 1
+        counters.copied += batch.count
+        counters.copied_bytes += batch.size
+        progress.store_timestamp = batch.packs[-1].stored[-1]
         self._observe(batch.packs)
 
     def _shifted(self, expected: int, offset: int) -> None:
@@ -252,18 +252,18 @@ class SinkTask:
 
     def _observe(self, packs: Sequence[Pack]) -> None:
         state = self._state
-        now = (time.time() + state.skew) * 1000
+        now = (time.time() + state.progress.skew) * 1000
         for pack in packs:
             stored = pack.stored
             high, low = max(0.0, (now - stored[0]) / 1000), max(0.0, (now - stored[-1]) / 1000)
             bucket = bisect_left(LATENCY_BUCKETS, high)
             if bucket == bisect_left(LATENCY_BUCKETS, low):
-                state.latency[bucket] += len(stored)
+                state.counters.latency[bucket] += len(stored)
             else:
                 for each in stored:
                     seconds = max(0.0, (now - each) / 1000)
-                    state.latency[bisect_left(LATENCY_BUCKETS, seconds)] += 1
-            state.latency_sum += len(stored) * (high + low) / 2
+                    state.counters.latency[bisect_left(LATENCY_BUCKETS, seconds)] += 1
+            state.counters.latency_sum += len(stored) * (high + low) / 2
 
     async def _reject(self, batch: Batch, reason: str, *, by: str = "the target") -> None:
         first, state = batch.packs[0], self._state
@@ -279,7 +279,7 @@ class SinkTask:
         if policy == "dead-letter":
             place = (state.target.broker, state.topic, state.source)
             await self._insist(lambda _: self._dead_letters.put(*place, first.message(), reason))
-            state.skip("dead-letter", 1)
+            state.counters.skip("dead-letter", 1)
         else:
-            state.skip("error", 1)
-        state.position = batch.position
+            state.counters.skip("error", 1)
+        state.progress.position = batch.position

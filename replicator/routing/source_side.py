@@ -75,11 +75,11 @@ class BrokerSource:
         if connection is self._checked:
             return
         await shared.identities.check(shared.source, state.source.broker, connection)
-        if state.position is None:
-            state.position = await self.first_offset()
-        elif state.last is not None and not await self.has(state.last):
+        if state.progress.position is None:
+            state.progress.position = await self.first_offset()
+        elif state.progress.last is not None and not await self.has(state.progress.last):
             place = (self._reader(), state.topic, state.source.queue_id)
-            raise SourceReset(state.position, await min_offset(*place), await max_offset(*place))
+            raise SourceReset(state.progress.position, await min_offset(*place), await max_offset(*place))
         self._checked = connection
 
     async def has(self, copy: CopyRecord) -> bool:
@@ -93,8 +93,8 @@ class BrokerSource:
     async def first_offset(self) -> int:
         state, start_from = self._state, self._shared.options.start_from
         place = (self._reader(), state.topic, state.source.queue_id)
-        if state.start is not None:
-            return max(state.start, await min_offset(*place))
+        if state.progress.start is not None:
+            return max(state.progress.start, await min_offset(*place))
         if self._from_start or start_from == "earliest":
             return await min_offset(*place)
         if start_from == "latest":
@@ -105,7 +105,7 @@ class BrokerSource:
         """In a recreated topic that is the first of all, in a truncated queue what came since, or its end."""
         state = self._state
         place = (self._reader(), state.topic, state.source.queue_id)
-        return await first_after(*place, reset.min_offset, reset.max_offset, state.store_timestamp)
+        return await first_after(*place, reset.min_offset, reset.max_offset, state.progress.store_timestamp)
 
     async def open(self, channel: Channel, offset: int) -> Source:
         shared, broker, reader = self._shared, self._state.source.broker, self._reader()

@@ -170,9 +170,9 @@ class SourceTask:
         covered = pulled.next_offset - pull.offset
         if covered > 0 and pulled.code != Response.PULL_OFFSET_MOVED:  # a filter leaves out most, maybe
             self._per_offset += 0.25 * (pulled.size / covered - self._per_offset)
-        self._state.max_offset = pulled.max_offset
-        if pulled.code != Response.PULL_OFFSET_MOVED and pulled.max_offset > self._state.known_end:
-            self._state.known_end = pulled.max_offset
+        self._state.progress.max_offset = pulled.max_offset
+        if pulled.code != Response.PULL_OFFSET_MOVED and pulled.max_offset > self._state.progress.known_end:
+            self._state.progress.known_end = pulled.max_offset
         starving = not self._channel.chunks
         done = self._window.answered(pull, pulled)
         self._budget.release(sum(pull.reserved for pull in done))
@@ -203,7 +203,7 @@ class SourceTask:
         missing = end - start - len(messages)
         if missing:
             if self._options.filtered:
-                self._state.skip("filter", missing)
+                self._state.counters.skip("filter", missing)
             else:
                 self._fail(SourceGap(*_first_hole(start, end, messages)), before=messages)
                 return False
@@ -216,7 +216,7 @@ class SourceTask:
         """Leaves out what is not to be copied and puts the rest into the channel."""
         kept, copies = select(messages, self._options, self._state)
         self._budget.charge(size)
-        self._state.read_to = end
+        self._state.progress.read_to = end
         self._channel.put(Chunk(kept, end, size, copies=copies))
 
     def _moved(self, start: int, pulled: Pulled) -> Exception:
@@ -243,11 +243,11 @@ def select(
     copies = provenance.among(messages)
     # What goes to no cluster cannot return to it.
     kept = _may_pass(messages, options) if copies and options.identity.target else messages
-    state.skip("loop", len(messages) - len(kept))
+    state.counters.skip("loop", len(messages) - len(kept))
     if options.tags is not None:
         # Brokers filter by the hash of a tag; equal hashes are not equal tags.
         tagged = [m for m in kept if properties.find(m.properties, b"TAGS") in options.tags]
-        state.skip("filter", len(kept) - len(tagged))
+        state.counters.skip("filter", len(kept) - len(tagged))
         kept = tagged
     return kept, copies
 

@@ -1,4 +1,4 @@
-"""What is known of one queue on its way: progress, counters, and how it is doing.
+"""The state of the copy of one queue: its progress, its counters, and its phase.
 
 Written by the tasks of that queue only; read by status, metrics and the state store.
 """
@@ -6,7 +6,7 @@ Written by the tasks of that queue only; read by status, metrics and the state s
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Final
+from typing import NamedTuple
 
 from replicator.errors import ReplicatorError
 from replicator.routing.faults import code_of, kind_of
@@ -18,17 +18,8 @@ from replicator.routing.wait_timer import SOURCE, TARGET, WaitTimer
 
 __all__ = ["LATENCY_BUCKETS", "Phase", "QueueState", "Tally"]
 
-#: Counters of a queue by their names, when it has ended.
-Tally = dict[str, Any]
-
 #: Seconds; upper bounds of the histogram of source store time to acknowledgement.
 LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
-
-
-_COUNTERS: Final = (
-    *("batches", "copied", "copied_bytes", "errors", "foreign", "gaps", "latency", "latency_sum", "repeated"),
-    *("resets", "retries", "skipped", "waits", "lost", "reset_at", "known_end", "target_lost", "lost_at_target"),
-)
 
 
 class Phase(StrEnum):
@@ -43,104 +34,62 @@ class Phase(StrEnum):
     STOPPED = "stopped"
 
 
-class QueueState:
-    """Progress and counters of one queue.
-
-    `key` names it among all queues of all routes. `start` is the source offset where its copy began.
-    `position` is the next source offset that is not settled: all before it are acknowledged by the target, or
-    left out for a reason that was counted. `target_end` is the offset that the next message gets in the
-    target queue if nobody else writes there; None before it has been looked up. Copies below `target_floor`
-    are of a source queue that no longer exists. `stalled` says that it makes no progress though there is
-    something to copy, and that a restart did not help. Counters count since the process began; `copied_before`
-    messages were copied by those that had the queue before, as far as they could tell. `read_to` is the source
-    offset after all that was pulled. `store_timestamp` is of the newest copied message, `head_timestamp` of the
-    oldest one that is on its way (0: none is), both by the source broker's clock, which is `skew` seconds ahead
-    of ours. `errors` counts by what an error meant for the queue, and by its code. `lost` are the source offsets
-    [start, end) that `gaps` counted last, `reset_at` is the position of the reset that `resets` counted last until
-    the copy has gone on behind it: what stops a queue is met again at each attempt, and counts once. Up to
-    `known_end` the source queue had messages when it was pulled from, whatever became of them.
-    """
+class QueueProgress:
+    """How far the copy of a queue is, in offsets of both sides."""
 
     __slots__ = (
-        "batches",
         "clean",
-        "copied",
-        "copied_before",
-        "copied_bytes",
-        "errors",
-        "foreign",
-        "gaps",
         "head_timestamp",
-        "key",
         "known_end",
-        "latency",
-        "latency_sum",
-        "lost",
-        "lost_at_target",
         "max_offset",
         "offsets",
-        "phase",
         "position",
         "read_to",
-        "reason",
-        "repeated",
-        "reset_at",
-        "resets",
-        "retries",
-        "route",
         "skew",
-        "skipped",
-        "source",
-        "stalled",
         "start",
         "store_timestamp",
-        "target",
         "target_end",
         "target_floor",
-        "target_lost",
-        "topic",
-        "waits",
     )
 
-    def __init__(self, topic: str, source: Queue, target: Queue, *, route: str = "") -> None:
-        self.route = route
-        self.topic = topic
-        self.source = source
-        self.key = str(TaskId(route, topic, source))
-        self.target = target
-        self.phase = Phase.STARTING
-        self.reason = ""
-        self.stalled = False
-        self.position: int | None = None
+    def __init__(self) -> None:
         self.start: int | None = None
-        self.max_offset = 0
-        self.known_end = 0
-        self.target_end: int | None = None
-        self.target_floor = 0
+        """The source offset where the copy began."""
+
+        self.position: int | None = None
+        """The next source offset that is not settled: all before it are acknowledged by the target, or left out for
+        a reason that was counted."""
+
         self.clean = False
+        """Whether nothing of ours can still be stored behind `position`, so that the next owner may rely on it."""
+
         self.offsets = OffsetMap()
+        """Which source offset was stored at which target offset."""
+
+        self.target_end: int | None = None
+        """The offset that the next message gets in the target queue if nobody else writes there; None before it has
+        been read."""
+
+        self.target_floor = 0
+        """Copies below this target offset are of a source queue that no longer exists."""
+
+        self.max_offset = 0
+        """The source queue's end, as it was seen last."""
+
+        self.known_end = 0
+        """The source queue had messages up to here when it was pulled from, whatever became of them."""
+
         self.read_to = 0
+        """The source offset after all that was pulled."""
+
         self.store_timestamp = 0
+        """When the source stored the newest copied message; ms, by the source broker's clock."""
+
         self.head_timestamp = 0
+        """When the source stored the oldest message that is on its way; 0: none is."""
+
         self.skew = 0.0
-        self.batches = 0
-        self.copied = 0
-        self.copied_before = 0
-        self.copied_bytes = 0
-        self.skipped: dict[str, int] = {}
-        self.gaps = 0
-        self.lost = (0, 0)
-        self.resets = 0
-        self.reset_at: int | None = None
-        self.repeated = 0
-        self.target_lost = 0
-        self.lost_at_target: tuple[int, int] | None = None
-        self.foreign = 0
-        self.retries = 0
-        self.errors: dict[tuple[str, str], int] = {}
-        self.waits = WaitTimer()
-        self.latency = [0] * (len(LATENCY_BUCKETS) + 1)
-        self.latency_sum = 0.0
+        """Seconds that the source broker's clock is ahead of ours."""
 
     @property
     def lag(self) -> int:
@@ -160,6 +109,90 @@ class QueueState:
         source, target = self.offsets.last
         return CopyRecord(source, self.store_timestamp, target)
 
+    def lag_seconds(self, now: float) -> float:
+        """Age at `now` of the oldest message that the target lacks: 0 without a lag.
+
+        Of the newest copied one while the oldest missing one is not known, and 0 while neither is.
+        """
+        stamp = self.head_timestamp or self.store_timestamp
+        return max(0.0, now + self.skew - stamp / 1000) if self.lag and stamp else 0.0
+
+
+class QueueCounters:
+    """What was counted of a queue since the process began; a queue that comes back here counts on."""
+
+    __slots__ = (
+        "batches",
+        "copied",
+        "copied_before",
+        "copied_bytes",
+        "duplicates",
+        "errors",
+        "foreign",
+        "gaps",
+        "latency",
+        "latency_sum",
+        "lost",
+        "lost_at_target",
+        "reset_at",
+        "resets",
+        "retries",
+        "skipped",
+        "target_lost",
+        "waits",
+    )
+
+    def __init__(self) -> None:
+        self.batches = 0
+        self.copied = 0
+        self.copied_bytes = 0
+
+        self.copied_before = 0
+        """Messages that those copied who had the queue before, as far as they could tell."""
+
+        self.skipped: dict[str, int] = {}
+        """Messages left out, by reason."""
+
+        self.gaps = 0
+        """Messages that the source lost before they were read."""
+
+        self.lost = (0, 0)
+        """The source offsets [start, end) that `gaps` counted last. What stops a queue is met again at each
+        attempt, and counts once."""
+
+        self.resets = 0
+        """Times that the source queue was found truncated or recreated."""
+
+        self.reset_at: int | None = None
+        """The position of the reset that was counted last, until the copy has gone on behind it."""
+
+        self.target_lost = 0
+        """Messages that the target had acknowledged and then lost."""
+
+        self.lost_at_target: tuple[int, int] | None = None
+        """First source offset and number of those that `target_lost` counted last, until they are copied again."""
+
+        self.duplicates = 0
+        """Copies found more than once at the target."""
+
+        self.foreign = 0
+        """Messages of others found in the target queue."""
+
+        self.retries = 0
+        """Sends that the target refused for the moment."""
+
+        self.errors: dict[tuple[str, str], int] = {}
+        """Errors by what each meant for the queue, and by its code."""
+
+        self.waits = WaitTimer()
+        self.latency = [0] * (len(LATENCY_BUCKETS) + 1)
+        self.latency_sum = 0.0
+
+    @property
+    def copied_in_all(self) -> int:
+        """Messages copied since the route began, whoever did it."""
+        return self.copied_before + self.copied
+
     @property
     def source_wait(self) -> float:
         """Seconds that there was nothing to send."""
@@ -170,38 +203,15 @@ class QueueState:
         """Seconds that the target had a send to answer."""
         return self.waits.seconds(TARGET)
 
-    def lag_seconds(self, now: float) -> float:
-        """Age at `now` of the oldest message that the target lacks: 0 without a lag.
-
-        Of the newest copied one while the oldest missing one is not known, and 0 while neither is.
-        """
-        stamp = self.head_timestamp or self.store_timestamp
-        return max(0.0, now + self.skew - stamp / 1000) if self.lag and stamp else 0.0
-
-    @property
-    def copied_in_all(self) -> int:
-        """Messages copied since the route began, whoever did it."""
-        return self.copied_before + self.copied
-
-    def tally(self) -> Tally:
-        """The counters, for whoever has the queue next in this process."""
-        self.waits.end()
-        return {name: getattr(self, name) for name in _COUNTERS}
-
-    def count_on(self, tally: Tally) -> None:
-        """Goes on counting from `tally`, what was copied then being part of what was restored."""
-        for name, value in tally.items():
-            setattr(self, name, value)
-        self.copied_before = max(0, self.copied_before - self.copied)
-
-    def set_phase(self, phase: Phase, reason: str = "") -> None:
-        self.phase = phase
-        self.reason = reason
-
     def error(self, fault: ReplicatorError) -> None:
         """Counts `fault`."""
         name = kind_of(fault), code_of(fault)
         self.errors[name] = self.errors.get(name, 0) + 1
+
+    def skip(self, reason: str, count: int) -> None:
+        """Counts `count` messages left out for `reason`."""
+        if count:
+            self.skipped[reason] = self.skipped.get(reason, 0) + count
 
     def lose(self, start: int, end: int) -> None:
         """Counts what has not been counted yet of the messages at source offsets [start, end), which are gone."""
@@ -210,17 +220,56 @@ class QueueState:
         self.gaps += end - start - again
         self.lost = (min(start, low), max(end, high)) if again else (start, end)
 
+
+class QueueState:
+    """The state of the copy of one queue of the route `route`; `key` names it among all queues of all routes.
+
+    Attributes:
+        reason: why it waits or has failed; empty otherwise.
+        stalled: it makes no progress though there is something to copy, and a restart did not help.
+    """
+
+    __slots__ = ("counters", "key", "phase", "progress", "reason", "route", "source", "stalled", "target", "topic")
+
+    def __init__(self, topic: str, source: Queue, target: Queue, *, route: str = "") -> None:
+        self.route = route
+        self.topic = topic
+        self.source = source
+        self.target = target
+        self.key = str(TaskId(route, topic, source))
+        self.phase = Phase.STARTING
+        self.reason = ""
+        self.stalled = False
+        self.progress = QueueProgress()
+        self.counters = QueueCounters()
+
+    def set_phase(self, phase: Phase, reason: str = "") -> None:
+        self.phase = phase
+        self.reason = reason
+
+    def tally(self) -> Tally:
+        """The counters, and what says which of them were counted already, for whoever has the queue next."""
+        self.counters.waits.end()
+        return Tally(self.counters, self.progress.known_end)
+
+    def count_on(self, tally: Tally) -> None:
+        """Goes on counting from `tally`, what was copied then being part of what was restored."""
+        restored = self.counters.copied_before
+        self.counters, self.progress.known_end = tally
+        self.counters.copied_before = max(0, restored - self.counters.copied)
+
     def reset(self) -> None:
         """Counts that the source queue is not what was copied, and what was not read of it, unless that has been
         counted.
         """
-        if self.reset_at != self.position:
-            self.resets += 1
-            self.reset_at = self.position
-            if self.position is not None and self.position < self.known_end:
-                self.lose(self.position, self.known_end)
-            self.known_end = 0
-            self.lost = (0, 0)
+        counters, progress = self.counters, self.progress
+        if counters.reset_at != progress.position:
+            counters.resets += 1
+            counters.reset_at = progress.position
+            if progress.position is not None and progress.position < progress.known_end:
+                counters.lose(progress.position, progress.known_end)
+            progress.known_end = 0
+            counters.lost = (0, 0)
 
     def lose_at_target(self, last: CopyRecord | None) -> tuple[int, int]:
         """Counts acknowledged copies behind `last`, the last one that the target still has, as lost there, unless
@@ -229,23 +278,26 @@ class QueueState:
         Returns:
             the source offset of the first of them, and how many there are.
         """
+        progress, counters = self.progress, self.counters
         if last is not None:
             first = last.source + 1
         else:
-            first = self.start if self.start is not None else next(iter(self.offsets)).source
-        count = self.offsets.count_from(first)
-        if self.lost_at_target != (first, count):
-            self.target_lost += count
-            self.lost_at_target = (first, count)
+            first = progress.start if progress.start is not None else next(iter(progress.offsets)).source
+        count = progress.offsets.count_from(first)
+        if counters.lost_at_target != (first, count):
+            counters.target_lost += count
+            counters.lost_at_target = (first, count)
         return first, count
 
     def copy_again(self, first: int) -> None:
         """The copy goes on from the source offset `first`, as if what came behind had never been copied."""
-        self.offsets.cut(first)
-        self.position = first
-        self.lost_at_target = None
+        self.progress.offsets.cut(first)
+        self.progress.position = first
+        self.counters.lost_at_target = None
 
-    def skip(self, reason: str, count: int) -> None:
-        """Counts `count` messages left out for `reason`."""
-        if count:
-            self.skipped[reason] = self.skipped.get(reason, 0) + count
+
+class Tally(NamedTuple):
+    """The counters of a queue that has ended, and its `known_end`."""
+
+    counters: QueueCounters
+    known_end: int

@@ -37,7 +37,7 @@ class TargetCheck:
     def __init__(self, state: QueueState, shared: Shared, topic: str, log: BoundLogger) -> None:
         self.connection: Connection | None = None
         self.suspicious = False
-        self.unsettled = not state.clean
+        self.unsettled = not state.progress.clean
         self._state = state
         self._shared = shared
         self._topic = topic
@@ -80,26 +80,26 @@ class TargetCheck:
             )
         if self.unsettled:
             await self._settle(tail)
-        known = state.last
+        known = state.progress.last
         if known is not None and not tail.known_holds:
             self._lost(known, tail)
         self._take(tail)
         self.suspicious |= self.unsettled
-        self.unsettled = state.clean = False
+        self.unsettled = state.progress.clean = False
         self.connection = connection
         self._log.debug("target checked", target_end=tail.end, copies=len(tail.copies))
 
     async def _read(self) -> Tail:
         """The tail of the queue; read again, once all is shown, where what was acknowledged is not to be seen."""
-        state, place = self._state, self.place()
-        known = state.last
+        progress, place = self._state.progress, self.place()
+        known = progress.last
         read = partial(
             read_tail,
             *place,
             mine=self.is_ours,
             known=known,
-            floor=state.target_floor,
-            counted=state.target_end or 0,
+            floor=progress.target_floor,
+            counted=progress.target_end or 0,
         )
         tail = await read()
         if known is not None and not tail.known_holds:
@@ -139,27 +139,27 @@ class TargetCheck:
 
     def _take(self, tail: Tail) -> None:
         """Makes the state agree with what the target has."""
-        state = self._state
-        state.target_end = tail.end
-        state.foreign += tail.foreign
-        state.repeated += tail.repeated
+        progress, counters = self._state.progress, self._state.counters
+        progress.target_end = tail.end
+        counters.foreign += tail.foreign
+        counters.duplicates += tail.repeated
         if tail.repeated:
             self._log.error("duplicates at the target", count=tail.repeated)
         if tail.anew:
-            state.offsets.clear()
-            state.position = None
-            state.target_floor = tail.copies[0].target
-        known = state.last
+            progress.offsets.clear()
+            progress.position = None
+            progress.target_floor = tail.copies[0].target
+        known = progress.last
         for copy in tail.copies:
             if known is not None and copy.source <= known.source:
                 continue
-            state.offsets.add(copy.source, copy.target, 1)
-            if state.position is not None and copy.source >= state.position:
-                state.copied_before += 1  # nobody learned that it had arrived
+            progress.offsets.add(copy.source, copy.target, 1)
+            if progress.position is not None and copy.source >= progress.position:
+                counters.copied_before += 1  # nobody learned that it had arrived
         if tail.last is not None:
-            state.position = max(state.position or 0, tail.last.source + 1)
-            state.store_timestamp = tail.last.stored
+            progress.position = max(progress.position or 0, tail.last.source + 1)
+            progress.store_timestamp = tail.last.stored
 
     async def first_copied(self) -> int | None:
         """The source offset of the oldest copy that the target still has."""
-        return await first_copy(*self.place(), mine=self.is_ours, floor=self._state.target_floor)
+        return await first_copy(*self.place(), mine=self.is_ours, floor=self._state.progress.target_floor)

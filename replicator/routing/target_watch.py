@@ -92,8 +92,8 @@ class TargetWatch:
         async def one(queue: Watched) -> None:
             state = queue.state
             async with limit:
-                acknowledged = state.target_end
-                if acknowledged is None or state.in_flight:
+                acknowledged = state.progress.target_end
+                if acknowledged is None or state.progress.in_flight:
                     return
                 try:
                     end = await max_offset(writer, queue.topic, state.target.queue_id)

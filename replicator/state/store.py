@@ -247,31 +247,35 @@ class Store:
         key = state.key
         position, offset = self.state.get(Kind.POSITION, key), self.state.get(Kind.OFFSET, key)
         if position is not None:
-            state.position = position["position"]
-            state.start = position["start"]
-            state.copied_before = position.get("copied", 0)
+            state.progress.position = position["position"]
+            state.progress.start = position["start"]
+            state.counters.copied_before = position.get("copied", 0)
         if offset is not None:
-            state.offsets = OffsetMap(Interval(*interval) for interval in offset["intervals"])
-            state.target_floor = offset["target_floor"]
-            state.store_timestamp = offset["store_timestamp"]
-            state.clean = offset["clean"]
+            state.progress.offsets = OffsetMap(Interval(*interval) for interval in offset["intervals"])
+            state.progress.target_floor = offset["target_floor"]
+            state.progress.store_timestamp = offset["store_timestamp"]
+            state.progress.clean = offset["clean"]
         elif position is None:
             task = self.state.get(Kind.TASK, str(TaskId(state.route, state.topic)))
-            state.clean = task is not None and _name(state.source) in task["fresh"]
+            state.progress.clean = task is not None and _name(state.source) in task["fresh"]
         return position is not None
 
     def update(self, states: Iterable[QueueState]) -> None:
         """Takes the progress of `states`, to be written with the next `snapshot`."""
         for state in states:
-            if state.position is None:
+            if state.progress.position is None:
                 continue
             key = state.key
-            mark = (state.position, state.clean, state.target_floor)
+            mark = (state.progress.position, state.progress.clean, state.progress.target_floor)
             if self._marks.get(key) == mark:
                 continue
             self._marks[key] = mark
             offset = _offset(state)
-            position = {"position": state.position, "start": state.start, "copied": state.copied_in_all}
+            position = {
+                "position": state.progress.position,
+                "start": state.progress.start,
+                "copied": state.counters.copied_in_all,
+            }
             if offset != self.state.get(Kind.OFFSET, key):
                 self.put(Kind.OFFSET, key, offset)
             if position != self.state.get(Kind.POSITION, key):
@@ -280,7 +284,7 @@ class Store:
     def begin(self, states: Iterable[QueueState]) -> None:
         """Nobody may believe any more that whoever had these queues last has ended cleanly."""
         for state in states:
-            if state.clean:
+            if state.progress.clean:
                 self.put(Kind.OFFSET, state.key, {**_offset(state), "clean": False})
 
     def snapshot(self) -> dict[str, msgspec.Raw]:
@@ -326,10 +330,10 @@ def _encoded(record: Record) -> bytes:
 def _offset(state: QueueState) -> dict[str, Any]:
     return {
         "target": [state.target.broker, state.target.queue_id],
-        "clean": state.clean,
-        "target_floor": state.target_floor,
-        "store_timestamp": state.store_timestamp,
-        "intervals": [list(interval) for interval in state.offsets],
+        "clean": state.progress.clean,
+        "target_floor": state.progress.target_floor,
+        "store_timestamp": state.progress.store_timestamp,
+        "intervals": [list(interval) for interval in state.progress.offsets],
     }
 
 

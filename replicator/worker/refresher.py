@@ -69,6 +69,6 @@ class Refresher:
     async def sample(self) -> None:
         """The lag of queues that are not being pulled now, and how far their brokers' clocks are ahead."""
         for state in self._routes.states:
-            state.skew = self._group.skews.get(state.source.broker, 0.0)
+            state.progress.skew = self._group.skews.get(state.source.broker, 0.0)
         for route in self._routes:
             await route.sample()

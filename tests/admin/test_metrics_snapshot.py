@@ -43,33 +43,33 @@ def test_a_clock_is_ahead_by_what_a_round_trip_cannot_explain(
 
 def _state(*, position: int, source: int) -> QueueState:
     state = QueueState("T", Queue("a", 0), Queue("b", 0))
-    state.position, state.max_offset = position, source
+    state.progress.position, state.progress.max_offset = position, source
     return state
 
 
 def test_lag_in_seconds_is_the_age_of_the_oldest_missing_message() -> None:
     """Not of what was copied before a quiet hour; none without a lag; by the broker's clock."""
     state = _state(position=10, source=12)
-    assert state.lag_seconds(5000.0) == 0.0
-    state.store_timestamp = 1_000_000
-    assert state.lag_seconds(1003.0) == 3.0
-    state.head_timestamp = 4_600_000
-    assert state.lag_seconds(4602.0) == 2.0
-    state.skew = -1.5
-    assert state.lag_seconds(4602.0) == 0.5
-    state.position = 12
-    assert state.lag_seconds(4602.0) == 0.0
+    assert state.progress.lag_seconds(5000.0) == 0.0
+    state.progress.store_timestamp = 1_000_000
+    assert state.progress.lag_seconds(1003.0) == 3.0
+    state.progress.head_timestamp = 4_600_000
+    assert state.progress.lag_seconds(4602.0) == 2.0
+    state.progress.skew = -1.5
+    assert state.progress.lag_seconds(4602.0) == 0.5
+    state.progress.position = 12
+    assert state.progress.lag_seconds(4602.0) == 0.0
 
 
 def test_in_flight_is_what_was_read_and_is_not_settled() -> None:
     """Nothing before the position is known, or when it has gone past."""
     state = _state(position=10, source=90)
-    state.read_to = 25
-    assert state.in_flight == 15
-    state.position = 30
-    assert state.in_flight == 0
-    state.position = None
-    assert state.in_flight == 0
+    state.progress.read_to = 25
+    assert state.progress.in_flight == 15
+    state.progress.position = 30
+    assert state.progress.in_flight == 0
+    state.progress.position = None
+    assert state.progress.in_flight == 0
 
 
 def test_waits_are_added_up_by_whom_was_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

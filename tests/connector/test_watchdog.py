@@ -16,7 +16,7 @@ from tests.support.worker import until
 
 def _state(phase: Phase, *, position: int = 10, lag: int = 5) -> QueueState:
     state = QueueState("T", Queue("a", 0), Queue("b", 0))
-    state.phase, state.position, state.max_offset = phase, position, position + lag
+    state.phase, state.progress.position, state.progress.max_offset = phase, position, position + lag
     return state
 
 
@@ -39,7 +39,7 @@ def test_a_queue_without_progress_is_restarted_and_then_told_as_stalled() -> Non
         assert not state.stalled
         assert [now for now in range(100, 200) if watchdog.wants_restart("q", state, now)] == [120, 180]
         assert state.stalled
-        state.position = 11
+        state.progress.position = 11
         assert not watchdog.wants_restart("q", state, 200)
         assert not state.stalled
 
@@ -52,7 +52,7 @@ def test_a_queue_that_waits_or_has_nothing_to_do_is_left_alone() -> None:
 def test_one_queue_says_nothing_of_another() -> None:
     watchdog, slow, quick = Watchdog(60), _state(Phase.RUNNING), _state(Phase.RUNNING)
     for now in range(61):
-        quick.position = now
+        quick.progress.position = now
         assert watchdog.wants_restart("slow", slow, now) == (now == 60)
         assert not watchdog.wants_restart("quick", quick, now)
 

@@ -101,8 +101,13 @@ async def test_an_acknowledged_copy_that_is_not_shown(
     tails += [Tail(end=55, last=before, copies=[before])]
     tails += [tails[0] if lost else Tail(end=56, last=last, known_holds=True)]
     state = QueueState("T", Queue("a", 0), Queue("b", 0))
-    state.offsets.add(54, 55, 1)
-    state.position, state.start, state.clean, state.store_timestamp = 55, 0, True, 2
+    state.progress.offsets.add(54, 55, 1)
+    state.progress.position, state.progress.start, state.progress.clean, state.progress.store_timestamp = (
+        55,
+        0,
+        True,
+        2,
+    )
     await TargetCheck(state, make_shared(), "T", get_logger(__name__)).run()
     assert not tails
-    assert state.position == (54 if lost else 55)
+    assert state.progress.position == (54 if lost else 55)

@@ -65,7 +65,7 @@ async def test_only_what_lies_between_our_batches_counts(copied_to: CopiedTo) ->
         for start, stop in [(0, 1), (2, 3), (3, 4), (103, 105)]:
             inspector.add(queue, start, stop)
     assert broker.asked == [(0, 4), (103, 2)]
-    assert (queue.state.foreign, queue.state.repeated) == (4, 1)
+    assert (queue.state.counters.foreign, queue.state.counters.duplicates) == (4, 1)
 
 
 async def test_a_long_range_is_read_piece_by_piece(copied_to: CopiedTo) -> None:
@@ -73,7 +73,7 @@ async def test_a_long_range_is_read_piece_by_piece(copied_to: CopiedTo) -> None:
     queue = copied_to(Shown(*[b""] * 1000))
     async with running() as inspector:
         inspector.add(queue, 10, 990)
-    assert queue.state.foreign == 980
+    assert queue.state.counters.foreign == 980
 
 
 async def test_ranges_of_a_queue_made_anew_begin_again(copied_to: CopiedTo) -> None:
@@ -84,7 +84,7 @@ async def test_ranges_of_a_queue_made_anew_begin_again(copied_to: CopiedTo) -> N
         inspector.add(queue, 100, 103)
         inspector.add(queue, 5, 6)
     assert all(count > 0 for _, count in broker.asked)
-    assert queue.state.foreign == 4
+    assert queue.state.counters.foreign == 4
 
 
 async def test_a_broker_that_is_away_holds_up_no_other(copied_to: CopiedTo) -> None:
@@ -104,10 +104,10 @@ async def test_a_broker_that_is_away_holds_up_no_other(copied_to: CopiedTo) -> N
             inspector.add(queue, 0, 1)
         other = copied_to(here, "c")
         inspector.add(other, 0, 1)
-        await until(lambda: other.state.foreign)
+        await until(lambda: other.state.counters.foreign)
         assert not away.asked
         gate.set()
-    assert all(queue.state.foreign == 1 for queue in queues)
+    assert all(queue.state.counters.foreign == 1 for queue in queues)
 
 
 @pytest.mark.parametrize("code", [Response.TOPIC_NOT_EXIST, Response.SUCCESS])
@@ -119,7 +119,7 @@ async def test_what_cannot_be_looked_at_is_counted(copied_to: CopiedTo, code: Re
     async with running() as inspector:
         inspector.add(queue, 0, 5)
         inspector.add(queue, 100, 102)
-    assert queue.state.foreign == 7
+    assert queue.state.counters.foreign == 7
 
 
 async def test_what_is_not_shown_yet_is_waited_for(copied_to: CopiedTo) -> None:
@@ -130,10 +130,10 @@ async def test_what_is_not_shown_yet_is_waited_for(copied_to: CopiedTo) -> None:
         inspector.add(queue, 1, 3)
         await until(lambda: len(broker.asked) >= 3)
         broker.queue += [b"", copy_of(0)]
-    assert (queue.state.foreign, queue.state.repeated) == (1, 1)
+    assert (queue.state.counters.foreign, queue.state.counters.duplicates) == (1, 1)
     async with running() as inspector:
         inspector.add(queue, 7, 9)
-    assert queue.state.foreign == 3
+    assert queue.state.counters.foreign == 3
 
 
 async def test_what_retention_has_taken_is_counted(copied_to: CopiedTo) -> None:
@@ -141,7 +141,7 @@ async def test_what_retention_has_taken_is_counted(copied_to: CopiedTo) -> None:
     queue = copied_to(Shown(*[copy_of(i) for i in range(20)], low=10))
     async with running() as inspector:
         inspector.add(queue, 8, 12)
-    assert (queue.state.foreign, queue.state.repeated) == (2, 2)
+    assert (queue.state.counters.foreign, queue.state.counters.duplicates) == (2, 2)
 
 
 async def test_it_does_not_grow_without_end(copied_to: CopiedTo) -> None:
@@ -154,4 +154,4 @@ async def test_it_does_not_grow_without_end(copied_to: CopiedTo) -> None:
     task = asyncio.create_task(inspector.run())
     await inspector.drained()
     task.cancel()
-    assert queue.state.foreign == 5_000
+    assert queue.state.counters.foreign == 5_000

@@ -21,7 +21,7 @@ from tests.routing.shown import Shown, copy_of
 
 def make_state() -> QueueState:
     state = QueueState("T", Queue("a", 0), Queue("b", 0))
-    state.position, state.start = 500, 0
+    state.progress.position, state.progress.start = 500, 0
     return state
 
 
@@ -39,21 +39,21 @@ async def test_a_gap_that_stops_a_queue_counts_once(make_shared: Callable[..., S
     for _ in range(3):
         await met(state, shared, SourceGap(500, 1500))
         assert state.phase is Phase.FAILED
-    assert state.gaps == 1000
+    assert state.counters.gaps == 1000
     await met(state, shared, SourceGap(500, 1700))
-    assert state.gaps == 1200
-    state.position = 1700
+    assert state.counters.gaps == 1200
+    state.progress.position = 1700
     for _ in range(2):
         await met(state, shared, SourceGap(2000, 2010))
-    assert state.gaps == 1210
+    assert state.counters.gaps == 1210
 
 
 def test_a_gap_met_from_further_back_counts_what_is_new() -> None:
     """As after a target that has lost what it had acknowledged."""
     state = make_state()
-    state.lose(70, 80)
-    state.lose(50, 200)
-    assert state.gaps == 150
+    state.counters.lose(70, 80)
+    state.counters.lose(50, 200)
+    assert state.counters.gaps == 150
 
 
 async def test_a_gap_counts_once_over_a_change_of_the_connector(make_shared: Callable[..., Shared]) -> None:
@@ -62,8 +62,8 @@ async def test_a_gap_counts_once_over_a_change_of_the_connector(make_shared: Cal
     await met(before, make_shared(on_gap="fail"), SourceGap(500, 1500))
     after.count_on(before.tally())
     await met(after, make_shared(on_gap="skip"), SourceGap(500, 1500))
-    assert after.gaps == 1000
-    assert after.position == 1500
+    assert after.counters.gaps == 1000
+    assert after.progress.position == 1500
 
 
 async def test_a_reset_counts_once(make_shared: Callable[..., Shared], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,25 +80,25 @@ async def test_a_reset_counts_once(make_shared: Callable[..., Shared], monkeypat
     state = make_state()
     for policy in ("fail", "fail", "skip", "skip", "skip"):
         await met(state, make_shared(on_gap=policy), SourceReset(500, 0, 20))
-    assert state.resets == 1
-    assert state.position == 0
+    assert state.counters.resets == 1
+    assert state.progress.position == 0
     await met(state, make_shared(), SourceReset(0, 0, 30))
-    assert state.resets == 2
+    assert state.counters.resets == 2
 
 
 async def test_others_messages_behind_the_last_copy_count_once(make_shared: Callable[..., Shared]) -> None:
     """However often the tail is read before another copy follows."""
     broker = Shown(copy_of(499), b"", b"", copy_of(499))
     state, shared = make_state(), make_shared(broker=broker)
-    state.offsets.add(499, 0, 1)
-    state.store_timestamp = 7
+    state.progress.offsets.add(499, 0, 1)
+    state.progress.store_timestamp = 7
     for _ in range(3):
-        state.clean = True
+        state.progress.clean = True
         await TargetCheck(state, shared, "T", get_logger(__name__)).run()
-    assert (state.foreign, state.repeated) == (2, 1)
+    assert (state.counters.foreign, state.counters.duplicates) == (2, 1)
     broker.queue += [b"", copy_of(499)]
     for _ in range(2):
-        state.clean = True
+        state.progress.clean = True
         await TargetCheck(state, shared, "T", get_logger(__name__)).run()
-    assert (state.foreign, state.repeated) == (3, 2)
-    assert state.target_end == 6
+    assert (state.counters.foreign, state.counters.duplicates) == (3, 2)
+    assert state.progress.target_end == 6

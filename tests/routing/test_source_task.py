@@ -170,7 +170,7 @@ def test_no_more_pulls_than_told_are_under_way(most: int) -> None:
     while reading.broker.answerable():
         reading.broker.answer(0)
         under_way.append(len(reading.broker.asked))
-        if reading.state.read_to % 1024 < 512:
+        if reading.state.progress.read_to % 1024 < 512:
             reading.drain()
     reading.drain()
     assert max(under_way) == most
@@ -233,7 +233,7 @@ def test_a_copy_that_was_born_at_the_target_does_not_go_back(origin: bytes, pass
     reading.broker.answer(0)
     reading.drain()
     assert reading.read == ([0] if passes else [])
-    assert reading.state.skipped.get("loop", 0) == (0 if passes else 1)
+    assert reading.state.counters.skipped.get("loop", 0) == (0 if passes else 1)
     reading.task.stop()
     assert reading.budget.used == 0
 
@@ -254,6 +254,6 @@ def test_what_a_filter_leaves_out_takes_no_memory() -> None:
                 reading.drain()
     assert min(len(reading.broker.answerable()) for reading in readings) >= 2
     for reading in readings:
-        assert reading.read == list(range(0, reading.state.read_to, 100))
+        assert reading.read == list(range(0, reading.state.progress.read_to, 100))
         reading.task.stop()
     assert budget.used == 0

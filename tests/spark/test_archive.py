@@ -78,11 +78,11 @@ async def test_an_import_begins_again_where_its_range_does(tmp_path: Path) -> No
     """When the target has lost all that it had acknowledged; there is no source broker to ask."""
     part = Range("t", Queue("a", 0), "t", Queue("b", 0), 7, 9)
     state = QueueState(part.topic, part.source, part.target)
-    state.start = part.start
+    state.progress.start = part.start
     archived = import_.Archived(part, ())
     shared: Any = SimpleNamespace()
     await import_._ArchiveSource(state, shared, tmp_path, archived).check()
-    assert state.position == 7
+    assert state.progress.position == 7
 
 
 async def export(command: Command, here: Scene, directory: Path, *more: object) -> Result:

@@ -33,12 +33,12 @@ def state(
     *, topic: str = "T", source: Queue = SOURCE, position: int | None = 20, clean: bool = False
 ) -> QueueState:
     made = QueueState(topic, source, TARGET)
-    made.position = position
-    made.start = 2
-    made.store_timestamp = 1700000000000
-    made.target_floor = 7
-    made.clean = clean
-    made.offsets = OffsetMap([Interval(2, 100, 10), Interval(15, 110, 5)])
+    made.progress.position = position
+    made.progress.start = 2
+    made.progress.store_timestamp = 1700000000000
+    made.progress.target_floor = 7
+    made.progress.clean = clean
+    made.progress.offsets = OffsetMap([Interval(2, 100, 10), Interval(15, 110, 5)])
     return made
 
 
@@ -57,25 +57,26 @@ def restored(store: Store, like: QueueState) -> tuple[QueueState, bool]:
 def test_what_others_have_copied_counts_on(directory: Path) -> None:
     """Over owners and processes; a record of before, which does not say it, counts from zero."""
     first = state()
-    first.copied = 15
+    first.counters.copied = 15
     saved(directory, first)
     store = Store(directory)
     second, _ = restored(store, first)
-    assert (second.copied, second.copied_in_all) == (0, 15)
-    second.position, second.copied = 25, 5
+    assert (second.counters.copied, second.counters.copied_in_all) == (0, 15)
+    second.progress.position, second.counters.copied = 25, 5
     store.update([second])
     third, _ = restored(store, first)
-    assert third.copied_in_all == 20
+    assert third.counters.copied_in_all == 20
     store.put(Kind.POSITION, "/T/east/a/3", {"position": 30, "start": 2})
-    assert restored(store, first)[0].copied_in_all == 0
+    assert restored(store, first)[0].counters.copied_in_all == 0
     store.close()
 
 
 def same(one: QueueState, other: QueueState) -> bool:
     names = ("position", "start", "store_timestamp", "target_floor", "clean")
-    return all(getattr(one, name) == getattr(other, name) for name in names) and list(one.offsets) == list(
-        other.offsets
-    )
+    mine, theirs = one.progress, other.progress
+    return all(getattr(mine, name) == getattr(theirs, name) for name in names) and [*mine.offsets] == [
+        *theirs.offsets
+    ]
 
 
 def test_what_was_saved_is_restored(directory: Path) -> None:
@@ -88,7 +89,7 @@ def test_what_was_saved_is_restored(directory: Path) -> None:
         assert same(made, like)
     made, seen = restored(store, state(source=Queue("other", 3)))
     assert not seen
-    assert made.position is None
+    assert made.progress.position is None
     store.close()
 
 
@@ -102,11 +103,11 @@ def test_any_progress_survives(
 ) -> None:
     """To the last offset."""
     like = state(position=position, clean=clean)
-    like.target_floor = floor
-    like.offsets = OffsetMap()
+    like.progress.target_floor = floor
+    like.progress.offsets = OffsetMap()
     source = target = 0
     for source_gap, target_gap, length in runs:
-        like.offsets.add(source + source_gap, target + target_gap, length)
+        like.progress.offsets.add(source + source_gap, target + target_gap, length)
         source, target = source + source_gap + length, target + target_gap + length
     saved(directory, like)
     store = Store(directory)
@@ -210,11 +211,11 @@ def test_the_first_owner_of_a_fresh_target_need_not_wait(directory: Path) -> Non
     store.save_queue_map("r", "T", "T", {SOURCE: TARGET}, fresh=[SOURCE])
     made = QueueState("T", SOURCE, TARGET, route="r")
     assert not store.restore(made)
-    assert made.clean
+    assert made.progress.clean
     store.begin([made])
     again = QueueState("T", SOURCE, TARGET, route="r")
     assert not store.restore(again)
-    assert not again.clean
+    assert not again.progress.clean
     store.close()
 
 
@@ -235,12 +236,12 @@ def test_a_clean_end_is_believed_once(directory: Path) -> None:
     """Even if the process that believes it dies at once."""
     saved(directory, state(clean=True), state(topic="U", clean=False))
     first = Store(directory)
-    assert restored(first, state())[0].clean
-    assert not restored(first, state(topic="U"))[0].clean
+    assert restored(first, state())[0].progress.clean
+    assert not restored(first, state(topic="U"))[0].progress.clean
     first.close()
     second = Store(directory)
-    assert not restored(second, state())[0].clean
-    assert restored(second, state())[0].position == 20
+    assert not restored(second, state())[0].progress.clean
+    assert restored(second, state())[0].progress.position == 20
     second.close()
 
 
@@ -326,7 +327,7 @@ def test_a_corrupt_file_is_set_aside_and_the_others_are_used(directory: Path, na
     assert [entry["file"] for entry in logs] == [str(path)]
     made, seen = restored(store, state())
     assert seen == (name != "position.json")
-    assert bool(made.offsets.last) == (name != "offset.json")
+    assert bool(made.progress.offsets.last) == (name != "offset.json")
     assert bool(store.queue_maps("r")) == (name != "taskConfig.json")
     store.close()
 

@@ -112,25 +112,25 @@ class PluginSinkTask(PluginTask):
         self._refuse_without_lease()
         await task.put(records)
         self._advance(state, pulled.next_offset)
-        state.batches += 1
-        state.copied += len(records)
-        state.copied_bytes += sum(len(record.body) for record in records)
-        state.store_timestamp = pulled.messages[-1].store_timestamp
+        state.counters.batches += 1
+        state.counters.copied += len(records)
+        state.counters.copied_bytes += sum(len(record.body) for record in records)
+        state.progress.store_timestamp = pulled.messages[-1].store_timestamp
 
     def _advance(self, state: QueueState, offset: int) -> None:
-        state.position = offset
+        state.progress.position = offset
         self.position = {**(self.position or {}), _key(state): offset}
 
     async def _read(self, state: QueueState) -> None:
         """Pulls one queue, a few answers ahead of the plugin."""
         offset: int | None = (self.position or {}).get(_key(state))
-        state.position = offset
+        state.progress.position = offset
         broker, queue_id = state.source
         while True:
             try:
                 reader = self._context.source.cluster.reader(broker)
                 if offset is None:
-                    offset = state.position = await min_offset(reader, state.topic, queue_id)
+                    offset = state.progress.position = await min_offset(reader, state.topic, queue_id)
                 pulled = await pull(reader, state.topic, queue_id, offset, suspend=SUSPEND)
                 if pulled.code == Response.PULL_OFFSET_MOVED:
                     if not self._context.source.cluster.is_master(broker, reader.address):
@@ -142,7 +142,7 @@ class PluginSinkTask(PluginTask):
                 continue
             if state.phase is Phase.WAITING:
                 state.set_phase(Phase.RUNNING)
-            state.max_offset = pulled.max_offset
+            state.progress.max_offset = pulled.max_offset
             if pulled.messages:
                 offset = pulled.next_offset
                 await self._inbox.put(_Answer(state, pulled))
@@ -150,9 +150,9 @@ class PluginSinkTask(PluginTask):
     def _moved(self, state: QueueState, offset: int, pulled: Pulled) -> int:
         """Where to go on when the queue does not have `offset`."""
         if offset < pulled.min_offset:
-            state.gaps += pulled.min_offset - offset
+            state.counters.gaps += pulled.min_offset - offset
         else:
-            state.resets += 1
+            state.counters.resets += 1
         log.error(
             "source gap",
             task=self.name,

@@ -98,9 +98,9 @@ class PluginSourceTask(PluginTask):
             except BrokerRefused as error:
                 raise classify_refusal(error) from None
             self.position = last.position
-            state.batches += 1
-            state.copied += len(entries)
-            state.copied_bytes += sum(map(len, entries))
+            state.counters.batches += 1
+            state.counters.copied += len(entries)
+            state.counters.copied_bytes += sum(map(len, entries))
 
 
 def _batches(topic: str, records: Sequence[Polled], limit: int) -> Iterator[tuple[list[bytes], Polled]]:

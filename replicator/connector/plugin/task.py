@@ -46,7 +46,7 @@ class PluginTask(ABC):
     @property
     def copied(self) -> int:
         """Messages that went through since the task began here."""
-        return sum(state.copied for state in self.states)
+        return sum(state.counters.copied for state in self.states)
 
     def drain(self) -> None:
         """What is under way is still settled, then `run` ends."""

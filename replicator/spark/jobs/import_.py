@@ -104,12 +104,12 @@ class _ArchiveSource:
         self._open = partial(_ArchiveTask, directory, archived, state, shared)
 
     async def check(self) -> None:
-        if self._state.position is None:
-            self._state.position = await self.first_offset()
+        if self._state.progress.position is None:
+            self._state.progress.position = await self.first_offset()
 
     async def first_offset(self) -> int:
-        assert self._state.start is not None  # noqa: S101 - `settle` has set it
-        return self._state.start
+        assert self._state.progress.start is not None  # noqa: S101 - `settle` has set it
+        return self._state.progress.start
 
     async def after_reset(self, reset: SourceReset) -> int:
         raise reset
@@ -163,7 +163,7 @@ class _ArchiveTask:
 
     def _put(self, messages: list[StoredMessage], end: int) -> None:
         kept, copies = select(messages, self._options, self._state)
-        self._state.gaps += end - self._next - len(messages)
+        self._state.counters.gaps += end - self._next - len(messages)
         self._next = end
         size = sum(len(message.body) + len(message.properties) for message in messages)
         self._budget.charge(size)
