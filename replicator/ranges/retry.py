@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from replicator.aio.backoff import Backoff
 from replicator.client.cluster import Cluster
 from replicator.errors import ReplicatorError, RequestTimeout, Unreachable
-from replicator.routing.faults import TargetBlocked
+from replicator.routing.faults import TargetBlocked, TargetChanged
 
 __all__ = ["PATIENCE", "insist"]
 
@@ -36,7 +36,7 @@ async def insist(cluster: Cluster, place: str, ask: Callable[[], Awaitable[T]]) 
     while True:
         try:
             return await ask()
-        except (Unreachable, RequestTimeout, TargetBlocked) as away:
+        except (Unreachable, RequestTimeout, TargetBlocked, TargetChanged) as away:
             if time.monotonic() > until:
                 raise ReplicatorError(
                     f"{place}: {away.message}, for {PATIENCE:g} s",

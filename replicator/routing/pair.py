@@ -18,6 +18,7 @@ from replicator.observe.logging import get_logger
 from replicator.protocol.message import StoredMessage
 from replicator.routing.data_path import DataPath
 from replicator.routing.faults import Drained, SourceEnded, SourceGap, SourceLost, SourceReset, TargetChanged
+from replicator.routing.message_queue import MessageQueue
 from replicator.routing.provenance import read as read_provenance
 from replicator.routing.queue_steps import FINAL, TRANSITIONS, Event, Step, Transition, event_of
 from replicator.routing.shared import Shared
@@ -64,7 +65,7 @@ class QueuePair:
         self._path: DataPath | None = None
         self._fault: ReplicatorError | None = None
         self._loss: SourceGap | SourceReset | None = None
-        self._log = log.bind(topic=state.topic, broker=state.source.broker, queue=state.source.queue_id)
+        self._log = log.bind(connector=state.route, queue=str(MessageQueue(state.topic, *state.source)))
         self._target = TargetCheck(state, shared, topic, self._log)
         self._actions = {
             Step.CHECK_TARGET: self._target.run,

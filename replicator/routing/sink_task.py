@@ -32,6 +32,7 @@ from replicator.routing.faults import (
     TargetBlocked,
 )
 from replicator.routing.limiter import RateLimiter
+from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import RouteOptions
 from replicator.routing.packing import Pack
 from replicator.routing.selector import RETRY_PREFIX
@@ -44,7 +45,7 @@ __all__ = ["SinkTask"]
 #: Seconds between attempts while the target is busy: 2 in all, before memory is given back to others.
 _PAUSES: Final = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 0.74)
 
-_WAYS_OUT: Final = {"the target": "raise the target's limit", "a transform": "mend the transform"}
+_WAYS_OUT: Final = {"the target": "raise the target's limit", "a transform": "fix the transform"}
 
 #: A single send of a message with one of these would be delayed or held back once more.
 _NOT_SINGLY = (b"DELAY", b"TIMER_DELIVER_MS", b"TIMER_DELAY_SEC", b"TIMER_DELAY_MS", b"TRAN_MSG")
@@ -244,7 +245,7 @@ class SinkTask:
     def _shifted(self, expected: int, offset: int) -> None:
         if offset < expected:
             raise OutcomeUnknown(
-                f"the target queue went back from offset {expected} to {offset}: it was truncated or made anew"
+                f"the target queue went back from offset {expected} to {offset}: it was truncated or recreated"
             )
         if self.suspicious:
             raise OutcomeUnknown(f"something was stored at target offsets {expected} to {offset - 1} meanwhile")
@@ -267,7 +268,7 @@ class SinkTask:
 
     async def _reject(self, batch: Batch, reason: str, *, by: str = "the target") -> None:
         first, state = batch.packs[0], self._state
-        what = f"message {state.source.broker}/{state.source.queue_id}/{first.offsets[0]} of {state.topic}"
+        what = f"the message at offset {first.offsets[0]} of {MessageQueue(state.topic, *state.source)}"
         policy = self._options.on_error
         if policy == "wait":
             raise TargetBlocked(f"{what} is refused by {by}: {reason}", hint="on_error=wait tries it again")

@@ -183,7 +183,7 @@ async def test_a_queue_that_goes_back(scene: SceneOf) -> None:
         await sender.send(copies(here, range(50)))
         await remove_topic(here.target, here.topic)
         await target_of(here)
-        with pytest.raises(ReplicatorError, match="went back from offset 50 to 0: it was truncated or made anew"):
+        with pytest.raises(ReplicatorError, match="went back from offset 50 to 0: it was truncated or recreated"):
             await sender.send(copies(here, range(50, 60)))
 
 

@@ -7,13 +7,18 @@ import time
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from replicator.client.broker_identity import BrokerIdentities
+from replicator.client.brokers import max_offset
 from replicator.client.cluster import Cluster
+from replicator.client.connection import Connection
+from replicator.client.endpoint import Endpoint
 from replicator.client.send import Stored, new_fields, send_batch
-from replicator.errors import BrokerRefused, ProtocolError, ReplicatorError, RequestTimeout, Unreachable
+from replicator.errors import ReplicatorError
 from replicator.ranges.retry import insist
 from replicator.routing import provenance
+from replicator.routing.checked_send import checked, outcome
 from replicator.routing.dispatch_barrier import DispatchBarrier
-from replicator.routing.faults import MessageRejected, OutcomeUnknown, TargetBlocked, classify_refusal
+from replicator.routing.faults import MessageRejected
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.packing import STORED_MORE
 from replicator.routing.provenance import Provenance
@@ -49,7 +54,14 @@ class QueueWriter:
     """
 
     def __init__(
-        self, cluster: Cluster, queue: MessageQueue, *, limit: int, barrier: DispatchBarrier, settle: bool
+        self,
+        cluster: Cluster,
+        queue: MessageQueue,
+        *,
+        limit: int,
+        barrier: DispatchBarrier,
+        identities: BrokerIdentities,
+        settle: bool,
     ) -> None:
         self.sent = 0
         self._cluster = cluster
@@ -64,6 +76,10 @@ class QueueWriter:
         #: The offset behind all that was read here or sent, and when that was.
         self._end: int | None = None
         self._looked = 0.0
+        #: The offset behind what was acknowledged last, and the connection over which the queue was checked.
+        self._acknowledged = 0
+        self._checked: Connection | None = None
+        self._identities = identities
 
     async def send(self, messages: Sequence[Message]) -> None:
         """Returns when all are acknowledged.
@@ -116,7 +132,7 @@ class QueueWriter:
         def mine(found: Provenance) -> bool:
             return found[1:4] == source[1:4]
 
-        place = (self._cluster.master(self._queue.broker), self._queue.topic, self._queue.queue_id)
+        place = self._place()
         tail = await read_tail(*place, mine=mine, known=None)
         if self._settle:
             await asyncio.sleep(_SETTLE)
@@ -127,6 +143,9 @@ class QueueWriter:
         if tail.last is None:
             return -1, -1
         return tail.last.source, max(copy.stored for copy in tail.copies)
+
+    def _place(self) -> tuple[Endpoint, str, int]:
+        return self._cluster.master(self._queue.broker), self._queue.topic, self._queue.queue_id
 
     async def _deliver(self, batch: Sequence[Message]) -> None:
         fields = new_fields(self._queue.topic, self._queue.queue_id)
@@ -140,30 +159,40 @@ class QueueWriter:
             ) from None
         if self._end is not None:
             if stored.offset < self._end:
-                raise ReplicatorError(
-                    f"{self._queue} went back from offset {self._end} to {stored.offset}",
-                    hint="it was truncated or made anew: begin again",
-                )
+                raise _went_back(self._queue, self._end, stored.offset)
             if stored.offset > self._end:
                 await insist(self._cluster, str(self._queue), lambda: self._look(stored.offset))
             self._end, self._looked = stored.offset + len(batch), time.monotonic()
+        self._acknowledged = stored.offset + len(batch)
         self.sent += len(batch)
 
     async def _once(self, fields: dict[str, str], body: bytes) -> Stored:
         """Sends once; whatever leaves the outcome open ends the attempt, since the next one reads the tail."""
-        try:
-            writer = self._cluster.writer(self._queue.broker)
-            await writer.connection()
-        except Unreachable as error:
-            raise TargetBlocked(error.message) from None
-        if self._end is not None and time.monotonic() - self._looked > _REST:
+        writer = self._cluster.writer(self._queue.broker)
+        connection = await writer.connection()
+        if connection is not self._checked:
+            await self._check(connection)
+        elif self._end is not None and time.monotonic() - self._looked > _REST:
             await self._look()
-        try:
-            return await send_batch(writer, fields, [body])
-        except BrokerRefused as error:
-            raise classify_refusal(error) from None
-        except (Unreachable, RequestTimeout, ProtocolError) as error:
-            raise OutcomeUnknown(error.message) from None
+        return await outcome(send_batch(await checked(writer, self._checked), fields, [body]))
+
+    async def _check(self, connection: Connection) -> None:
+        """Checks over a new connection that the queue is still there as it was left.
+
+        Raises:
+            WrongBroker: another broker answers.
+            ReplicatorError: the queue lacks what was acknowledged.
+        """
+        await self._identities.check(self._cluster, self._queue.broker, connection)
+        if self._acknowledged:
+            place = self._place()
+            await self._barrier.caught_up(place[0])
+            end = await max_offset(*place)
+            if end < self._acknowledged:
+                raise _went_back(self._queue, self._acknowledged, end)
+            if self._end is not None:
+                await self._look()
+        self._checked = connection
 
     async def _look(self, stop: int | None = None) -> None:
         """Looks at what others have stored behind `_end`: all before `stop`, or what the queue shows by now.
@@ -185,3 +214,10 @@ class QueueWriter:
                 )
             self._end = message.queue_offset + 1
         self._looked = time.monotonic()
+
+
+def _went_back(queue: MessageQueue, end: int, found: int) -> ReplicatorError:
+    return ReplicatorError(
+        f"{queue} went back from offset {end} to {found}",
+        hint="it was truncated or recreated: another attempt reads what it has and sends the rest",
+    )

@@ -10,6 +10,7 @@ from functools import partial
 from itertools import chain, count
 from typing import Final
 
+from replicator.client.broker_identity import BrokerIdentities
 from replicator.client.brokers import read_config
 from replicator.client.cluster import Cluster
 from replicator.client.topics import WRITABLE, TopicTable, read_topics
@@ -50,6 +51,7 @@ class Sender:
         self._settle = settle
         self._brokers = brokers
         self._barrier = DispatchBarrier()
+        self._identities = BrokerIdentities()
         self._turn = count(random.randrange(1024))
         self._queues: dict[str, list[Queue]] = {}
         self._queues_by_broker: dict[tuple[str, str], list[Queue]] = {}
@@ -80,7 +82,14 @@ class Sender:
         writer = self._writers.get(queue)
         if writer is None:
             limit = await self._limit(queue.broker)
-            writer = QueueWriter(self._cluster, queue, limit=limit, barrier=self._barrier, settle=self._settle)
+            writer = QueueWriter(
+                self._cluster,
+                queue,
+                limit=limit,
+                barrier=self._barrier,
+                identities=self._identities,
+                settle=self._settle,
+            )
             self._writers[queue] = writer
         return writer
 
