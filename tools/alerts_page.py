@@ -18,11 +18,11 @@ SEEN: Final = {
     "Absent": "the last worker killed",
     "FewerMembers": "one of two workers killed",
     "NoLease": "the source's broker stopped with SIGSTOP",
-    "NobodyMaySend": "the same",
+    "NoActiveLease": "the same",
     "RefreshOld": "the same",
-    "CheckpointOld": "`store_path` replaced by a file",
-    "LagOld": "the target's broker stopped with SIGSTOP, messages sent to the source",
-    "LagVeryOld": "the same, for longer",
+    "StateNotSaved": "`store_path` replaced by a file",
+    "LagHigh": "the target's broker stopped with SIGSTOP, messages sent to the source",
+    "LagCritical": "the same, for longer",
     "NothingCopied": "the same",
     "QueuesWaiting": "the same",
     "QueuesStalled": "the same",
@@ -32,12 +32,13 @@ SEEN: Final = {
     "SourceGap": "messages that retention deleted at the source before they were read",
     "QueuesFailed": "a message with properties too long for the target, `on_error=fail`",
     "MessagesRefused": "the same with `on_error=skip`",
-    "SourceReset": "a topic deleted at the source and made anew",
+    "SourceReset": "a topic deleted at the source and recreated",
+    "TargetLost": "a target broker started with an older store",
     "TopicGone": "a topic taken out of the connector's configuration",
-    "RepeatedMessages": "a copy sent to the target's queue once more, with its provenance",
+    "DuplicateMessages": "a copy sent to the target's queue once more, with its provenance",
     "ForeignMessages": "somebody else's message in the target's queue",
     "Drift": "a topic's perm changed at the target by hand",
-    "GroupsWouldSkip": "a group's offset at the target set beyond the copy of its offset",
+    "GroupsWouldMiss": "a group's offset at the target set beyond the copy of its offset",
 }
 
 _HEAD = """# Alerts
@@ -45,7 +46,7 @@ _HEAD = """# Alerts
 Made by `python -m tools.alerts_page` from `dashboards/rules.yml`. What to do about each: [RUNBOOK.md](RUNBOOK.md).
 
 `promtool test rules` shows each firing and resting (`dashboards/rules_test.yml`). The last column is what made it fire in a real Prometheus
-too, in `tests/observe/`, `tests/e2e/test_faults.py` and `test_rights.py`, where minutes of the rules are seconds: before that, while all is well, under load and idle, none fires, and of the
+too, in `tests/e2e/test_alerts.py`, `tests/e2e/test_faults.py`, `test_target_loss.py` and `test_missing_rights.py`, where minutes of the rules are seconds: before that, while all is well, under load and idle, none fires, and of the
 others none ever does.
 
 | alert | severity | after | fires when | seen with a real Prometheus |

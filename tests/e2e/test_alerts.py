@@ -29,9 +29,9 @@ FLAGS = (
 )
 #: With our provenance its properties are longer than a message can have.
 TOO_LONG = (b"too long", {"KEYS": "k", "filling": "x" * 32_692})
-HERE = ("RepeatedMessages", "MessagesRefused", "QueuesFailed", "GroupsWouldSkip", "SourceReset")
-TARGET_AWAY = ("LagOld", "LagVeryOld", "NothingCopied", "QueuesWaiting", "QueuesStalled", "SyncOld")
-SOURCE_AWAY = ("NoLease", "NobodyMaySend", "RefreshOld")
+HERE = ("DuplicateMessages", "MessagesRefused", "QueuesFailed", "GroupsWouldMiss", "SourceReset")
+TARGET_AWAY = ("LagHigh", "LagCritical", "NothingCopied", "QueuesWaiting", "QueuesStalled", "SyncOld")
+SOURCE_AWAY = ("NoLease", "NoActiveLease", "RefreshOld")
 
 
 async def test_alerts_fire_when_they_should_and_rest_else(
@@ -138,12 +138,12 @@ async def _target_and_disk_away(
     worker.store.write_text("not a directory")
     try:
         await produce(source, topic, 20, start=9100)
-        await fires(prometheus, *TARGET_AWAY, "CheckpointOld")
+        await fires(prometheus, *TARGET_AWAY, "StateNotSaved")
     finally:
         worker.store.unlink()
         away.rename(worker.store)
         broker.resume()
-    await rests(prometheus, *TARGET_AWAY, "CheckpointOld")
+    await rests(prometheus, *TARGET_AWAY, "StateNotSaved")
 
 
 async def _source_away(prometheus: Prometheus, source: Cluster) -> None:
@@ -159,7 +159,7 @@ async def _source_away(prometheus: Prometheus, source: Cluster) -> None:
 def _no_others(prometheus: Prometheus) -> None:
     """But that a lease which the first late heartbeats bring back may be lost once more, in so short a quarter."""
     names = {name.removeprefix("Replicator") for name in prometheus.fired()} - {"LeasesLost"}
-    expected = {*HERE, "TopicGone", *TARGET_AWAY, "CheckpointOld", *SOURCE_AWAY, "WorkerDown", "Absent"}
+    expected = {*HERE, "TopicGone", *TARGET_AWAY, "StateNotSaved", *SOURCE_AWAY, "WorkerDown", "Absent"}
     assert names == expected
     assert names <= SEEN.keys()
 

@@ -105,12 +105,12 @@ async def _target_away(prometheus: Prometheus, source: Cluster, target: Cluster,
     try:
         for topic in topics:
             await produce(source, topic, 20, start=9100)
-        await fires(prometheus, "LagOld", "NothingCopied", "QueuesWaiting", "SyncOld")
+        await fires(prometheus, "LagHigh", "NothingCopied", "QueuesWaiting", "SyncOld")
         in_the_way = {found["metric"]["reason"] for found in prometheus.now("replicator:failover_blockers == 1")}
         assert "queues" in in_the_way
     finally:
         broker.resume()
-    await rests(prometheus, "LagOld", "NothingCopied", "QueuesWaiting", "SyncOld")
+    await rests(prometheus, "LagHigh", "NothingCopied", "QueuesWaiting", "SyncOld")
 
 
 async def _worker_killed(prometheus: Prometheus, workers: list[Worker]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from replicator.sandbox import ClusterSpec
+from tests.support.alerts import fires, watching
 from tests.support.older_store import OlderStore
 from tests.support.scene import Scene, SceneOf
 from tests.support.worker import Worker, until
@@ -60,11 +61,12 @@ class Loss:
 @VERSIONS
 async def test_while_nothing_flows(scene: SceneOf, tmp_path: Path, spec: ClusterSpec) -> None:
     """Noticed without a new message, which then comes last."""
-    async with lossy(scene, spec, tmp_path) as here:
+    async with lossy(scene, spec, tmp_path) as here, watching(tmp_path / "prometheus", [here.worker]) as prometheus:
         await here.store.restore()
         await here.copied_again()
         await here.store.shows(here.route.topic, KEPT + LOST)
         assert here.worker.metric("target_lost_messages_total") == LOST
+        await fires(prometheus, "TargetLost")
         await here.route.produce(LATER, start=KEPT + LOST)
         await here.route.assert_clean_soon(KEPT + LOST + LATER)
 
