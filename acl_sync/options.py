@@ -40,7 +40,7 @@ class AclOptions:
                     re.compile(pattern)
                 except re.error as error:
                     raise ConfigError(
-                        f"{name} = {pattern!r} is no regular expression ({error})",
+                        f"{name} = {pattern!r} is an invalid regular expression ({error})",
                         hint="name an account, or write one that matches its whole name",
                     ) from None
 

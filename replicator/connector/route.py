@@ -40,7 +40,7 @@ class Route:
     """The route `name` as this worker takes part in it.
 
     Raises:
-        ConfigError: a pattern of its settings is no regular expression.
+        ConfigError: a pattern of its settings is an invalid regular expression.
     """
 
     def __init__(self, name: str, settings: RouteSettings, context: ConnectorContext, bulk: Bulk) -> None:

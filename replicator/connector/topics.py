@@ -42,7 +42,7 @@ class RouteTopics:
     """The topics of route `name`: as planned, as made at the target, as tasks.
 
     Raises:
-        ConfigError: a pattern of the settings is no regular expression.
+        ConfigError: a pattern of the settings is an invalid regular expression.
     """
 
     def __init__(self, name: str, settings: RouteSettings, context: ConnectorContext) -> None:

@@ -47,7 +47,7 @@ def compile_patterns(field: str, patterns: Sequence[str]) -> tuple[re.Pattern[st
     """Names or regular expressions, each of which must match a whole name.
 
     Raises:
-        ConfigError: one is no regular expression.
+        ConfigError: one is an invalid regular expression.
     """
     compiled = []
     for pattern in patterns:
@@ -55,7 +55,7 @@ def compile_patterns(field: str, patterns: Sequence[str]) -> tuple[re.Pattern[st
             compiled.append(re.compile(re.escape(pattern) if _PLAIN.fullmatch(pattern) else pattern))
         except re.error as error:
             raise ConfigError(
-                f"{field} has {pattern!r}, which is no regular expression ({error})",
+                f"{field} has {pattern!r}, which is an invalid regular expression ({error})",
                 hint="give names or regular expressions separated by commas",
             ) from None
     return tuple(compiled)
@@ -80,7 +80,7 @@ class TopicSelector:
         """That of a route with these settings.
 
         Raises:
-            ConfigError: one is no regular expression.
+            ConfigError: one is an invalid regular expression.
         """
         return cls(compile_patterns("topics", topics), compile_patterns("exclude_topics", exclude), retries)
 

@@ -408,7 +408,7 @@ async def test_the_commands(clusters: ClusterPool, tmp_path: Path) -> None:
         await scene.source.drop(scene.name)
         assert "give --deletes" in await run("apply")
         assert "done" in await run("apply", "--deletes")
-        assert "no regular expression" in await run("plan", "--exclude", "[", code=78)
+        assert "invalid regular expression" in await run("plan", "--exclude", "[", code=78)
         written += await asyncio.to_thread(lambda: [path.read_text() for path in tmp_path.rglob("*.*")])
         assert scene.name in "".join(written)
         for each in (secret, "sandboxsecret"):

@@ -110,7 +110,7 @@ async def test_real_brokers(clusters: ClusterPool, topic_name: Callable[[str], s
     await create_topic(cluster, topic, queues=2)
     async with connected(cluster) as client:
         broker = client.master("east-a")
-        assert await read_config(broker) == BrokerConfig(DEFAULT)
+        assert await read_config(broker) == BrokerConfig(DEFAULT, "east-a", "east")
         await check_filter(broker, Subscription("SQL92", "n > 2 AND colour IN ('red', 'blue')"))
         with pytest.raises(BrokerRefused, match=r'code 23.*Encountered "<EOF>"'):
             await check_filter(broker, Subscription("SQL92", "n > 2 AND"))

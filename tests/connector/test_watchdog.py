@@ -71,8 +71,8 @@ async def test_a_queue_goes_on_by_itself_once_the_cause_is_away(scene: SceneOf) 
             await until(lambda: [q["copied"] for q in worker.queues(topic)] == [20, 10, 20])
         await worker.caught_up(topic, 61)
         restarts = [json.loads(line) for line in worker.log.splitlines() if '"queue restarted"' in line]
-        assert {(event["topic"], event["queue"], event["state"]) for event in restarts} == {
-            (topic, str(Queue("east-a", 1)), "failed")
+        assert {(event["connector"], event["queue"], event["state"]) for event in restarts} == {
+            ("route", f"{topic}/east-a/1", "failed")
         }
         assert '"task stopped"' not in worker.log
         assert worker.topic(topic)["repeated"] == 0

@@ -185,7 +185,7 @@ async def test_a_message_larger_than_the_target_takes(
                 await until(lambda: worker.topic(topic).get("state") == state)
                 stopped, other = sorted(worker.queues(topic), key=lambda q: int(q["source"]["queue"]))
                 assert stopped["position"] == 10
-                assert f"message east-a/0/10 of {topic}" in stopped["reason"]
+                assert f"message at offset 10 of {topic}/east-a/0" in stopped["reason"]
                 assert other["copied"] == 10
                 async with connected(route.source) as client:
                     await send(client, "east-a", topic, 1, [(b"others go on", {})] * 1000)
@@ -224,7 +224,7 @@ async def test_properties_that_are_too_long_with_our_own(
         async with route.worker("--on-error", policy, "--dead-letter-topic", letters) as worker:
             if policy == "wait":
                 await until(lambda: worker.topic(topic).get("state") == "waiting")
-                assert f"message east-a/0/1 of {topic} is refused" in worker.topic(topic)["reason"]
+                assert f"message at offset 1 of {topic}/east-a/0 is refused" in worker.topic(topic)["reason"]
             else:
                 await worker.caught_up(topic, 2)
             (queue,) = worker.queues(topic)

@@ -202,7 +202,7 @@ async def test_system_topics_may_be_filled_with_garbage_or_deleted(
 
 
 def _ignored(worker: Worker) -> dict[str, int]:
-    found = re.findall(r'control_messages_ignored_total\{.*kind="(\w+)".*\} (\d+)', worker.get("/metrics"))
+    found = re.findall(r'control_messages_ignored_total\{.*reason="(\w+)".*\} (\d+)', worker.get("/metrics"))
     return {kind: int(float(count)) for kind, count in found}
 
 

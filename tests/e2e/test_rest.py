@@ -419,7 +419,7 @@ async def test_client_certificates_guard_it_too(
     await create_topic(source, topic, queues=1)
     made = tls.make(tmp_path / "tls", client_auth=True)
     state_file = {"CA_FILE": made.ca, "CERT_FILE": made.server_cert, "KEY_FILE": made.server_key}
-    environment = {f"REPLICATOR_REST_TLS__{name}": str(path) for name, path in state_file.items()}
+    environment = {f"REPLICATOR_REST__TLS__{name}": str(path) for name, path in state_file.items()}
     worker = Worker(
         source, target, tmp_path / "w", "--topics", topic, "--rest-host", "0.0.0.0", environment=environment
     )
@@ -428,10 +428,10 @@ async def test_client_certificates_guard_it_too(
         await until(lambda: "https://0.0.0.0:" in worker.log)
         port = int(worker.log.split("https://0.0.0.0:")[1].split("/")[0])
         for cert, code in ((made.client_cert, 0), (None, 3)):
-            given = {"REPLICATOR_URL": f"https://127.0.0.1:{port}", "REPLICATOR_REST_TLS__CA_FILE": str(made.ca)}
+            given = {"REPLICATOR_URL": f"https://127.0.0.1:{port}", "REPLICATOR_REST__TLS__CA_FILE": str(made.ca)}
             if cert is not None:
-                given["REPLICATOR_REST_TLS__CERT_FILE"] = str(cert)
-                given["REPLICATOR_REST_TLS__KEY_FILE"] = str(made.client_key)
+                given["REPLICATOR_REST__TLS__CERT_FILE"] = str(cert)
+                given["REPLICATOR_REST__TLS__KEY_FILE"] = str(made.client_key)
             ended = await asyncio.to_thread(_command, given, "cluster")
             assert ended.returncode == code, ended.stderr
     finally:

@@ -113,10 +113,8 @@ async def test_one_that_raises(
                 await until(lambda: worker.topic(topic).get("state") == state)
                 queue = next(q for q in worker.queues(topic) if q["source"]["queue"] == 0)
                 assert queue["position"] == 1
-                told = (
-                    f"message east-a/0/1 of {topic} is refused by a transform: 'picky' raised RuntimeError: it is"
-                )
-                assert told in queue["reason"]
+                refused = f"message at offset 1 of {topic}/east-a/0 is refused by a transform"
+                assert f"{refused}: 'picky' raised RuntimeError: it is" in queue["reason"]
                 await until(lambda: _copied(worker, topic, 1) == 10)
                 if policy == "fail":
                     return

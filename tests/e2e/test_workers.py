@@ -202,7 +202,7 @@ async def test_the_logs_say_who_did_what_and_why(
     topics = [topic_name(f"{i}") for i in range(2)]
     for topic in topics:
         await create_topic(source, topic, queues=2)
-    flags = ("--topics", topic_name(".*"), "--heartbeat-interval", "0.2", "--publish-interval", "0.2")
+    flags = ("--topics", topic_name(".*"), "--heartbeat-interval", "0.2", "--state-publish-interval", "0.2")
     async with workers_of(source, target, tmp_path, 2, *flags) as workers:
         first, second = workers
         await until(partial(_all_share, workers, 2), what="both share")

@@ -96,7 +96,7 @@ def test_percent_signs_are_themselves() -> None:
 
 def test_a_broken_expression_names_field_value_and_way_out() -> None:
     """Not a traceback."""
-    with pytest.raises(ConfigError, match=r"topics has '\(x'.*no regular expression") as caught:
+    with pytest.raises(ConfigError, match=r"topics has '\(x'.*invalid regular expression") as caught:
         compile_patterns("topics", ["ok", "(x"])
     assert caught.value.hint
 

@@ -21,10 +21,10 @@ pytestmark = pytest.mark.brokers
 _TASK = """
 import asyncio, functools, pickle, sys
 from replicator.errors import ReplicatorError
-from replicator.spark import awake, copying
-copying.awake = functools.partial(awake.awake, limit=float(sys.argv[1]))
+from replicator.ranges import copier, suspend_guard
+copier.awake = functools.partial(suspend_guard.awake, limit=float(sys.argv[1]))
 try:
-    asyncio.run(copying.copy_range(*pickle.load(sys.stdin.buffer)))
+    asyncio.run(copier.copy_range(*pickle.load(sys.stdin.buffer)))
 except ReplicatorError as error:
     sys.exit(str(error))
 """

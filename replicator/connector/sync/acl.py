@@ -79,7 +79,7 @@ def acl_options(settings: RouteSettings, *, own: Iterable[str | None]) -> AclOpt
         own: the accounts that this program runs as, where it has any.
 
     Raises:
-        ConfigError: a pattern of the settings is no regular expression.
+        ConfigError: a pattern of the settings is an invalid regular expression.
     """
     return AclOptions(
         include=tuple(settings.acl.accounts),
@@ -98,7 +98,7 @@ class AclSync:
     `may_go_on` is asked before each change.
 
     Raises:
-        ConfigError: a pattern of the settings is no regular expression.
+        ConfigError: a pattern of the settings is an invalid regular expression.
     """
 
     def __init__(
