@@ -31,7 +31,7 @@ _RETRY: Final = "%RETRY%"
 
 
 async def version(broker: Endpoint) -> str:
-    """Another text each time an account was written over the wire. Files edited by hand may leave it as it is."""
+    """Another text each time an account was written over the wire. Manually edited files may leave it as it is."""
     answer = await broker.ask(Request.GET_BROKER_CLUSTER_ACL_INFO, {})
     return f"{answer.fields.get('version', '')} {answer.fields.get('allAclFileVersion', '')}"
 
@@ -45,7 +45,7 @@ async def read(broker: Endpoint) -> AclState:
     answer = await ask(broker, Request.GET_BROKER_CLUSTER_ACL_CONFIG, {})
     found = read_json(answer, broker.address, "accounts") or {}
     if not isinstance(found, dict):
-        raise ProtocolError(f"{broker.address} gave an unreadable list of accounts")
+        raise ProtocolError(f"{broker.address} returned an unreadable list of accounts")
     return parse([(found.get("plainAccessConfigs"), found.get("globalWhiteAddrs"))])
 
 
@@ -103,7 +103,7 @@ def _account(name: str, entry: Mapping[str, Any]) -> Account:
 def _rule(kind: Kind, text: str) -> Rule:
     parts = [part for part in text.split("=") if part]
     if len(parts) != 2:
-        raise ValueError(f"the {kind.lower()} perm {text!r} is no name=perm")
+        raise ValueError(f"the {kind.lower()} perm {text!r} is not name=perm")
     name = parts[0].strip()
     if kind is Kind.TOPIC and name.startswith(_RETRY):
         kind, name = Kind.GROUP, name.removeprefix(_RETRY)

@@ -58,11 +58,11 @@ def parse(users: Any, acls: Any, *, authorizes: bool = True) -> AclState:
             for user in users
         }
     except (KeyError, TypeError, AttributeError):
-        raise ProtocolError("a broker gave an unreadable list of users") from None
+        raise ProtocolError("a broker returned an unreadable list of users") from None
     for name in sorted(rules.keys() - accounts.keys()):
         # They would become the rights of whoever is created under that name.
         unsure.add(name)
-        notes.append(Note(name, "there are rules of it, but no such user: delete them there"))
+        notes.append(Note(name, "rules for it exist, but no such user: delete the rules there"))
     return AclState(
         dialect=Dialect.ACL2, accounts=accounts, unsure=frozenset(unsure), authorizes=authorizes, notes=tuple(notes)
     )

@@ -1,4 +1,4 @@
-"""Which access control a broker speaks: its configuration says what is on, its answers what is there."""
+"""Which access control a broker uses: its configuration says what is enabled, its answers what it supports."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def read(broker: Endpoint, speech: BrokerAcl) -> AclState:
     except BrokerRefused as error:
         if error.code == Response.REQUEST_CODE_NOT_SUPPORTED:
             raise StartupError(
-                f"{broker.address} does not give its ACL {speech.dialect} accounts over the wire",
+                f"{broker.address} does not return its ACL {speech.dialect} accounts over the wire",
                 hint="at the source, read its files with --source-acl-dir",
             ) from None
         raise

@@ -19,7 +19,7 @@ def read(place: Path) -> AclState:
     """Accounts and white lists in `place`: the `conf/` of a broker, with plain_acl.yml and acl/, or one file.
 
     Raises:
-        StartupError: there is none, or one that cannot be read. What stands in it is not shown.
+        StartupError: there is none, or one that cannot be read. Its content is not shown.
     """
     files = [place] if place.is_file() else list(_files(place))
     if not files:
@@ -48,7 +48,7 @@ def _load(file: Path) -> tuple[Any, Any]:
         # The error itself shows the line, which may be the one with the secret.
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}" if mark is not None else ""
-        raise StartupError(f"{file} is no YAML{where}", hint="mend it there; nothing was changed") from None
+        raise StartupError(f"{file} is not valid YAML{where}", hint="fix the file; nothing was changed") from None
     if found is None:
         return None, None
     if not isinstance(found, dict):

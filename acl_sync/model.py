@@ -23,7 +23,7 @@ GET: Final = "Get"
 ALL: Final = "All"
 
 #: Fingerprints hold within one process only. A lasting one, kept in files, could be tried against lists of
-#: passwords; nobody needs it, since the brokers' own secrets are read anew for each plan.
+#: passwords; none is needed, since the brokers' own secrets are read again for each plan.
 _KEY: Final = secrets.token_bytes(32)
 
 

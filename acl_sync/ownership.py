@@ -1,4 +1,4 @@
-"""What at the target is ours: names alone, kept between runs by whoever calls."""
+"""Which accounts at the target are ours: names only; the caller keeps them between runs."""
 
 from __future__ import annotations
 

@@ -159,13 +159,13 @@ def _for_account(
         yield Action(broker=broker, dialect=dialect, verb=Verb.FORGET, account=name)
         return
     admin = any(each is not None and each.admin for each in (want, have))
-    reason = "it is an admin: give --admins" if admin and not options.admins else ""
+    reason = "it is an admin account: give --admins" if admin and not options.admins else ""
     if want is None:
         verb = Verb.DELETE
         if origin is Origin.ADOPTED:
-            reason = reason or "it was there before us: delete it there"
+            reason = reason or "it existed at the target before: delete it there"
         elif not options.deletes:
-            reason = reason or "it is gone from the source, or cannot be said here: give --deletes"
+            reason = reason or "the source no longer has it, or it cannot be expressed here: give --deletes"
     elif have is None:
         verb = Verb.CREATE
     elif have == want:
@@ -175,7 +175,7 @@ def _for_account(
     else:
         verb = Verb.UPDATE
         if origin is None and not options.adopt:
-            reason = reason or "it was there before us and is not the same: give --adopt, or rename one of them"
+            reason = reason or "it existed at the target before and differs: give --adopt, or rename one of them"
     yield Action(
         broker=broker,
         dialect=dialect,
@@ -211,7 +211,7 @@ def _for_white_list(
             dialect=have.dialect,
             verb=Verb.WHITE_LIST,
             changes=tuple(f"- {each}" for each in sorted(stale)),
-            blocked="it is gone from the source: give --deletes",
+            blocked="the source no longer has it: give --deletes",
         )
 
 
@@ -225,4 +225,4 @@ def _drift(actions: Sequence[Action], targets: Mapping[str, AclState]) -> Iterat
     for account, found in sorted(by_account.items()):
         seen = {found[broker].before if broker in found else None for broker in speaking}
         if len(found) < len(speaking) or len(seen) > 1:
-            yield Note(account, f"the target's brokers differ: {', '.join(sorted(found))} has to be changed")
+            yield Note(account, f"the target's brokers differ: {', '.join(sorted(found))} must change")

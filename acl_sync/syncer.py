@@ -20,7 +20,7 @@ from replicator.errors import BrokerRefused, ClientError, ReplicatorError, Reque
 
 __all__ = ["AclSyncer", "Applied"]
 
-#: Seconds after which the source is read in full though its version is the same: a file that was edited by hand
+#: Seconds after which the source is read in full though its version is the same: a manually edited file
 #: need not change it.
 _REREAD: Final = 5.0
 
@@ -86,12 +86,12 @@ class AclSyncer:
         if source.dialect is Dialect.NONE:
             raise StartupError(
                 "the source checks no accounts, so there are none to sync",
-                hint="switch aclEnable or authenticationEnabled on there, or leave acl out",
+                hint="enable aclEnable or authenticationEnabled there, or leave acl out",
             )
         if all(state.dialect is Dialect.NONE for state in found.values()):
             raise StartupError(
-                "the target checks no accounts: whoever reaches it may do everything",
-                hint="switch authenticationEnabled and authorizationEnabled (5.x) or aclEnable (4.x) on there",
+                "the target checks no accounts: anyone who can reach it may do everything",
+                hint="enable authenticationEnabled and authorizationEnabled (5.x) or aclEnable (4.x) there",
             )
         made = make_plan(source, found, self._owned, self._options)
         return replace(made, notes=(*made.notes, *_noted(missing)), left_out=(*away, *missing))
@@ -146,14 +146,17 @@ class AclSyncer:
         )
         states: dict[str, AclState] = {}
         gone = sorted(cluster.brokers().keys() - topology.brokers.keys())
-        away = [(name, f"{side} broker {name} is gone from the name servers, and left out now") for name in gone]
+        away = [
+            (name, f"{side} broker {name} is no longer registered at the name servers and is skipped")
+            for name in gone
+        ]
         failure: ClientError | None = None
         for name, result in zip(names, found, strict=True):
             if isinstance(result, AclState):
                 states[name] = result
             elif isinstance(result, (Unreachable, RequestTimeout)):
                 failure = result
-                away.append((name, f"{side} broker {name} is left out now: {result}"))
+                away.append((name, f"{side} broker {name} is skipped now: {result}"))
             else:
                 raise result
         if not states and failure is not None:
@@ -169,8 +172,8 @@ class AclSyncer:
             return await self._read_unless_known(endpoint, speech)
         except BrokerRefused as error:
             raise StartupError(
-                f"{side} broker {name} does not show its accounts ({error.code}, {error.remark or 'no remark'})",
-                hint="the account that we run as must be an admin (1.0) or a Super user (2.0) there",
+                f"{side} broker {name} does not list its accounts ({error.code}, {error.remark or 'no remark'})",
+                hint="the replicator's account must be an admin (1.0) or a Super user (2.0) there",
             ) from None
 
     async def _read_unless_known(self, endpoint: Endpoint, speech: broker_acl.BrokerAcl) -> AclState:

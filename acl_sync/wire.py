@@ -1,4 +1,4 @@
-"""Requests that carry secrets: what goes wrong is told without them."""
+"""Requests that carry secrets: errors are reported without them."""
 
 from __future__ import annotations
 
@@ -50,4 +50,4 @@ def read_json(answer: Frame, address: str, what: str) -> Any:
     try:
         return fastjson.parse(answer.body)
     except ProtocolError:
-        raise ProtocolError(f"{address} gave an unreadable list of {what}") from None
+        raise ProtocolError(f"{address} returned an unreadable list of {what}") from None

@@ -51,7 +51,7 @@ class Contender(Protocol):
 
 
 class Replicator:
-    """This project, as its users start it. It runs until it is told to stop."""
+    """This project, as its users start it. It runs until it is asked to stop."""
 
     name = "replicator"
     ends = False

@@ -64,7 +64,7 @@ class Measured:
         return not self._end.done()
 
     def cpu(self) -> float:
-        """CPU seconds so far of the process and those of its children that have ended."""
+        """CPU seconds until now of the process and those of its children that have ended."""
         return _cpu(self._process.pid)
 
     def cpu_by(self, moment: float) -> float:

@@ -29,7 +29,7 @@ _ABOUT = {
 
 @dataclass(slots=True, kw_only=True)
 class Results:
-    """All that was measured so far."""
+    """All measurements until now."""
 
     machine: Machine
     command: str
@@ -62,7 +62,7 @@ def render(results: Results) -> str:
 def _head(results: Results) -> str:
     machine = results.machine
     loads = ", ".join(f"{name} {load:.2f}" for name, load in results.loads.items())
-    shared = "shared by all: both clusters, the contender and whoever looks on"
+    shared = "shared by all: both clusters, the contender and the observer"
     facts = {
         "Date": machine.date,
         "Machine": f"{machine.cpu}, {machine.cores} cores, {machine.memory / (1 << 30):.0f} GiB, {shared}",

@@ -41,7 +41,7 @@ log = get_logger(__name__)
 
 
 def run(settings: Settings) -> int:
-    """Runs a worker until it is told to stop.
+    """Runs a worker until it is asked to stop.
 
     Returns:
         0 when drained after SIGTERM or SIGINT, 4 when not all could be within `drain_timeout`; 128 + the signal
@@ -96,7 +96,7 @@ def _socket(settings: Settings) -> socket.socket:
     try:
         return bind(settings.rest.host, settings.rest.port)
     except StartupError:
-        log.warning("the default port is taken, another one is used", port=settings.rest.port)
+        log.warning("the default port is in use; another one is used", port=settings.rest.port)
         return bind(settings.rest.host, 0)
 
 
@@ -138,7 +138,7 @@ async def _run_until_signal(worker: Worker, sock: socket.socket, token: str | No
     serving = asyncio.create_task(server.run_on_socket(), name="http")
     beating = asyncio.create_task(loop_monitor.run(), name="pulse")
     if not COMPILED:
-        log.warning("no compiled code for this machine: a message takes twice the CPU; install the package again")
+        log.warning("no compiled code for this machine: a message takes twice the CPU; reinstall the package")
     log.info(
         "replicating",
         source=worker.identity.source,
@@ -152,7 +152,7 @@ async def _run_until_signal(worker: Worker, sock: socket.socket, token: str | No
         await worker.run(stop)
     except asyncio.CancelledError:
         if len(received) > 1:
-            log.warning("ended before all was drained; the rest is copied at the next start")
+            log.warning("stopped before everything was drained; the rest is copied at the next start")
             return 128 + received[-1]
         raise
     finally:
@@ -160,7 +160,7 @@ async def _run_until_signal(worker: Worker, sock: socket.socket, token: str | No
         server.should_exit = True
         await serving
     if left := worker.routes.cut - cut:
-        log.warning("ended before all was drained", copied=worker.routes.copied, left=left)
+        log.warning("stopped before everything was drained", copied=worker.routes.copied, left=left)
         return NOT_DRAINED
     log.info("drained", copied=worker.routes.copied)
     return DRAINED
@@ -184,6 +184,6 @@ def _connect(
         name=cluster.cluster,
         may_go_on=may_go_on,
         on_fallback=lambda broker, reason: log.warning(
-            "the VIP port cannot be reached, the listen port is used", side=side, broker=broker, reason=reason
+            "the VIP port cannot be reached; the listen port is used", side=side, broker=broker, reason=reason
         ),
     )

@@ -1,4 +1,4 @@
-"""What systemd is told of a service of Type=notify: sd_notify(3), a datagram to the socket that it names."""
+"""Notifies systemd of a service of Type=notify: sd_notify(3), a datagram to the socket that it names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def stopping() -> None:
 
 
 def alive() -> None:
-    """To be said more often than WatchdogSec, or it is started anew."""
+    """Must be sent more often than every WatchdogSec, or systemd restarts the service."""
     _tell("WATCHDOG=1")
 
 
@@ -35,4 +35,4 @@ def _tell(*words: str) -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
             channel.sendto("\n".join(words).encode(), "\0" + address[1:] if address[0] == "@" else address)
     except OSError as error:
-        log.warning("systemd cannot be told", socket=address, reason=str(error))
+        log.warning("systemd cannot be notified", socket=address, reason=str(error))

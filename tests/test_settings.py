@@ -375,7 +375,7 @@ def test_a_secret_file_that_others_can_use_is_refused(secret_file: Path, mode: i
     [
         (lambda path: path.unlink(), "cannot be read (No such file"),
         (lambda path: (path.unlink(), path.mkdir(0o700)), "cannot be read (Is a directory"),
-        (lambda path: path.write_bytes(b"\xff\xfe"), "is no text"),
+        (lambda path: path.write_bytes(b"\xff\xfe"), "is not text"),
         (lambda path: path.write_text(" \n"), "is empty"),
     ],
 )

@@ -31,7 +31,7 @@ _COUNTED: Final = ("again", "skipped", "anywhere", "ahead", "unread")
 
 
 async def readiness(route: Route, context: ConnectorContext) -> dict[str, Any]:
-    """What stands in the way of a switch, and how far the copy is.
+    """Failover blockers of a switch, and how far the copy is.
 
     Raises:
         BrokerRefused, Unreachable, RequestTimeout: the target cannot be asked.

@@ -27,7 +27,7 @@ class Backoff:
 
     @property
     def attempts(self) -> int:
-        """How many pauses were asked for since the beginning or the last `reset`."""
+        """How many pauses were requested since the beginning or the last `reset`."""
         return self._attempts
 
     def next(self) -> float:

@@ -71,7 +71,9 @@ async def _invalid(_: Request, error: Exception) -> JSONResponse:
 
 async def _bug(_: Request, error: Exception) -> JSONResponse:
     """Whatever nobody has expected; the server logs it with where it came from."""
-    return _refusal(500, f"{type(error).__name__}: {error}", "it is no fault of yours: see the worker's log")
+    return _refusal(
+        500, f"{type(error).__name__}: {error}", "this is a bug, not your mistake: see the worker's log"
+    )
 
 
 def install(app: FastAPI) -> None:

@@ -54,4 +54,4 @@ async def _ask_name_servers(cluster: Cluster, broker: str, connection: Connectio
     except ReplicatorError as error:
         raise WrongBroker(connection.address, f"whether it is {broker} is not known: {error.message}") from None
     if cluster.brokers().get(broker) != before:
-        raise WrongBroker(connection.address, f"the name servers know {broker} at another address now")
+        raise WrongBroker(connection.address, f"the name servers now have {broker} at another address")

@@ -105,7 +105,7 @@ async def dispatched(broker: Endpoint) -> tuple[int, int]:
         table = parse(answer.body)["table"]
         return int(table["commitLogMaxOffset"]), int(table["dispatchBehindBytes"])
     except (KeyError, TypeError, ValueError):
-        raise ProtocolError(f"{broker.address} does not tell how far its queues are") from None
+        raise ProtocolError(f"{broker.address} does not report its queue offsets") from None
 
 
 async def max_offset(broker: Endpoint, topic: str, queue_id: int) -> int:

@@ -202,7 +202,7 @@ def _read_topology(info: Any, address: str, name: str | None) -> Topology:
             error = StartupError if name is None and names else NothingKnown
             raise error(
                 f"name server {address} knows the clusters: {', '.join(names) or 'none'}",
-                hint="start a broker there" if not names else "say which one is meant with the setting `cluster`",
+                hint="start a broker there" if not names else "choose one with the setting `cluster`",
             )
         brokers = {
             broker: Broker(broker, {int(i): str(a) for i, a in table[broker]["brokerAddrs"].items()})
@@ -210,5 +210,5 @@ def _read_topology(info: Any, address: str, name: str | None) -> Topology:
             if broker in table and table[broker]["brokerAddrs"]
         }
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise ProtocolError(f"name server {address} gave an unreadable list of brokers ({error!r})") from None
+        raise ProtocolError(f"name server {address} returned an unreadable list of brokers ({error!r})") from None
     return Topology(name, brokers)

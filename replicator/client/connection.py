@@ -191,7 +191,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         why = "closed by the peer" if exc is None else str(exc) or type(exc).__name__
         if not self.heard and self._transport is not None and self._transport.get_extra_info("sslcontext"):
-            why += " before it answered anything; it may want a client certificate"
+            why += " before any answer; it may require a client certificate"
         self._lost(why)
 
     def _broken(self, why: str) -> None:
@@ -237,6 +237,6 @@ class Connection(asyncio.BufferedProtocol):
             on_answer(RequestTimeout(self.address, code, deadline - sent))
         if silent and not self.closed:
             # Nothing at all came since: half open or hung. A new connection finds out which.
-            self._broken("it has fallen silent")
+            self._broken("it stopped responding")
         elif self._waiting and not self.closed:
             self._sweeper = self._loop.call_later(_SWEEP, self._sweep)

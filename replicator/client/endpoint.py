@@ -44,7 +44,7 @@ def split_address(address: str) -> tuple[str, int]:
     """
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ValueError(f"{address!r} is no host:port")
+        raise ValueError(f"{address!r} is not host:port")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
@@ -120,11 +120,11 @@ class Endpoint:
         except TimeoutError:
             raise self._failed(f"no connection within {CONNECT_TIMEOUT:g} s") from None
         except ssl.SSLCertVerificationError as error:
-            raise self._failed(f"its certificate was refused: {error.verify_message}") from None
+            raise self._failed(f"its certificate is not trusted: {error.verify_message}") from None
         except ssl.SSLError as error:
-            raise self._failed(f"no TLS with it: {error.reason or error}") from None
+            raise self._failed(f"TLS handshake failed: {error.reason or error}") from None
         except (ConnectionResetError, ConnectionAbortedError, BrokenPipeError) as error:
-            broken_off = "no TLS with it: it broke the handshake off; it may want a client certificate"
+            broken_off = "TLS handshake aborted by the peer; it may require a client certificate"
             raise self._failed(broken_off if tls is not None else _reason(error)) from None
         except OSError as error:
             raise self._failed(_reason(error)) from None

@@ -82,7 +82,7 @@ class HistoryConnection:
     async def _compare(self, place: _Place, known: bytes) -> None:
         """Goes over to the slave if it has the first message of `known`.
 
-        A slave may go on showing messages of a topic that was made anew, until the new one has grown past them.
+        A slave may go on showing messages of a recreated topic, until the new one has grown past them.
         """
         try:
             slave = await self._endpoint.connection()

@@ -37,7 +37,7 @@ async def read_offsets(broker: Endpoint, *, known: OffsetTable | None = None) ->
     for key, queues in table.items():
         topic, at, group = key.partition("@")  # neither name can have an @
         if not at:
-            raise ProtocolError(f"a table of offsets with the key {key!r}, which is no topic@group")
+            raise ProtocolError(f"an offset table with the key {key!r}, which is not topic@group")
         try:
             offsets[group, topic] = {int(queue): int(offset) for queue, offset in members(queues).items()}
         except (TypeError, ValueError):

@@ -91,5 +91,5 @@ def members(value: object) -> dict[str, Any]:
         ProtocolError: it is none.
     """
     if not isinstance(value, dict):
-        raise ProtocolError("a broker's table that is no JSON object")
+        raise ProtocolError("a broker's table that is not a JSON object")
     return value

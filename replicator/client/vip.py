@@ -75,7 +75,7 @@ class VipChannel(Endpoint):
         last = self._connection
         if last is not None and last.closed and not last.heard:
             self._judge_last()
-            raise Unreachable(self.address, "it drops connections without an answer")
+            raise Unreachable(self.address, "it closes connections without an answer")
 
     async def _listening(self, why: Unreachable) -> Connection:
         """A connection to the listen port; to the VIP port where both were away and are there again."""

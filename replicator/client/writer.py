@@ -80,7 +80,7 @@ class SocketWriter:
 
     def _go_on(self) -> None:
         if not self._may_go_on():
-            self._on_broken("given up in the middle of a request: this worker may not send now")
+            self._on_broken("request aborted: this worker may not send now")
             return
         self._waiting = list(self._send(self._waiting))
         self._size = sum(map(len, self._waiting))

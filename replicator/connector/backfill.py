@@ -235,7 +235,7 @@ class Backfill:
         if key not in run.waiting or key in run.stopped:
             return  # whoever goes on finds out from the target what is there
         if outcome.error:
-            log.warning("backfill of a queue ended early: its live task goes on", reason=outcome.error)
+            log.warning("backfill of a queue ended early: its live task continues", reason=outcome.error)
         else:
             _take(run.pairs[key].state, outcome)
         self._release(run, [key])

@@ -106,8 +106,8 @@ async def refuse_filter(route: RouteSettings, source: Discovery) -> None:
         except BrokerRefused as error:
             if error.code == Response.SUBSCRIPTION_PARSE_FAILED:
                 reason = error.remark.partition("\n")[0].rpartition(": ")[2]
-                problem = f"source broker {broker} does not understand it ({reason})"
-                way_out = "conditions are like: colour = 'red' AND size > 3"
+                problem = f"source broker {broker} rejects it ({reason})"
+                way_out = "a condition looks like: colour = 'red' AND size > 3"
             else:
                 problem = f"source broker {broker} does not filter by SQL92 ({error.remark})"
                 way_out = "set enablePropertyFilter=true there, or use tags"

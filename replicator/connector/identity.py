@@ -49,14 +49,15 @@ def identify(settings: Settings, source: Topology, target: Topology, known: Mapp
         ours = settings.source.id or f"{ours}@{settings.source.namesrv[0]}"
         theirs = settings.target.id or f"{theirs}@{settings.target.namesrv[0]}"
         log.warning(
-            "both clusters have the same name; set source.id and target.id to ids that will last",
+            "both clusters have the same name; set source.id and target.id to permanent ids",
             name=source.cluster,
             source_id=ours,
             target_id=theirs,
         )
     if ours == theirs:
         raise StartupError(
-            f"source.id and target.id are both {ours!r}", hint="give the clusters two ids, or no loop could be seen"
+            f"source.id and target.id are both {ours!r}",
+            hint="give the clusters different ids, or loops could not be detected",
         )
     for side, identity in (("source", ours), ("target", theirs)):
         if not valid_id(identity):

@@ -14,7 +14,7 @@ __all__ = ["ConnectorLifecycle", "ConnectorPlanning", "ConnectorReporting", "Wor
 class ConnectorPlanning(Protocol):
     """What there is to do, and what it needs; the same on all workers.
 
-    `tasks` are all of them, whoever runs them, called `connector/task`; `problems` say what cannot be done now, by
+    `tasks` are all of them, on any worker, called `connector/task`; `problems` say what cannot be done now, by
     topic.
     """
 
@@ -40,7 +40,7 @@ class ConnectorPlanning(Protocol):
         """Makes what the target needs; the leader does it."""
 
     def knows(self, task: str) -> bool:
-        """Whether what a task needs is there."""
+        """Whether everything that a task needs exists."""
 
     def share(self, fraction: float) -> None:
         """Keeps to that part of the connector's rate limits."""
@@ -111,4 +111,4 @@ class ConnectorReporting(Protocol):
 
 
 class WorkerConnector(ConnectorPlanning, ConnectorLifecycle, ConnectorReporting, Protocol):
-    """A connector as this worker takes part in it. Whoever needs but a part of it asks for that."""
+    """A connector as this worker takes part in it. Callers that need only a part of it use that protocol."""

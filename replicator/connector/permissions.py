@@ -39,7 +39,7 @@ async def refuse_missing_rights(topics: RouteTopics, context: ConnectorContext) 
         try:
             return await _missing(plan, context)
         except (ClientError, ProtocolError) as error:  # then its queues wait, and say so
-            log.warning("rights cannot be asked for", topic=plan.topic, reason=str(error))
+            log.warning("permissions cannot be checked", topic=plan.topic, reason=str(error))
             return ""
 
     new = [
@@ -51,7 +51,7 @@ async def refuse_missing_rights(topics: RouteTopics, context: ConnectorContext) 
         more = [f"and {len(refused) - _NAMED} topics more"] if len(refused) > _NAMED else []
         raise StartupError(
             "\n".join(refused[:_NAMED] + more),
-            hint="give the account what docs/ACL.md says, or leave topics out with --exclude-topics",
+            hint="grant the account what docs/ACL.md lists, or leave topics out with --exclude-topics",
         )
 
 
@@ -63,7 +63,7 @@ async def _missing(plan: TopicPlan, context: ConnectorContext) -> str:
             return f"the source's account may not read it ({why})"
     for broker in _asked(target, [broker for broker, _ in plan.writes]):
         if why := await denies_creation(target.cluster.writer(broker), name, cluster=target.cluster_name):
-            return f"the target's account may not make topic {name} ({why})"
+            return f"the target's account may not create topic {name} ({why})"
     for broker in _asked(target, [queue.broker for queue in plan.queue_map.values()]):
         if why := await denies_sending(target.cluster.writer(broker), name):
             return f"the target's account may not send to topic {name} ({why})"

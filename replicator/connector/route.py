@@ -88,7 +88,7 @@ class Route:
 
     @property
     def tasks(self) -> frozenset[str]:
-        """All tasks of the route, whoever runs them."""
+        """All tasks of the route, on any worker."""
         return self.topics.tasks | ({self.sync.name} if self.settings.sync else frozenset())
 
     @property
@@ -232,7 +232,7 @@ class Route:
             store.update(states)
 
     async def fence(self) -> None:
-        """Ends all at once: what is under way is given up, and found out again by whoever goes on."""
+        """Stops at once and gives up what is in flight; the next owner reads from the target what arrived."""
         runs = list(self._runs.values())
         for run in runs:
             run.cancel()
@@ -254,7 +254,7 @@ class Route:
             self.cut += len(late)
             if late:
                 log.warning(
-                    "not all could be drained in time; the rest is copied by whoever goes on", queues=len(late)
+                    "not all messages were drained in time; the next owner copies the rest", queues=len(late)
                 )
                 self._context.target.cluster.drop()  # or a request of theirs might still arrive, some day
                 await asyncio.wait(late)
@@ -286,7 +286,7 @@ class Route:
             self._forget(key)
         for topic, queues in Counter(key.topic for key in gone).items():
             log.warning(
-                "topic is gone from the source, or no longer selected: its copies end",
+                "topic was deleted at the source, or is no longer selected: copying stops",
                 connector=self.name,
                 topic=topic,
                 queues=queues,

@@ -1,7 +1,7 @@
 """How a worker is doing, for people and scripts: per topic and per queue, from the queues' own state.
 
-`copied` counts since the process began, `copied_in_all` since the route began, whoever ran its tasks; what a worker
-copied that died before it first told of a queue is not in it.
+`copied` counts since the process began, `copied_in_all` since the route began, over all owners; what a worker
+copied that died before it first published a queue's progress is not in it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WORST = (
     *(Phase.STARTING, Phase.RUNNING, Phase.STOPPED),
 )
 
-#: What is told of a topic, by what is added up.
+#: Fields of a topic's status, by the counter that is summed.
 _SUMS = {
     "stalled": "stalled",
     "copied": "copied",
@@ -88,7 +88,7 @@ def _topic(name: str, route: str, numbers: TopicNumbers) -> dict[str, Any]:
         "severity": len(_WORST) - _WORST.index(worst),
         "state": worst.value,
         "reason": numbers.reasons.get(worst, ""),
-        **{told: sums[added] for told, added in _SUMS.items()},
+        **{field: sums[added] for field, added in _SUMS.items()},
         "lag_seconds": numbers.lag_seconds,
         "skipped": sum(numbers.skipped.values()),
     }

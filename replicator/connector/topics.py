@@ -49,7 +49,7 @@ class RouteTopics:
         self.name = name
         self.settings = settings
         self.plans: Sequence[TopicPlan] = ()
-        #: All tasks that copy messages, whoever runs them.
+        #: All tasks that copy messages, on any worker.
         self.tasks: frozenset[str] = frozenset()
         self.problems: dict[str, str] = {}
         self._context = context
@@ -160,11 +160,11 @@ class RouteTopics:
         await bounded(make, [plan for plan in self.plans if not plan.problem], at_once=_AT_ONCE)
 
     async def _make(self, plan: TopicPlan) -> bool:
-        """Makes the topic at the target's brokers; whether it is there now."""
+        """Creates the topic at the target's brokers; returns whether it exists now."""
         try:
             for broker, topic in plan.writes:
                 await write_topic(self._context.target.cluster.writer(broker), topic)
-                log.info("topic made ready", topic=topic.name, broker=broker, queues=topic.queues)
+                log.info("topic prepared at the target", topic=topic.name, broker=broker, queues=topic.queues)
         except (ClientError, ProtocolError) as error:
             self._tell(plan.topic, error, "let the target's account create topics")
             return False
@@ -174,7 +174,7 @@ class RouteTopics:
     def _tell(self, topic: str, error: ReplicatorError, hint: str) -> None:
         problem = f"{error}: {hint}" if isinstance(error, BrokerRefused) else str(error)
         if self.problems.get(topic) != problem:
-            log.warning("topic cannot be made ready", topic=topic, reason=problem)
+            log.warning("topic cannot be prepared at the target", topic=topic, reason=problem)
         self.problems[topic] = problem
 
     def _keep_map(self, plan: TopicPlan, known: dict[Queue, Queue], before: Topics, *, new_route: bool) -> None:

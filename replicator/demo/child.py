@@ -18,7 +18,7 @@ from replicator.sandbox import guard
 
 __all__ = ["Child", "DemoError"]
 
-_TOLD_LINES = 15
+_SHOWN_LINES = 15
 
 
 class DemoError(ReplicatorError):
@@ -115,5 +115,5 @@ class Child:
 
     def failure(self, what: str) -> DemoError:
         """An error with the last lines of its log."""
-        lines = self.log.read_text(errors="replace").strip().splitlines()[-_TOLD_LINES:]
+        lines = self.log.read_text(errors="replace").strip().splitlines()[-_SHOWN_LINES:]
         return DemoError("\n".join([what, *lines]))

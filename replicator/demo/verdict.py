@@ -92,8 +92,8 @@ class Judge:
 
 
 def _print(message: StoredMessage) -> int:
-    told = properties.decode(message.properties).items()
-    own = frozenset((name, value) for name, value in told if not name.startswith(_ADDED))
+    found = properties.decode(message.properties).items()
+    own = frozenset((name, value) for name, value in found if not name.startswith(_ADDED))
     return hash((message.flag, message.body, own))
 
 

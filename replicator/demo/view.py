@@ -28,7 +28,7 @@ _STATE_STYLES: Final = {"running": "green", "failed": "bold red"}
 
 
 class View:
-    """`doing` is what goes on, in words; `show` draws everything anew."""
+    """`doing` is what goes on, in words; `show` redraws everything."""
 
     def __init__(self, console: Console, *, source: str, target: str, version: str) -> None:
         self._console = console
@@ -119,7 +119,7 @@ def _notes(verdict: Verdict, traffic: Traffic) -> Iterable[str]:
     if traffic.refused:
         yield f"{traffic.refused} orders were refused by the source cluster"
     if verdict.foreign:
-        yield f"{verdict.foreign} messages on the target are no copies"
+        yield f"{verdict.foreign} messages on the target are not copies"
 
 
 def _table(**more: Any) -> Table:

@@ -34,7 +34,7 @@ _PAUSE_MOST: Final = 0.5
 _SHUN: Final = 5.0
 #: Seconds that a write may take before it is tried elsewhere.
 _WRITE: Final = 2.0
-#: Messages asked for in one pull, and pulls made at once of what is there: a broker may be far away.
+#: Messages per pull, and concurrent pulls of what exists at the start: a broker may be far away.
 _COUNT: Final = 32
 _AT_ONCE: Final = 8
 
@@ -81,7 +81,7 @@ class ControlLog:
         """Makes the topics where they are missing, and begins to read.
 
         Args:
-            there: the topics of each broker that has told them, by name.
+            there: the topics of each broker that lists them, by name.
 
         Raises:
             StartupError: no broker lets us have the topics.
@@ -92,7 +92,7 @@ class ControlLog:
         failures = [failure for failure in made if failure is not None]
         if len(failures) == len(made):
             raise StartupError(
-                f"the source has no topics for the worker group, and they cannot be made: {failures[0]}",
+                f"the source has no system topics for the worker group, and they cannot be created: {failures[0]}",
                 hint="let the source's account create and write them, or run a single worker with --standalone",
             )
         self._follow()
@@ -207,9 +207,9 @@ class ControlLog:
         try:
             await self._make(queue)
         except (ClientError, ProtocolError) as error:
-            log.warning("system topic cannot be made", queue=str(queue), reason=str(error))
+            log.warning("system topic cannot be created", queue=str(queue), reason=str(error))
             return
-        log.warning("system topic was gone and has been made again", queue=str(queue))
+        log.warning("system topic was missing and has been recreated", queue=str(queue))
         self._on_reset(queue)
 
     async def _begin(self, queue: MessageQueue, past: float) -> tuple[int, int]:

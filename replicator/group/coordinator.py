@@ -2,7 +2,7 @@
 
 - The worker with the least id among those that may have tasks leads: it names the next assignment when
   members or tasks have changed. Everybody computes the same; the leader's word makes it one at a time.
-- Break before make: a worker starts a task of its own only when every other worker that is there has
+- Break before make: a worker starts a task of its own only when every other live worker has
   adopted the very same assignment and does not release that task any more. Adopting comes with a promise:
   nothing is started that is not one's own there. Others rely on it until they read of a later one, so a
   worker starts nothing either before a heartbeat that tells of its adopting has come back. Then no two run
@@ -57,9 +57,9 @@ class Coordinator:
     """The part of worker `me` in its group.
 
     Args:
-        timeout: seconds after which a silent worker is gone.
+        timeout: seconds after which a silent worker left.
         lease: seconds for which a heartbeat of our own that came back lets us send; less than `timeout`.
-        delay: seconds that members or tasks must have stayed the same before they are assigned anew.
+        delay: seconds that members or tasks must have stayed the same before a new assignment.
         republish: seconds after which an assignment that is not agreed on is published again.
     """
 
@@ -78,7 +78,7 @@ class Coordinator:
         self.assignment = Assignment()
         self.owned: set[str] = set()
         self.running: set[str] = set()
-        #: Of tasks that have become ours, who had them before; "": nobody. Whoever starts them takes them out.
+        #: Of tasks that have become ours, their previous owner; "": none. Removed when they start.
         self.came_from: dict[str, str] = {}
         self.stage = MemberState.ONLINE
         self._strategy = strategy
@@ -111,7 +111,7 @@ class Coordinator:
 
     @property
     def agreed(self) -> bool:
-        """Whether every worker that is there has adopted our assignment, and could read that we have."""
+        """Whether every live worker has adopted our assignment, and could read that we have."""
         generation = self.assignment.generation
         return self._told == generation and all(
             other.generation == generation for other in self.membership.others.values()

@@ -1,7 +1,7 @@
 """A job from the command line that copies queues of a group: it says so while it runs, and workers wait for it.
 
 Its heartbeats are on the workers' topic, in a group of their own, so that nobody takes it for a worker. It begins
-to say so before it listens for workers: whoever joins later has heard of it, whoever joined before is heard.
+to say so before it listens for workers: those that join later have heard of it, those that joined before are heard.
 """
 
 from __future__ import annotations
@@ -108,7 +108,9 @@ class _Claim:
             try:
                 await self._beat(carrier, MemberState.LEFT)
             except (ClientError, ProtocolError) as error:
-                log.warning("the end could not be told, workers wait a session timeout", reason=str(error))
+                log.warning(
+                    "the job's end could not be published; workers wait for a session timeout", reason=str(error)
+                )
         finally:
             await carrier.close()
             await cluster.close()

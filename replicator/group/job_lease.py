@@ -63,7 +63,7 @@ class BulkLease:
                 async with asyncio.timeout(self.patience):
                     await view.held.wait()
             except TimeoutError:
-                reason = "no heartbeat of it lets this task send: its queues are another's by now"
+                reason = "no heartbeat of it allows this task to send: its queues have another owner by now"
                 raise Unreachable(f"worker {self.worker}", reason) from None
             yield view.holds
         finally:

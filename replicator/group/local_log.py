@@ -12,7 +12,7 @@ __all__ = ["LocalLog"]
 
 
 class LocalLog:
-    """Stands in for `ControlLog` where there is no group."""
+    """Takes the place of `ControlLog` where there is no group."""
 
     def __init__(self, on_said: Callable[[LogMessage], None]) -> None:
         self._on_said = on_said

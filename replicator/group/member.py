@@ -284,7 +284,7 @@ class Group:
             return
         job = self._to_wait_for()
         if job and job != self.waiting_for:
-            log.warning("a job copies queues of this group, waiting for its end", job=job)
+            log.warning("a job copies queues of this group; waiting for it to end", job=job)
         elif self.waiting_for and not job:
             log.info("the job has ended, joining the group", job=self.waiting_for)
         self.waiting_for = job

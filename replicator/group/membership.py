@@ -2,7 +2,7 @@
 
 Clocks of different workers are never compared. All times are of one worker's own monotonic clock: when it
 heard a heartbeat, and when it sent the newest heartbeat of its own that has come back to it. That echo says
-how fresh its view is: whoever was heard long before the echo is gone, and a worker without echoes knows
+how fresh its view is: members last heard long before the echo are gone, and a worker without echoes knows
 nothing of the others, so it expires nobody.
 """
 
@@ -79,7 +79,7 @@ class Membership:
     """The other workers of a group, as worker `me` sees them.
 
     Args:
-        timeout: seconds without a heartbeat after which a worker is gone.
+        timeout: seconds without a heartbeat after which a worker left.
     """
 
     def __init__(self, me: str, *, timeout: float) -> None:
@@ -91,7 +91,7 @@ class Membership:
 
     @property
     def others(self) -> Mapping[str, Heartbeat]:
-        """The newest heartbeat of every other worker that is there, by its id."""
+        """The newest heartbeat of every other live worker, by its id."""
         return {name: member.heartbeat for name, member in self._members.items()}
 
     @property

@@ -129,7 +129,7 @@ def read_message(body: bytes) -> Envelope:
             if unpacking.unconsumed_tail or not unpacking.eof:
                 raise Unreadable("it is cut off, or larger than 64 MiB")
         if msgspec.json.decode(body, type=_Form).version > FORM:
-            raise NewerForm("a later program wrote it", hint="upgrade this worker")
+            raise NewerForm("a newer version wrote it", hint="upgrade this worker")
         wire = _decode(body)
     except (zlib.error, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Unreadable(str(error)) from None

@@ -22,7 +22,7 @@ class Tables(Generic[T]):
     """One kind of table of all brokers of a cluster.
 
     Args:
-        read: gives a broker's table; it is told the one that is known.
+        read: returns a broker's table; it receives the one that is known.
         masters_only: only masters are asked, and what does not answer has no table (the target).
     """
 
@@ -35,7 +35,7 @@ class Tables(Generic[T]):
     ) -> None:
         self.failures: dict[str, str] = {}
         self.tables: Mapping[str, T] = {}
-        #: Brokers whose masters have told their table at the last look: what is not in there is not there.
+        #: Brokers whose masters returned their table at the last refresh: what their tables lack does not exist.
         self.masters: frozenset[str] = frozenset()
         self._cluster = cluster
         self._read = read

@@ -110,8 +110,8 @@ class GroupPositions:
         broker = self._target.master(queue.target.broker)
         return await max_offset(broker, queue.target_topic, queue.target.queue_id)
 
-    def _mine(self, queue: CopiedQueue, told: Provenance) -> bool:
-        return told.cluster == self._identity.source and Queue(told.broker, told.queue_id) == queue.source
+    def _mine(self, queue: CopiedQueue, found: Provenance) -> bool:
+        return found.cluster == self._identity.source and Queue(found.broker, found.queue_id) == queue.source
 
     async def _deeper(self, place: GroupQueue, queue: CopiedQueue, begin: int) -> OffsetMap:
         """The offset map with what lies between the group's place at the target and its beginning."""
@@ -125,7 +125,7 @@ class GroupPositions:
                 queue.target.queue_id,
                 start=start,
                 stop=begin,
-                mine=lambda told: self._mine(queue, told),
+                mine=lambda found: self._mine(queue, found),
             )
             known = self._older[key] = (start, begin, found)
         return known[2].followed_by(queue.offsets)
@@ -141,7 +141,7 @@ class GroupPositions:
                 place.source,
                 start=queue.floor,
                 stop=stop,
-                mine=lambda told: self._mine(queue, told),
+                mine=lambda found: self._mine(queue, found),
             )
             known = self._found[key] = (place.source, offset)
         return known[1]
@@ -166,7 +166,7 @@ class GroupPositions:
         broker, queue_id = place.queue.source
         pulled = await pull(self._source.reader(broker), place.topic, queue_id, at, count=1)
         for message in pulled.messages:
-            told = provenance.read(message.properties)
-            if message.queue_offset == at and told is not None and told.cluster == self._identity.target:
-                return told.offset + 1 if Queue(told.broker, told.queue_id) == place.queue.target else None
+            found = provenance.read(message.properties)
+            if message.queue_offset == at and found is not None and found.cluster == self._identity.target:
+                return found.offset + 1 if Queue(found.broker, found.queue_id) == place.queue.target else None
         return None

@@ -1,4 +1,4 @@
-"""What was written to the target, so that a change at the source is told from a hand at the target. Pure."""
+"""What was written to the target, so that changes at the source differ from manual changes at the target. Pure."""
 
 from __future__ import annotations
 
@@ -27,11 +27,9 @@ __all__ = [
 ]
 
 #: Why actions are blocked.
-DRIFT: Final = (
-    "it was changed at the target by hand: put it right there or at the source, or let on_drift=repair do it"
-)
-FOUND: Final = "it was at the target before, with other settings: make them the same, or let on_drift=repair do it"
-UNTAKEN: Final = "the broker did not take it: it knows no such setting, or forbids the change"
+DRIFT: Final = "it was changed manually at the target: correct it there or at the source, or set on_drift=repair"
+FOUND: Final = "it existed at the target before, with other settings: make them equal, or set on_drift=repair"
+UNTAKEN: Final = "the broker did not apply it: it has no such setting, or forbids the change"
 DELETED: Final = "the source has deleted it: delete it here, or set sync_deletes"
 LIVE: Final = "the source has deleted it, but it has consumers here: stop them, or delete it here"
 
@@ -46,7 +44,7 @@ def unless_repaired(why: str, *, repair: bool) -> tuple[str, str]:
 def unsure(away: Iterable[str]) -> str:
     """Why an item does not count as gone from the source while the masters of the brokers `away` do not answer."""
     names = ", ".join(sorted(away))
-    return f"the source may still have it: no master of {names} answers there: wait for one, or do it by hand"
+    return f"the source may still have it: no master of {names} answers there: wait for one, or delete it manually"
 
 
 class Entry(NamedTuple):

@@ -21,8 +21,8 @@ Mine = Callable[[Provenance], bool]
 
 
 def _source(message: StoredMessage, mine: Mine) -> int | None:
-    told = provenance.read(message.properties)
-    return told.offset if told is not None and mine(told) else None
+    found = provenance.read(message.properties)
+    return found.offset if found is not None and mine(found) else None
 
 
 async def scan_offset_map(
@@ -43,7 +43,7 @@ async def scan_offset_map(
             if source is None:
                 continue
             if found and source <= found[-1].source:
-                found.clear()  # the source queue was deleted and made anew
+                found.clear()  # the source queue was deleted and recreated
             found.append(Interval(source, message.queue_offset, 1))
     return OffsetMap(found, most=_MOST)
 

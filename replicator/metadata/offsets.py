@@ -120,14 +120,14 @@ def plan_offsets(
     """
     actions = []
     for place in places:
-        told = standing(place)
+        group_standing = standing(place)
         force = place.group in forced
-        wanted = told.exact if force else told.offset
+        wanted = group_standing.exact if force else group_standing.offset
         if wanted == place.target:
             continue
         backwards = place.target is not None and wanted < place.target
-        if backwards and not force and not told.skipped:
-            continue  # what lies between are no copies: the group has read them at the target
+        if backwards and not force and not group_standing.skipped:
+            continue  # the messages between are not copies: the group has read them at the target
         target = place.queue.target
         actions.append(
             Action(
@@ -137,22 +137,22 @@ def plan_offsets(
                 before=None if place.target is None else {"offset": place.target},
                 after={"offset": wanted},
                 write=Commit(place.group, place.queue.target_topic, target.queue_id, wanted),
-                blocked="" if force else _blocked(told, backwards=backwards, live=place.group in live),
-                note=_note(told),
+                blocked="" if force else _blocked(group_standing, backwards=backwards, live=place.group in live),
+                note=_note(group_standing),
             )
         )
     return actions
 
 
-def _blocked(told: GroupStanding, *, backwards: bool, live: bool) -> str:
+def _blocked(group_standing: GroupStanding, *, backwards: bool, live: bool) -> str:
     if backwards:
-        return f"it is {told.skipped:,} copies ahead at the target, and never goes back unless forced"
-    return "it has consumers at the target, who keep its offsets unless forced" if live else ""
+        return f"it is {group_standing.skipped:,} copies ahead at the target, and is moved back only if forced"
+    return "it has consumers at the target: its offsets are kept unless forced" if live else ""
 
 
-def _note(told: GroupStanding) -> str:
-    if told.foreign is not None:
-        return f"it has not read a message of others at offset {told.foreign}, and is not taken over it"
-    if told.unread:
-        return f"{told.unread:,} messages before the copy's beginning are not at the target"
+def _note(group_standing: GroupStanding) -> str:
+    if group_standing.foreign is not None:
+        return f"it has not read a foreign message at offset {group_standing.foreign}, and is not moved past it"
+    if group_standing.unread:
+        return f"{group_standing.unread:,} messages from before the first copied one are not at the target"
     return ""

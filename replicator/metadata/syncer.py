@@ -146,7 +146,7 @@ class Syncer:
         a ban to read a topic, as lifted there.
 
         A broker that is away when a worker starts is unknown to it, and a slave learns of things later than its
-        master: that neither has told of something says nothing.
+        master: that neither lists something proves nothing.
         """
 
         def sure(action: Action) -> Action:

@@ -30,7 +30,7 @@ KIND: Final = "topics"
 
 
 class TopicPolicy(NamedTuple):
-    """`protect`: topics stay read-only for applications; `repair`: what was changed at the target by hand, or was
+    """`protect`: topics stay read-only for applications; `repair`: what was changed manually at the target, or was
     there before, is put right; `deletes`: topics that the source has deleted are deleted.
     """
 
@@ -231,7 +231,7 @@ def _perm(configs: Mapping[str, TopicConfig], current: TopicConfig, missing: int
         return f"it is {kind} at the source, so its messages cannot be read; left as it is", current.perm
     if not perm & WRITABLE and missing is None:
         return (
-            "it becomes read-only when the last message has arrived, which the source does not tell now",
+            "it becomes read-only when the last message has arrived, which the source cannot report now",
             current.perm,
         )
     if not perm & WRITABLE and missing:

@@ -36,9 +36,9 @@ METRICS: Final = {
         Spec("messages_replicated", "counter", "Messages that the target has acknowledged.", _TOPIC),
         Spec("batches_sent", "counter", "Batches that the target has acknowledged.", _TOPIC),
         Spec("bytes_replicated", "counter", "Bytes sent to the target for them, bodies and properties.", _TOPIC),
-        Spec("messages_skipped", "counter", "Messages left out, by reason.", (*_TOPIC, "reason")),
+        Spec("messages_skipped", "counter", "Messages skipped, by reason.", (*_TOPIC, "reason")),
         Spec("source_gap_messages", "counter", "Messages that the source lost before they were read.", _TOPIC),
-        Spec("source_resets", "counter", "Source queues found truncated or made anew.", _TOPIC),
+        Spec("source_resets", "counter", "Source queues found truncated or recreated.", _TOPIC),
         Spec(
             "target_lost_messages",
             "counter",
@@ -46,8 +46,8 @@ METRICS: Final = {
             _TOPIC,
         ),
         Spec("duplicate_messages", "counter", "Copies found more than once in a target queue.", _TOPIC),
-        Spec("foreign_messages", "counter", "Messages of others found in a mapped target queue.", _TOPIC),
-        Spec("send_retries", "counter", "Sends that the target refused for the moment.", _TOPIC),
+        Spec("foreign_messages", "counter", "Foreign messages found in a mapped target queue.", _TOPIC),
+        Spec("send_retries", "counter", "Sends that the target refused temporarily.", _TOPIC),
         Spec(
             "errors",
             "counter",
@@ -65,42 +65,46 @@ METRICS: Final = {
             _TOPIC,
         ),
         Spec("queues", "gauge", "Source queues by state.", (*_TOPIC, "state")),
-        Spec("queues_stalled", "gauge", "Queues that lag, make no progress, and were restarted in vain.", _TOPIC),
+        Spec("queues_stalled", "gauge", "Queues that lag and make no progress even after a restart.", _TOPIC),
         Spec(
             "replication_latency_seconds",
             "histogram",
             "From stored at the source to acknowledged by the target.",
             _ROUTE,
         ),
-        Spec("buffer_used_bytes", "gauge", "Memory held by messages under way."),
-        Spec("buffer_limit_bytes", "gauge", "What it may hold: the setting memory_bytes."),
+        Spec("buffer_used_bytes", "gauge", "Memory held by messages in flight."),
+        Spec("buffer_limit_bytes", "gauge", "Limit of that memory: the setting memory_bytes."),
         Spec("throttled_seconds", "counter", "Time that batches waited for the rate limits."),
-        Spec("metadata_refresh_last_success_timestamp_seconds", "gauge", "Last look at both clusters."),
-        Spec("state_save_last_success_timestamp_seconds", "gauge", "Last state on disk."),
-        Spec("worker_group_members", "gauge", "Workers of the group that this one sees, itself too."),
-        Spec("assignment_generation", "gauge", "Number of the assignment that is in force; it grows with each."),
-        Spec("rebalances", "counter", "Times that tasks changed hands, or were looked at anew."),
-        Spec("rebalance_duration_seconds", "counter", "Time until every task had its owner again, added up."),
-        Spec("rebalancing", "gauge", "Whether tasks are changing hands now: 1, or 0."),
+        Spec(
+            "metadata_refresh_last_success_timestamp_seconds",
+            "gauge",
+            "When both clusters' metadata was last refreshed.",
+        ),
+        Spec("state_save_last_success_timestamp_seconds", "gauge", "When the state was last written to disk."),
+        Spec("worker_group_members", "gauge", "Workers of the group that this one sees, including itself."),
+        Spec("assignment_generation", "gauge", "Generation of the current assignment; it increases with each."),
+        Spec("rebalances", "counter", "Rebalances: times that tasks were assigned again."),
+        Spec("rebalance_duration_seconds", "counter", "Total time of rebalances, until every task had an owner."),
+        Spec("rebalancing", "gauge", "1 during a rebalance, else 0."),
         Spec("tasks", "gauge", "Tasks that run here."),
-        Spec("lease_held", "gauge", "Whether this worker may send: 1, or 0."),
+        Spec("lease_held", "gauge", "1 if this worker may send (its lease holds), else 0."),
         Spec(
             "heartbeat_last_echo_timestamp_seconds",
             "gauge",
-            "When the newest of our own heartbeats that came back was sent, by side (source, sink).",
+            "When the newest of this worker's heartbeats that it has read back was sent, by side (source, sink).",
             ("side",),
         ),
         Spec(
             "member_last_heartbeat_timestamp_seconds",
             "gauge",
-            "When another worker was last heard, by its id.",
+            "When the last heartbeat of another worker arrived, by its id.",
             ("worker",),
         ),
-        Spec("fencings", "counter", "Times that this worker lost its lease and ended all its tasks."),
+        Spec("fencings", "counter", "Times that this worker lost its lease and stopped all its tasks."),
         Spec(
             "control_messages_ignored",
             "counter",
-            "Messages on the system topics that no worker of this version wrote.",
+            "Messages on the system topics that no worker of this version can have written.",
             ("reason",),
         ),
         Spec(
@@ -111,22 +115,27 @@ METRICS: Final = {
         ),
         Spec("sync_actions_applied", "counter", "Changes made at the target, since the task first ran.", _SYNC),
         Spec("sync_failed_actions", "gauge", "Changes that the target refused the last time.", _SYNC),
-        Spec("sync_blocked_actions", "gauge", "Differences that are not put right by themselves.", _SYNC),
-        Spec("sync_drifted_items", "gauge", "Of those, settings changed at the target by hand.", _SYNC),
+        Spec("sync_blocked_actions", "gauge", "Differences that are not corrected automatically.", _SYNC),
+        Spec("sync_drifted_items", "gauge", "Of those, settings changed manually at the target.", _SYNC),
         Spec(
             "consumer_group_redelivery_messages",
             "gauge",
-            "What groups would read again if they switched now.",
+            "Messages that groups would read again if they switched now.",
             ("connector",),
         ),
-        Spec("consumer_group_missed_messages", "gauge", "What groups would miss if they switched now.", _ROUTE),
+        Spec(
+            "consumer_group_missed_messages",
+            "gauge",
+            "Messages that groups would miss if they switched now.",
+            _ROUTE,
+        ),
         Spec(
             "consumer_group_queues_without_offset",
             "gauge",
             "Queues for which groups have no offset there yet.",
             ("connector",),
         ),
-        Spec("event_loop_delay_seconds", "gauge", "Longest time within a minute that the event loop was late."),
+        Spec("event_loop_delay_seconds", "gauge", "Longest event-loop lag within a minute."),
         Spec(
             "queue_messages_replicated",
             "counter",
@@ -138,7 +147,7 @@ METRICS: Final = {
         Spec(
             "queue_position",
             "gauge",
-            "Source offset before which all is settled; with metrics_per_queue.",
+            "Source offset up to which everything is copied or skipped; with metrics_per_queue.",
             _QUEUE,
         ),
         Spec("build_info", "gauge", "The program's version.", ("version",), everywhere=False),
@@ -150,14 +159,16 @@ def _job_spec(name: str, kind: Literal["counter", "gauge"], text: str, *labels: 
     return Spec(name, kind, text, ("command", *labels), everywhere=False)
 
 
-#: What a job of Spark's says on the port that `--metrics-port` gives it; none has the labels of `ALWAYS`.
+#: What a Spark job says on the port that `--metrics-port` gives it; none has the labels of `ALWAYS`.
 JOBS: Final = {
     spec.name: spec
     for spec in (
-        _job_spec("job_messages", "counter", "Messages that it has copied, read or written."),
-        _job_spec("job_messages_expected", "gauge", "Messages that it began with, where it knows."),
+        _job_spec("job_messages", "counter", "Messages that the job has copied, read or written."),
+        _job_spec("job_messages_expected", "gauge", "Messages that the job has to process in all, where known."),
         _job_spec("job_queues", "gauge", "Queues open, done, failed; of `run`, parts of micro-batches.", "state"),
-        _job_spec("job_findings", "gauge", "What is worth a look: gaps, repeats, what verify finds.", "finding"),
-        _job_spec("job_last_progress_timestamp_seconds", "gauge", "When a message or an outcome came last."),
+        _job_spec(
+            "job_findings", "gauge", "Findings: gaps, duplicates, and differences that verify found.", "finding"
+        ),
+        _job_spec("job_last_progress_timestamp_seconds", "gauge", "When the last message was processed."),
     )
 }

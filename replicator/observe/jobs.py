@@ -1,4 +1,4 @@
-"""How far a job of Spark's is, as Prometheus reads it while the job runs."""
+"""How far a Spark job is, as Prometheus reads it while the job runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HOST: Final = "127.0.0.1"
 class JobNumbers(Collector):
     """The figures of `command`; `queues` and `messages` are what it began with, None: it does not know.
 
-    Written by the driver, read by whoever scrapes.
+    Written by the driver, read by scrapers.
     """
 
     def __init__(self, command: str, *, queues: int | None, messages: int | None) -> None:

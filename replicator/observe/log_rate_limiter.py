@@ -1,4 +1,4 @@
-"""What is logged again and again: the first few of a period stand, the others are counted and told once."""
+"""Rate limit of repeated log messages: the first few of a period are logged, the others counted and summed up."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class LogRateLimiter:
         return event
 
     def take(self, *, now: bool = False) -> list[Suppressed]:
-        """What was left out in periods that are over and nobody has told, or up to `now`; it is forgotten then."""
+        """Suppressed messages of ended periods that were not reported yet, or up to `now`; resets the count."""
         at = self._clock()
         over = [kind for kind, (begun, _) in self._seen.items() if now or at - begun >= self._period]
         counts = {kind: self._seen.pop(kind) for kind in over}

@@ -38,7 +38,7 @@ class Contents(msgspec.Struct, kw_only=True):
 
 
 class Archive:
-    """An archive in `directory`; its manifest is written anew as outcomes come, and by `close`."""
+    """An archive in `directory`; its manifest is rewritten as outcomes come, and by `close`."""
 
     def __init__(self, directory: Path, contents: Contents) -> None:
         self.directory = directory

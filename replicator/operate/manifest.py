@@ -20,7 +20,7 @@ __all__ = ["Manifest"]
 
 
 class Manifest:
-    """In `file`, written anew as outcomes come, and by `close`.
+    """In `file`, rewritten as outcomes come, and by `close`.
 
     Raises:
         StartupError: the file cannot be written.

@@ -1,4 +1,4 @@
-"""How far a job of Spark's is: bars on a terminal, and /metrics where a port is given."""
+"""How far a Spark job is: bars on a terminal, and /metrics where a port is given."""
 
 from __future__ import annotations
 

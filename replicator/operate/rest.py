@@ -78,7 +78,7 @@ class Rest:
         except ValueError:
             host, port = None, None
         if parts.scheme not in ("http", "https") or not host:
-            raise ConfigError(f"--url = {url!r} is no URL", hint="give http://host:port, 8082 by default")
+            raise ConfigError(f"--url = {url!r} is not a URL", hint="give http://host:port, 8082 by default")
         self.url = f"{parts.scheme}://{parts.netloc}"
         # Not urllib: it would ask a proxy that the environment names.
         self._host, self._port = host, port

@@ -166,7 +166,7 @@ def _signals() -> asyncio.Event:
 
     def on_signal(number: signal.Signals) -> None:
         if stop.is_set():
-            log.warning("ended before all was drained; the rest is copied at the next start")
+            log.warning("stopped before everything was drained; the rest is copied at the next start")
             os._exit(128 + number)
         log.info("draining", signal=number.name)
         stop.set()

@@ -34,7 +34,7 @@ def counts_of(found: Sequence[Compared]) -> Mapping[str, int]:
 
 
 def said(each: Compared) -> str:
-    """What was found in a queue, in short."""
+    """Findings in a queue, in short."""
     return ", ".join(f"{kind} {each.counts[kind]}" for kind in KINDS if kind in each.counts)
 
 

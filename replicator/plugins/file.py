@@ -38,7 +38,7 @@ Topic = Annotated[str, AfterValidator(topic_name)]
 
 def _absolute(value: Path) -> Path:
     if not value.is_absolute():
-        raise ValueError("give an absolute path, since every worker has a working directory of its own")
+        raise ValueError("give an absolute path: workers have different working directories")
     return value
 
 
@@ -49,7 +49,9 @@ def _split(value: object) -> object:
 class _File(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    filename: Annotated[Path, AfterValidator(_absolute)] = Field(description="the file, as all workers see it")
+    filename: Annotated[Path, AfterValidator(_absolute)] = Field(
+        description="path of the file, the same on all workers"
+    )
 
 
 class FileSourceConfig(_File):
@@ -94,7 +96,7 @@ class FileSourceTask(SourceTask):
     """Reads lines that are complete.
 
     Its position is the offset of the next line in bytes, and the CRC of up to 1,024 bytes in front of it: by
-    that a file that was truncated or replaced is told from one that has grown, on any machine.
+    that a truncated or replaced file is distinguished from one that has grown, on any machine.
     """
 
     def __init__(self, path: Path, topic: str) -> None:
@@ -131,7 +133,7 @@ class FileSourceTask(SourceTask):
         """Up to 1,024 bytes in front of the offset, and what is behind it.
 
         Raises:
-            TaskFailed: the file is not the one that was read so far.
+            TaskFailed: the file is not the one that was read before.
         """
         back = min(_LOOK_BACK, self._offset)
         with self._path.open("rb") as file:

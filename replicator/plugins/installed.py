@@ -46,5 +46,5 @@ def load(group: str, name: str, *, field: str, ours: tuple[str, ...] = ()) -> An
     except Exception as error:
         raise ConfigError(
             f"{field} = {name!r} cannot be loaded ({type(error).__name__}: {error}): "
-            "mend or remove the package that brings it"
+            "fix or remove the package that provides it"
         ) from error

@@ -54,9 +54,9 @@ def load(name: str) -> Plugin:
     try:
         plugin = made()
     except Exception as error:
-        raise ConfigError(f"{CLASS} = {name!r} cannot be made ({type(error).__name__}: {error})") from error
+        raise ConfigError(f"{CLASS} = {name!r} cannot be created ({type(error).__name__}: {error})") from error
     if not isinstance(plugin, SourceConnector | SinkConnector):
-        raise ConfigError(f"{CLASS} = {name!r} is no connector: it is neither SourceConnector nor SinkConnector")
+        raise ConfigError(f"{CLASS} = {name!r} is not a connector: it is neither SourceConnector nor SinkConnector")
     return plugin
 
 

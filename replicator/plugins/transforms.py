@@ -27,8 +27,8 @@ __all__ = ["Chain", "chain_of", "load_transform", "mistakes_of"]
 _FIELD: Final = "transforms"
 #: How properties become text and bytes again: what is no UTF-8 comes back as it was.
 _ODD: Final = "surrogateescape"
-#: Characters of what a transform raises that are told.
-_MOST_TOLD: Final = 300
+#: Characters of a transform's exception that are reported.
+_MAX_REASON: Final = 300
 _RESERVED: Final = (PREFIX.decode(), *(name.decode() for name in BROKER_MADE))
 
 
@@ -64,8 +64,8 @@ class Chain:
             try:
                 changed = transform.apply(message)
             except Exception as error:
-                told = f"{name!r} raised {type(error).__name__}: {error}"
-                raise TransformRefused(told[:_MOST_TOLD]) from error
+                reason = f"{name!r} raised {type(error).__name__}: {error}"
+                raise TransformRefused(reason[:_MAX_REASON]) from error
             if changed is None:
                 return None
             if changed is not message:
@@ -89,7 +89,7 @@ def _split(raw: bytes) -> tuple[list[bytes], dict[str, str]]:
 
 def _refuse_moved(name: str, before: Message, changed: object) -> None:
     if not isinstance(changed, Message):
-        raise TransformRefused(f"{name!r} gave a {type(changed).__name__}, which is no Message")
+        raise TransformRefused(f"{name!r} gave a {type(changed).__name__}, which is not a Message")
     if replace(changed, flag=before.flag, body=before.body, properties=before.properties) != before:
         raise TransformRefused(f"{name!r} changed more than flag, body and properties")
 
@@ -103,7 +103,7 @@ def _applied(
     new_body: Any = message.body
     if flag != stored.flag:
         if not isinstance(flag, int) or not -(2**31) <= flag < 2**31:
-            raise TransformRefused(f"flag {flag!r} is no signed number of 32 bits")
+            raise TransformRefused(f"flag {flag!r} is not a signed 32-bit number")
         parts["flag"] = flag
     if new_body != body:
         if not isinstance(new_body, bytes):
@@ -121,13 +121,13 @@ def _applied(
 def _encoded(properties: Mapping[Any, Any]) -> Iterable[bytes]:
     for name, value in properties.items():
         if not isinstance(name, str) or not isinstance(value, str) or not name:
-            raise TransformRefused(f"property {name!r} = {value!r} is no text with a name")
+            raise TransformRefused(f"property {name!r} = {value!r} is not a text with a name")
         if name.startswith(_RESERVED[0]) or name in _RESERVED:
             raise TransformRefused(f"property {name} is reserved")
         try:
             part = f"{name}\x01{value}".encode(errors=_ODD)
         except UnicodeEncodeError as error:
-            raise TransformRefused(f"property {name!r} = {value!r} is no text ({error.reason})") from None
+            raise TransformRefused(f"property {name!r} = {value!r} is not valid text ({error.reason})") from None
         if part.count(b"\x01") > 1 or b"\x02" in part:
             raise TransformRefused(f"property {name!r} has one of the characters 1 and 2 in it")
         yield part
@@ -144,7 +144,7 @@ def load_transform(name: str) -> type[Transform[Any]]:
     """
     found = load(TRANSFORMS, name, field=_FIELD)
     if not isinstance(found, type) or not issubclass(found, Transform):
-        raise ConfigError(f"{_FIELD} = {name!r} is no transform: it is no subclass of Transform")
+        raise ConfigError(f"{_FIELD} = {name!r} is not a transform: it is not a subclass of Transform")
     return found
 
 
@@ -178,14 +178,14 @@ def _make(wanted: str) -> tuple[str, Transform[Any]]:
         raise ConfigError(f"{_FIELD} = {wanted!r}: write name?key=value&key=value") from None
     values = dict(pairs)
     if len(values) < len(pairs):
-        raise ConfigError(f"{_FIELD} = {wanted!r}: a key is there twice")
+        raise ConfigError(f"{_FIELD} = {wanted!r}: a key is given twice")
     try:
         return name, kind(kind.config(**values))
     except ValidationError as error:
         lines = explain(error, kind.config)
         raise ConfigError("\n".join(f"{_FIELD} = {name!r}: {line}" for line in lines)) from None
     except Exception as error:
-        raise ConfigError(f"{_FIELD} = {wanted!r} cannot be made ({type(error).__name__}: {error})") from error
+        raise ConfigError(f"{_FIELD} = {wanted!r} cannot be created ({type(error).__name__}: {error})") from error
 
 
 def mistakes_of(wanted: object) -> list[str]:

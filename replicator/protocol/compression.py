@@ -36,7 +36,7 @@ def decompress(body: bytes, sys_flag: int) -> bytes:
     if not is_compressed(sys_flag):
         return body
     if sys_flag & COMPRESSION not in _ZLIB:
-        raise ProtocolError("is compressed with LZ4 or ZSTD", hint="let its producers use zlib, or none")
+        raise ProtocolError("is compressed with LZ4 or ZSTD", hint="let its producers use zlib or no compression")
     unpack = zlib.decompressobj()
     try:
         whole = unpack.decompress(body, MOST)

@@ -42,15 +42,15 @@ def parse(data: bytes) -> Any:
     except RecursionError:
         raise ProtocolError(f"an answer nested deeper than {MAX_DEPTH} levels") from None
     except UnicodeDecodeError:
-        raise ProtocolError("an answer that is no UTF-8 text") from None
+        raise ProtocolError("an answer that is not UTF-8 text") from None
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        raise ProtocolError("an answer that is no UTF-8 text") from None
+        raise ProtocolError("an answer that is not UTF-8 text") from None
     value, at = _value(text, _skip(text, 0), 0)
     at = _skip(text, at)
     if at != len(text):
-        raise ProtocolError(f"an answer with more behind its JSON, at character {at}")
+        raise ProtocolError(f"an answer with extra text after its JSON, at character {at}")
     return value
 
 
@@ -69,7 +69,7 @@ def _value(text: str, at: int, depth: int) -> tuple[Any, int]:
         return _string(text, at)
     match = _BARE.match(text, at)
     if match is None:
-        raise ProtocolError(f"an answer that is no JSON at character {at}")
+        raise ProtocolError(f"an answer that is not JSON at character {at}")
     try:
         return msgspec.json.decode(match.group()), match.end()
     except msgspec.DecodeError:

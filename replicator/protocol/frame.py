@@ -179,7 +179,7 @@ def _parse_header(serialisation: int, data: memoryview) -> _Header:
         try:
             return _decode_json(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise ProtocolError(f"a header that is no JSON header: {error}") from None
+            raise ProtocolError(f"a header that is not JSON: {error}") from None
     if serialisation == _BINARY:
         return _parse_binary(bytes(data))
     raise ProtocolError(f"a header in serialisation {serialisation}; 0 and 1 are known")

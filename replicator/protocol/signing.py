@@ -1,4 +1,4 @@
-"""Signatures of requests, for ACL 1.0 and 2.0 alike.
+"""Signatures of requests, the same for ACL 1.0 and 2.0.
 
 HMAC-SHA1 over the values of all extension fields sorted by name, then the body; `AccessKey` is among
 the fields, `Signature` is not. Source: `AclUtils.combineRequestContent` and `AclSigner` in

@@ -23,7 +23,7 @@ __all__ = ["COMPILED", "UniformRun", "messages_in", "offsets_of"]
 LIBRARY: Final = Path(__file__).with_name("_uniform_run.so")
 
 _NAMES: Final = b"".join(bytes([len(name)]) + name for name in BROKER_MADE) + b"\0"
-#: Bytes and messages that are taken at once; pulls bring 256 KiB and 32 messages unless brokers are told otherwise.
+#: Bytes and messages that are taken at once; by default pulls return 256 KiB and 32 messages.
 _ROOM: Final = 1024 * 1024
 _MOST: Final = 1024
 

@@ -71,7 +71,7 @@ class Access:
 
         Args:
             patience: seconds for which a cluster that does not answer is asked again. Spark makes all attempts of a
-                task within a second, so without any a broker that starts anew would cost the whole job.
+                task within a second, so without retries a broker's restart would cost the whole job.
             may_go_on: see `Cluster`.
 
         Raises:

@@ -58,7 +58,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """What was found of the source queue `key` and the target queue `target`.
+    """Findings of the source queue `key` and the target queue `target`.
 
     `selected` source messages of offsets [start, end) should have a copy, `copies` are there; `behind` are offsets
     of the source that were not compared, since nothing behind them is copied yet. `counts` are by kind.
@@ -269,7 +269,7 @@ async def _limited(reader: RangeReader, limiter: RateLimiter) -> AsyncGenerator[
 
 
 class _Copy(NamedTuple):
-    """One at target offset `target`; `late`: behind the copy of a later message."""
+    """One at target offset `target`; `late`: after the copy of a later message."""
 
     target: int
     kept: Kept
@@ -319,7 +319,7 @@ class _Detail:
         for copy in again:
             self._found.add("repeated", offset, copy.target, f"first at {first.target}")
         if first.late:
-            self._found.add("reordered", offset, first.target, "behind the copy of a later message")
+            self._found.add("reordered", offset, first.target, "after the copy of a later message")
         for copy in copies:
             for kind, detail in wanted.changes(copy.kept):
                 self._found.add(kind, offset, copy.target, detail)

@@ -1,6 +1,6 @@
 """The copy of a range of one queue, as a Spark task makes it: the live path's own tasks, up to an end.
 
-At its start the target's tail says what is there already, so a task that failed or was killed is simply run
+At its start the target's tail says what exists already, so a task that failed or was killed is simply run
 again: nothing is lost by that, nothing comes twice, and the order stays.
 """
 
@@ -61,7 +61,7 @@ class CopyFailed(ReplicatorError):
 class Range(msgspec.Struct, frozen=True, omit_defaults=True):
     """Messages [start, end) of a source queue, and the target queue that they go to.
 
-    `behind` is the last copy where whoever made it has ended cleanly, so that no more of his can come.
+    `behind` is the last copy where its sender has ended cleanly, so that no more of its requests can arrive.
     """
 
     topic: str
@@ -221,7 +221,7 @@ async def settle(
                 await inspector.drained()
         except TimeoutError:
             raise CopyFailed(
-                f"{part.key}: all is copied, but what others wrote between was not shown within {_AUDIT:g} s"
+                f"{part.key}: everything is copied, but foreign messages between were not shown in {_AUDIT:g} s"
             ) from None
         if past_end is not None and state.progress.position > part.end:
             await past_end(state.progress.position)
@@ -255,13 +255,13 @@ async def refuse_later_start(
         if messages:
             raise CopyFailed(
                 f"{part.key}: the copies at the target begin with source offset {first},"
-                f" so that offset {messages[0].queue_offset} would come behind them",
+                f" so that offset {messages[0].queue_offset} would come after them",
                 hint="copy into another topic with --rename",
             )
 
 
 async def _refuse_shorter_source(part: Range, source: Cluster, position: int) -> None:
-    """What has the offsets of copies without being what was copied would be taken for it.
+    """Messages with the offsets of copies that are not what was copied would be mistaken for it.
 
     Raises:
         CopyFailed: the source queue ends before the last copy.
@@ -270,8 +270,8 @@ async def _refuse_shorter_source(part: Range, source: Cluster, position: int) ->
     if end < position:
         raise CopyFailed(
             f"{part.key} ends at offset {end}, and the target has copies to offset {position - 1}:"
-            " the topic was deleted and made anew, or truncated",
-            hint="let a live route go on there, which tells what is new by its store time",
+            " the topic was deleted and recreated, or truncated",
+            hint="let a live route continue there: it recognises new messages by their store time",
         )
 
 

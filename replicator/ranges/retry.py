@@ -40,7 +40,7 @@ async def insist(cluster: Cluster, place: str, ask: Callable[[], Awaitable[T]]) 
             if time.monotonic() > until:
                 raise ReplicatorError(
                     f"{place}: {away.message}, for {PATIENCE:g} s",
-                    hint=away.hint or "see that its broker runs, and begin again",
+                    hint=away.hint or "check that its broker runs, and run the command again",
                 ) from None
         await asyncio.sleep(backoff.next())
         with contextlib.suppress(ReplicatorError):  # its name server may be away with it

@@ -56,7 +56,7 @@ class DeadLetters:
         if broker not in self._made:
             await write_topic(writer, TopicConfig(name=self._topic, read_queues=1, write_queues=1))
             self._made.add(broker)
-        told = {"__RPL_TOPIC": topic, "__RPL_REASON": reason[:1024], "__RPL_SIZE": str(message.body_length)}
+        extra = {"__RPL_TOPIC": topic, "__RPL_REASON": reason[:1024], "__RPL_SIZE": str(message.body_length)}
         body, original, omitted = message.body, message.properties, []
         if len(original) + _ROOM > MAX_PROPERTIES:
             original = b""
@@ -65,10 +65,10 @@ class DeadLetters:
             body = _EMPTY
             omitted.append("body")
         if omitted:
-            told["__RPL_OMITTED"] = ",".join(omitted)
+            extra["__RPL_OMITTED"] = ",".join(omitted)
         stamp = Stamp(self._cluster, source.broker, source.queue_id)
         (stamped,) = stamp.renew([replace(message, properties=original)])
-        raw = stamped + encode(told)
+        raw = stamped + encode(extra)
         fields = header_fields(
             group=GROUP,
             topic=self._topic,

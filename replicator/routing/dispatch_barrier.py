@@ -1,7 +1,7 @@
 """What brokers have stored and do not show yet.
 
-A broker acknowledges a message once it stands in its commit log; the queue shows it when it has been dispatched
-there, as a rule milliseconds later, under load even seconds. Whoever reads a queue's tail must not take what is not
+A broker acknowledges a message once it is in its commit log; the queue shows it when it has been dispatched
+there, usually milliseconds later, under load even seconds. Readers of a queue's tail must not take what is not
 shown yet for what was never stored.
 """
 

@@ -52,14 +52,14 @@ class SourceGap(ReplicatorError):
     def __init__(self, start: int, end: int) -> None:
         super().__init__(
             f"the source no longer has the {end - start} messages at offsets {start} to {end - 1}",
-            hint="on_gap=skip goes on behind them",
+            hint="on_gap=skip continues after them",
         )
         self.start = start
         self.end = end
 
 
 class SourceReset(ReplicatorError):
-    """What was before the position `position` is not what was copied: truncated or made anew.
+    """What was before the position `position` is not what was copied: truncated or recreated.
 
     The queue ends at `max_offset` now, which may be behind the position again.
     """
@@ -70,8 +70,8 @@ class SourceReset(ReplicatorError):
         else:
             what = f"the source queue has other messages than those copied before the position {position}"
         super().__init__(
-            f"{what}: it was truncated, or deleted and made anew",
-            hint="on_gap=skip goes on with what it has now",
+            f"{what}: it was truncated, or deleted and recreated",
+            hint="on_gap=skip continues with what it has now",
         )
         self.position = position
         self.min_offset = min_offset
@@ -121,8 +121,8 @@ _HINTS = {
     Response.SYSTEM_BUSY: "the target is busy",
     Response.SERVICE_NOT_AVAILABLE: "its disk may be full, or it is not a master",
     Response.NO_PERMISSION: "the replicator's account needs PUB on the topic, and the broker write permission",
-    Response.TOPIC_NOT_EXIST: "the target's topic or queue has gone; it is made again",
-    Response.INVALID_PARAMETER: "the target's topic or queue has gone; it is made again",
+    Response.TOPIC_NOT_EXIST: "the target's topic or queue no longer exists; it is recreated",
+    Response.INVALID_PARAMETER: "the target's topic or queue no longer exists; it is recreated",
 }
 
 

@@ -1,6 +1,6 @@
 """Looks at what somebody else stored in a target queue between two of our batches.
 
-A foreign producer's messages are counted; a message of our own that is there a second time (the late
+A foreign producer's messages are counted; a copy of our own that exists a second time (the late
 request of a dead owner) is counted as repeated. Some readers for the whole worker, behind the data path.
 """
 
@@ -32,14 +32,14 @@ _MOST: Final = 1024
 #: Seconds after which a queue that could not be read is tried again: the first time, and the most.
 _PAUSE_FIRST: Final = 0.2
 _PAUSE_MOST: Final = 5.0
-#: Attempts after which a queue that does not show what its broker has stored is taken for truncated.
+#: Attempts after which a queue that does not show what its broker has stored is considered truncated.
 _UNSHOWN: Final = 12
 
 log = get_logger(__name__)
 
 
 class Audited(Protocol):
-    """Whoever copies to a target queue."""
+    """Those who copy to a target queue."""
 
     state: QueueState
 
@@ -66,7 +66,7 @@ class _Waiting:
         self.ranges.append((start, stop))
 
     def take(self) -> list[tuple[int, int]]:
-        """The first ones, as far as one pull covers them; in a queue made anew, later ones lie before them."""
+        """The first ones, as far as one pull covers them; in a recreated queue, later ones come before them."""
         taken: list[tuple[int, int]] = []
         first = self.ranges[0][0]
         end = first + _SPAN
@@ -143,7 +143,7 @@ async def _look(queue: Audited, waiting: _Waiting, attempts: int) -> bool:
             _give_up(queue, taken, str(error))
             return True
         if not attempts:
-            log.warning("others' messages cannot be looked at now", **_named(queue), reason=str(error))
+            log.warning("foreign messages cannot be inspected now", **_named(queue), reason=str(error))
         waiting.give_back(taken, start)
         return False
     for message in pulled.messages:
@@ -155,7 +155,7 @@ async def _look(queue: Audited, waiting: _Waiting, attempts: int) -> bool:
         waiting.give_back(taken, done)
         if moved:
             _give_up(
-                queue, [(low, min(high, done)) for low, high in taken if low < done], "retention has taken them"
+                queue, [(low, min(high, done)) for low, high in taken if low < done], "retention has deleted them"
             )
         return True
     if attempts < _UNSHOWN:
@@ -168,7 +168,7 @@ async def _look(queue: Audited, waiting: _Waiting, attempts: int) -> bool:
 def _give_up(queue: Audited, ranges: list[tuple[int, int]], reason: str) -> None:
     count = sum(stop - start for start, stop in ranges)
     queue.state.counters.foreign += count
-    log.warning("others' messages are counted without a look at them", **_named(queue), count=count, reason=reason)
+    log.warning("foreign messages are counted without inspection", **_named(queue), count=count, reason=reason)
 
 
 def _named(queue: Audited) -> dict[str, str]:

@@ -40,7 +40,7 @@ class RateLimiter:
         return int(self._rates[1])
 
     def set(self, messages: int, size: int) -> None:
-        """Changes the rates; whoever waits feels it with its next look."""
+        """Changes the rates; those that wait notice it at their next check."""
         self._rates = [float(messages), float(size)]
         self._credit = [0.0, 0.0]
 

@@ -74,7 +74,7 @@ class OffsetMap:
         del self._sources[at:], self._targets[at:], self._length[at:]
 
     def clear(self) -> None:
-        """Forgets all: the source's or the target's offsets have begun anew."""
+        """Forgets everything: the source's or the target's offsets have started over."""
         self._sources.clear()
         self._targets.clear()
         self._length.clear()

@@ -1,4 +1,4 @@
-"""What a route is told about how to copy."""
+"""How a route copies: its options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packs: messages of one queue as they stand in the body of a batch, alike in what a batch says only once.
+"""Packs: messages of one queue in the form of a batch's body, equal in what a batch says only once.
 
 What a pull brought is packed as soon as it has come, while it is in the processor's caches. What waits for its
 batch then are a few large pieces, not thousands of small ones.

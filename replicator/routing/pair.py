@@ -85,7 +85,7 @@ class QueuePair:
     def follow(self, address: str) -> None:
         """Moves to `address` when the source is to be read there now: its master came back, or moved."""
         if self._path is not None and self._path.source.address != address:
-            self._path.end(SourceLost(f"the source broker is to be read at {address} now"))
+            self._path.end(SourceLost(f"the source broker is read at {address} from now on"))
 
     def recheck(self, reason: str) -> None:
         """Has the target checked before anything more is sent."""
@@ -184,7 +184,7 @@ class QueuePair:
         """Returns only when drained; raises whatever else ends it."""
         state, shared, target = self.state, self._shared, self._target
         if self._end is not None and state.progress.position is not None and state.progress.position >= self._end:
-            raise SourceEnded("all was copied before")
+            raise SourceEnded("everything was copied before")
         assert target.connection is not None  # noqa: S101 - the check of the target has set it
         path = await DataPath.open(
             state,

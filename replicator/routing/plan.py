@@ -33,9 +33,9 @@ class TopicPlan:
 def unsupported(config: TopicConfig) -> str:
     """Why a topic of this kind cannot be copied; empty when it can."""
     if config.attributes.get("queue.type") == "BatchCQ":
-        return "it has a batch consume queue (queue.type=BatchCQ), whose offsets are not those of messages"
+        return "it has a batch consume queue (queue.type=BatchCQ), whose offsets do not count messages"
     if config.attributes.get("cleanup.policy") == "COMPACTION":
-        return "it is compacted (cleanup.policy=COMPACTION): its offsets have gaps that tell nothing of losses"
+        return "it is compacted (cleanup.policy=COMPACTION): its offsets have gaps that do not mean losses"
     return ""
 
 

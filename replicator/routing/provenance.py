@@ -3,7 +3,7 @@
 `__RPL_ORIGIN` is the id of the cluster that the message was born in; it is set once and kept over all
 hops, so that no message returns to its origin. `__RPL_SOURCE` is `cluster/broker/queue/offset/timestamp`
 of the message that this one was copied from; recovery and verification stand on it. The timestamp is
-when the source stored it: a topic deleted and made anew has the same offsets, but not at the same time.
+when the source stored it: a recreated topic has the same offsets, but at other store times.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Stamp:
 
     def __init__(self, cluster: str, broker: str, queue_id: int) -> None:
         self._source = SOURCE + f"\x01{cluster}/{broker}/{queue_id}/".encode()
-        #: What stands in front of the offset in the properties of a message that is no copy itself.
+        #: The part before the offset in the properties of a message that is not a copy itself.
         self.lead = ORIGIN + f"\x01{cluster}\x02".encode() + self._source
         self._stripping = properties.Stripping()
 

@@ -56,7 +56,7 @@ def extend(known: QueueMap, sources: Iterable[Queue], target_brokers: Sequence[s
 
 
 def _homes(known: QueueMap, targets: Sequence[str]) -> dict[str, str]:
-    """The target broker that each source broker's queues went to so far, if it still exists."""
+    """The target broker that each source broker's queues are mapped to, if it still exists."""
     return {source.broker: known[source].broker for source in sorted(known) if known[source].broker in targets}
 
 

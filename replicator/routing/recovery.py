@@ -38,8 +38,8 @@ class CopyRecord(NamedTuple):
 class Tail:
     """The end of a target queue.
 
-    `end` is the next offset; `copies` are ours in order, `last` is the last of them. `anew` says that the
-    source queue began anew among them: `copies` are those since then. `known_holds` says whether what was
+    `end` is the next offset; `copies` are ours in order, `last` is the last of them. `recreated` says that the
+    source queue started over among them: `copies` are those since then. `known_holds` says whether what was
     known before is still there. Of the messages read at target offset `counted` or behind, others wrote
     `foreign`, and `repeated` came twice.
     """
@@ -47,7 +47,7 @@ class Tail:
     end: int = 0
     last: CopyRecord | None = None
     copies: list[CopyRecord] = field(default_factory=list)
-    anew: bool = False
+    recreated: bool = False
     known_holds: bool = False
     foreign: int = 0
     repeated: int = 0
@@ -66,7 +66,7 @@ class Tail:
                 self.repeated += message.queue_offset >= self.counted
                 return
             self.copies.clear()
-            self.anew = True
+            self.recreated = True
         self.last = CopyRecord(found.offset, found.stored, message.queue_offset)
         self.copies.append(self.last)
 
@@ -131,7 +131,7 @@ async def read_tail(
         async for message in read_range(broker, topic, queue_id, start, stop):
             oldest = message.queue_offset if oldest is None else oldest
             part.take(message, mine)
-        tail.last, tail.copies, tail.anew = part.last, part.copies, part.anew
+        tail.last, tail.copies, tail.recreated = part.last, part.copies, part.recreated
         if oldest is None or oldest > start:  # retention has taken what is before
             break
     await read_on(broker, topic, queue_id, tail, mine=mine)

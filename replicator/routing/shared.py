@@ -32,7 +32,7 @@ class Shared:
         may_send: whether this worker holds its lease.
         recovering: lets in the queues that may check their target and source at once: a start of thousands must
             not keep the event loop from the group's heartbeats.
-        watch: is told of the queues that are being copied; whoever made it runs it.
+        watch: knows the queues that are being copied; its creator runs it.
     """
 
     source: Cluster

@@ -173,7 +173,7 @@ class SinkTask:
     async def _once(self, send: Callable[[Connection], Awaitable[Stored]]) -> Stored:
         connection = await checked(self._target, self._connection)
         if not self._may_send():
-            raise LeaseLost("the lease is over: others may have this queue by now")
+            raise LeaseLost("the lease has expired: others may own this queue by now")
         try:
             self._state.counters.waits.begin(TARGET)
             return await outcome(send(connection))
@@ -205,7 +205,7 @@ class SinkTask:
         """
         message = batch.packs[0].message()
         if not message.body_length:
-            return await self._reject(batch, "it has no body, which no single send may lack")
+            return await self._reject(batch, "it has no body, which a single send requires")
         return await self._send_singly(batch, message, properties.without(message.properties, _NOT_SINGLY))
 
     async def _send_singly(self, batch: Batch, message: StoredMessage, raw: bytes) -> None:
@@ -271,11 +271,11 @@ class SinkTask:
         what = f"the message at offset {first.offsets[0]} of {MessageQueue(state.topic, *state.source)}"
         policy = self._options.on_error
         if policy == "wait":
-            raise TargetBlocked(f"{what} is refused by {by}: {reason}", hint="on_error=wait tries it again")
+            raise TargetBlocked(f"{what} is refused by {by}: {reason}", hint="on_error=wait retries it")
         if policy == "fail":
             raise QueueFailed(
                 f"{what} is refused by {by}: {reason}",
-                hint=f"{_WAYS_OUT[by]}, or choose on_error=skip or dead-letter; it is tried again now and then",
+                hint=f"{_WAYS_OUT[by]}, or choose on_error=skip or dead-letter; it is retried from time to time",
             )
         if policy == "dead-letter":
             place = (state.target.broker, state.topic, state.source)

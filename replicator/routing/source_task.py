@@ -1,7 +1,7 @@
 """The source task of one queue: pipelined pulls, filter, loop check, gap check, into the channel.
 
 Driven by answers, not by a coroutine: an idle queue costs one long poll and no task. It ends by
-failing the channel; whoever reads the channel decides what to do next.
+failing the channel; the channel's reader decides what to do next.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SourceTask:
         from_master: whether the connection leads to the master; what a slave has not yet is no loss.
         end: queue offset, greater than `offset`, before which it ends the channel with `SourceEnded`.
         slave: read instead of the master while that asks for it. Not where brokers filter: what a slave has lost
-            could not be told from what the filter leaves out.
+            could not be distinguished from what the filter skips.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class SourceTask:
                 return False
         self._put(messages, end, pulled.size)
         if over:
-            self._fail(SourceEnded("all was read"))
+            self._fail(SourceEnded("everything was read"))
         return not over
 
     def _put(self, messages: Sequence[StoredMessage], end: int, size: int) -> None:
@@ -223,7 +223,7 @@ class SourceTask:
         if start < pulled.min_offset:
             return SourceGap(start, pulled.min_offset)
         if not self._from_master:
-            return SourceLost(f"slave {self._connection.address} has not yet what its master had")
+            return SourceLost(f"slave {self._connection.address} does not yet have what its master had")
         return SourceReset(start, pulled.min_offset, pulled.max_offset)
 
     def _fail(self, error: Exception, *, before: Sequence[StoredMessage] | None = None) -> None:

@@ -151,7 +151,7 @@ class QueueCounters:
         """Messages that those copied who had the queue before, as far as they could tell."""
 
         self.skipped: dict[str, int] = {}
-        """Messages left out, by reason."""
+        """Messages skipped, by reason."""
 
         self.gaps = 0
         """Messages that the source lost before they were read."""
@@ -179,7 +179,7 @@ class QueueCounters:
         """Messages of others found in the target queue."""
 
         self.retries = 0
-        """Sends that the target refused for the moment."""
+        """Sends that the target refused temporarily."""
 
         self.errors: dict[tuple[str, str], int] = {}
         """Errors by what each meant for the queue, and by its code."""
@@ -190,7 +190,7 @@ class QueueCounters:
 
     @property
     def copied_in_all(self) -> int:
-        """Messages copied since the route began, whoever did it."""
+        """Messages copied since the route began, by any worker."""
         return self.copied_before + self.copied
 
     @property
@@ -248,7 +248,7 @@ class QueueState:
         self.reason = reason
 
     def tally(self) -> Tally:
-        """The counters, and what says which of them were counted already, for whoever has the queue next."""
+        """The counters, and what says which of them were counted already, for the queue's next owner."""
         self.counters.waits.end()
         return Tally(self.counters, self.progress.known_end)
 

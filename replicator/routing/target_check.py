@@ -108,7 +108,7 @@ class TargetCheck:
         return tail
 
     async def _settle(self, tail: Tail) -> None:
-        """The last request of whoever sent before may still be waiting inside the broker."""
+        """The last request of the previous owner may still be waiting inside the broker."""
         shared = self._shared
         if shared.options.settle_timeout is None:
             return
@@ -145,7 +145,7 @@ class TargetCheck:
         counters.duplicates += tail.repeated
         if tail.repeated:
             self._log.error("duplicates at the target", count=tail.repeated)
-        if tail.anew:
+        if tail.recreated:
             progress.offsets.clear()
             progress.position = None
             progress.target_floor = tail.copies[0].target

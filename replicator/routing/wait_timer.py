@@ -22,7 +22,7 @@ class WaitTimer:
         self._since = 0.0
 
     def begin(self, whom: int) -> None:
-        """From now on it waits for `whom`, whoever it was before."""
+        """From now on the wait counts for `whom`, whatever it counted for before."""
         now = time.monotonic()
         if self._whom >= 0:
             self._seconds[self._whom] += now - self._since
@@ -35,5 +35,5 @@ class WaitTimer:
             self._whom = -1
 
     def seconds(self, whom: int) -> float:
-        """What was waited for `whom` so far."""
+        """Time waited for `whom` until now."""
         return self._seconds[whom] + (time.monotonic() - self._since if self._whom == whom else 0.0)

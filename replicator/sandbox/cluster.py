@@ -128,7 +128,7 @@ class Cluster:
             raise
 
     async def close(self) -> None:
-        """End every process at once. The files stay for whoever wants to read them."""
+        """End every process at once. The files stay for inspection."""
         nodes = self.nodes
         await asyncio.gather(*(node.kill() for node in nodes))
         for node in nodes:

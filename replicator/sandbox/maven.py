@@ -38,7 +38,7 @@ def source(home: Path | None = None) -> Source:
     settings = _settings((home or Path.home()) / ".m2" / "settings.xml")
     repository = os.environ.get(_VARIABLE) or _mirror(settings) or CENTRAL
     if urllib.parse.urlsplit(repository).scheme not in {"http", "https"}:
-        raise ConfigError(f"{repository!r} is no Maven repository", hint=f"set {_VARIABLE} to an http(s) URL")
+        raise ConfigError(f"{repository!r} is not a Maven repository", hint=f"set {_VARIABLE} to an http(s) URL")
     proxies = urllib.request.getproxies() or _proxies(settings, repository)
     return Source(repository=repository.rstrip("/"), proxies=proxies)
 

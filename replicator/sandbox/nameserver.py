@@ -13,7 +13,7 @@ __all__ = ["NameServer"]
 
 
 class NameServer(Node):
-    """One of the cluster's name servers. It keeps nothing: brokers register anew within 10 s of a restart."""
+    """One of the cluster's name servers. It keeps nothing: brokers register again within 10 s of a restart."""
 
     role = "name server"
 

@@ -23,7 +23,7 @@ class ClusterSpec:
     With a `broker_ip` such as 127.0.0.2 the brokers still listen on 127.0.0.1 only, but every route
     names `broker_ip`: a proxy that listens there, on the same ports, sits on every path.
 
-    With `tls` nothing but TLS is served. `tls_permissive` is what brokers do by default: TLS for whoever
+    With `tls` nothing but TLS is served. `tls_permissive` is what brokers do by default: TLS for those who
     asks, with a certificate that each process makes up at its start, which costs it as much CPU as all
     the rest of the start. With neither, a request for TLS is refused.
     """
@@ -43,7 +43,9 @@ class ClusterSpec:
     def __post_init__(self) -> None:
         object.__setattr__(self, "properties", MappingProxyType(dict(self.properties)))
         if not self.name or not self.name.replace("-", "").replace("_", "").isalnum():
-            raise ConfigError(f"name {self.name!r} cannot name a cluster", hint="use letters, digits, '-' and '_'")
+            raise ConfigError(
+                f"name {self.name!r} is not a valid cluster name", hint="use letters, digits, '-' and '_'"
+            )
         if self.version not in VERSIONS:
             raise ConfigError(
                 f"version {self.version!r} is not in the sandbox", hint=f"use one of {', '.join(VERSIONS)}"

@@ -83,7 +83,7 @@ class State:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise SandboxError(
                 f"{self._file} cannot be read ({error})",
-                hint="end its clusters by hand, then delete it",
+                hint="stop its clusters manually, then delete it",
             ) from error
 
     def add(self, spec: ClusterSpec) -> None:
@@ -91,7 +91,7 @@ class State:
         with self._exclusive():
             records = self.read()
             if spec.name in records and records[spec.name].running:
-                raise SandboxError(f"cluster {spec.name} is up already", hint="replicator sandbox down")
+                raise SandboxError(f"cluster {spec.name} is already running", hint="replicator sandbox down")
             shutil.rmtree(self.cluster_directory(spec.name), ignore_errors=True)
             records[spec.name] = Record(
                 name=spec.name, version=spec.version, acl=spec.acl, tls=spec.tls, processes=()

@@ -66,7 +66,7 @@ class TlsSettings(BaseModel):
         if (self.cert_file is None) != (self.key_file is None):
             raise ValueError("cert_file and key_file go together: give both or neither")
         if self.mode == "off" and (self.ca_file or self.cert_file):
-            raise ValueError("mode is off, so the certificate files would do nothing: set mode to verify")
+            raise ValueError("mode is off, so the certificate files would have no effect: set mode to verify")
         return self
 
 
@@ -91,7 +91,7 @@ class ClusterSettings(BaseModel):
         for address in value:
             host, _, port = address.rpartition(":")
             if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-                raise ValueError(f"{address!r} is no host:port; name servers listen on port 9876 by default")
+                raise ValueError(f"{address!r} is not host:port; name servers listen on port 9876 by default")
         return value
 
     @field_validator("id")

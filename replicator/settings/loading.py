@@ -87,7 +87,7 @@ def _read_file(file: Path) -> dict[str, Any]:
             f"config = {str(file)!r} cannot be read ({error.strerror})", hint="name a readable TOML file"
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"config = {str(file)!r} is no TOML ({error})", hint="mend it there") from None
+        raise ConfigError(f"config = {str(file)!r} is not valid TOML ({error})", hint="fix the file") from None
 
 
 def _merge(into: dict[str, Any], values: Mapping[str, Any]) -> None:
@@ -116,7 +116,7 @@ def _refuse_unknown_variables() -> None:
     if unknown:
         raise ConfigError(
             "\n".join(
-                f"the environment has {name}, which is no setting: {_closest(name.upper(), known)}"
+                f"the environment has {name}, which is not a setting: {_closest(name.upper(), known)}"
                 for name in unknown
             )
         )
@@ -136,7 +136,7 @@ def explain(error: ValidationError, model: type[BaseModel] = Settings) -> Iterat
         name = ".".join(str(part) for part in problem["loc"] if part != "function-before")
         kind, value = problem["type"], problem.get("input")
         if kind == "extra_forbidden":
-            yield f"{name} is no setting: {_closest(name, names)}"
+            yield f"{name} is not a setting: {_closest(name, names)}"
         elif kind == "missing" and model is not Settings:
             yield f"{name} is missing: it has no default"
         elif kind == "missing":

@@ -125,9 +125,9 @@ class RouteSettings(BaseModel):
     rate_bytes: Size = Field(0, description="bytes per second, all queues together; 0: no limit")
     batch_messages: int = Field(2048, ge=1, le=10_000, description="messages in one send, at most")
     batch_bytes: Size = Field(2 * 1024**2, description="bytes in one send, at most; the target's limit holds too")
-    pulls_in_flight: int = Field(64, ge=1, le=512, description="pulls under way per queue, at most")
+    pulls_in_flight: int = Field(64, ge=1, le=512, description="concurrent pulls per queue, at most")
     task_granularity: Literal["topic", "queue"] = Field(
-        "topic", description="what workers share among them: whole topics, or single queues"
+        "topic", description="what is assigned to workers: whole topics, or single queues"
     )
 
     backfill: bool | None = Field(
@@ -143,24 +143,24 @@ class RouteSettings(BaseModel):
 
     sync: SyncKinds = Field(
         ["topics", "groups", "offsets"],
-        description="what is kept in step beside messages: topics, groups, offsets, acl; `none` for nothing",
+        description="metadata to sync besides messages: topics, groups, offsets, acl; `none` for nothing",
     )
     sync_groups: Patterns = Field([".*"], description="consumer groups to sync: names or regular expressions")
     exclude_groups: Patterns = Field([], description="consumer groups not to sync; wins over `sync_groups`")
     retry_topics: bool = Field(
-        False, description="copy the retry topics (%RETRY%GROUP) of the groups that `sync_groups` selects, too"
+        False, description="also copy the retry topics (%RETRY%GROUP) of the groups that `sync_groups` selects"
     )
-    sync_topics_interval: float = Field(10.0, ge=0.5, description="seconds between looks at topics' settings")
-    sync_groups_interval: float = Field(10.0, ge=0.5, description="seconds between looks at consumer groups")
-    sync_offsets_interval: float = Field(3.0, ge=0.5, description="seconds between looks at consumer offsets")
-    sync_acl_interval: float = Field(3.0, ge=0.5, description="seconds between looks at accounts and rights")
+    sync_topics_interval: float = Field(10.0, ge=0.5, description="seconds between syncs of topic settings")
+    sync_groups_interval: float = Field(10.0, ge=0.5, description="seconds between syncs of consumer groups")
+    sync_offsets_interval: float = Field(3.0, ge=0.5, description="seconds between syncs of consumer offsets")
+    sync_acl_interval: float = Field(3.0, ge=0.5, description="seconds between syncs of accounts and permissions")
     acl: AclSettings = AclSettings()
     sync_deletes: bool = Field(
         False, description="delete what was synced at the target when the source has deleted it"
     )
     on_drift: Literal["report", "repair"] = Field(
         "report",
-        description="what to do with settings that were changed at the target by hand, or were others there before",
+        description="what to do with settings that were changed manually at the target, or differed there before",
     )
     protect_target: bool = Field(
         False, description="keep the target's topics read-only for applications until a failover"
@@ -177,7 +177,7 @@ class RouteSettings(BaseModel):
         if not names <= {(name, "", None) for name in ("topic", "source", "target")}:
             raise ValueError("only {topic}, {source} and {target} can stand in braces")
         if ("topic", "", None) not in names:
-            raise ValueError("without {topic} all topics would become one")
+            raise ValueError("without {topic} all topics would get the same name")
         if not _TOPIC.fullmatch(value.format(topic="T", source="S", target="D")):
             raise ValueError("topic names have only letters, digits, %, |, _ and -")
         return value
@@ -209,7 +209,7 @@ class RouteSettings(BaseModel):
                 of_one = _NAME.fullmatch(wanted) and re.fullmatch(out, wanted)
                 if wanted == out or of_one or out in (".*", ".+"):
                     raise ValueError(
-                        f"topics has {wanted!r}, and exclude_topics {out!r}: nothing of it would be copied"
+                        f"topics has {wanted!r}, and exclude_topics {out!r}: none of it would be copied"
                     )
         return self
 
@@ -230,18 +230,21 @@ class Settings(RouteSettings, BaseSettings):
     source: Cluster = Field(description="cluster to copy from")
     target: Cluster = Field(description="cluster to copy to")
     connector: str = Field("route", description="name of the route, as REST and the command line call it")
-    memory_bytes: Size = Field(32 * 1024**2, description="memory for messages under way, all queues together")
+    memory_bytes: Size = Field(32 * 1024**2, description="memory for messages in flight, all queues together")
     worker_group: str | None = Field(
         None, description="workers of one group share the work (default: SOURCE-TARGET, the clusters' ids)"
     )
-    worker_id: str | None = Field(None, description="name of this worker (default: made once, kept in store_path)")
+    worker_id: str | None = Field(
+        None, description="name of this worker (default: generated once, kept in store_path)"
+    )
     standalone: bool = Field(False, description="run alone, without system topics on the source cluster")
     assignment: str = Field(
-        "sticky", description="how tasks are given to workers: sticky, even, consistent-hash, or an installed one"
+        "sticky",
+        description="how tasks are assigned to workers: sticky, even, consistent-hash, or an installed one",
     )
     heartbeat_interval: float = Field(1.0, ge=0.1, le=60, description="seconds between heartbeats")
     session_timeout: float = Field(
-        5.0, ge=0.5, description="seconds without a heartbeat after which a worker's tasks go to others"
+        5.0, ge=0.5, description="seconds without a heartbeat after which a worker's tasks are assigned to others"
     )
     source_online_topic: str = Field(
         "replicator_sys_source_online",
@@ -257,7 +260,7 @@ class Settings(RouteSettings, BaseSettings):
         2.0, ge=0.1, description="seconds between publications of progress to the group"
     )
     state_republish_interval: float = Field(
-        600.0, ge=1, description="seconds between publications of all shared state, for workers that come new"
+        600.0, ge=1, description="seconds between publications of all shared state, for workers that join"
     )
     stall_timeout: float = Field(
         60.0, ge=1, description="seconds without progress after which a queue that lags is restarted"
@@ -268,15 +271,15 @@ class Settings(RouteSettings, BaseSettings):
     store_path: Path = Field(Path("replicator-store"), description="directory of the state files")
     rest: RestSettings = RestSettings()
     metadata_refresh_interval: float = Field(
-        5.0, ge=0.1, description="seconds between looks for new topics and queues"
+        5.0, ge=0.1, description="seconds between checks for new topics and queues"
     )
     state_flush_interval: float = Field(1.0, ge=0.1, description="seconds between writes of the state files")
     settle_timeout: float = Field(
         1.0, ge=0, description="seconds that a dead owner's last request may still wait in a broker"
     )
-    drain_timeout: float = Field(30.0, ge=0, description="seconds for settling what was pulled, at the end")
+    drain_timeout: float = Field(30.0, ge=0, description="seconds for sending what was pulled, when stopping")
     metrics_per_queue: bool = Field(
-        False, description="lag, position and copied messages of each queue in /metrics, too"
+        False, description="also export lag, position and copied messages of each queue in /metrics"
     )
     log_level: Level = Field("info", description="least severity logged")
 
@@ -312,7 +315,9 @@ class Settings(RouteSettings, BaseSettings):
                 " run `replicator backfill` before"
             )
         if len({self.source_online_topic, self.sink_online_topic, self.control_topic}) < 3:
-            raise ValueError("source_online_topic, sink_online_topic and control_topic must be three topics")
+            raise ValueError(
+                "source_online_topic, sink_online_topic and control_topic must be three different topics"
+            )
         return self
 
     @property

@@ -17,19 +17,21 @@ class RestTls(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    cert_file: Path | None = Field(None, description="PEM file of REST's certificate: it is served over HTTPS then")
+    cert_file: Path | None = Field(
+        None, description="PEM file of REST's certificate: REST is served over HTTPS then"
+    )
     key_file: Path | None = Field(None, description="PEM file of that certificate's key")
-    ca_file: Path | None = Field(None, description="PEM file of the CAs whose client certificates REST asks for")
+    ca_file: Path | None = Field(None, description="PEM file of the CAs of client certificates that REST requires")
 
     @model_validator(mode="after")
     def _pairs(self) -> RestTls:
         if (self.cert_file is None) != (self.key_file is None):
             raise ValueError("cert_file and key_file go together: give both or neither")
         if self.ca_file is not None and self.cert_file is None:
-            raise ValueError("client certificates are asked for over TLS only: give cert_file and key_file too")
+            raise ValueError("client certificates need TLS: give cert_file and key_file too")
         for name, file in (("cert_file", self.cert_file), ("key_file", self.key_file), ("ca_file", self.ca_file)):
             if file is not None and not file.is_file():
-                raise ValueError(f"{name} = {str(file)!r} is no file: name a PEM file that can be read")
+                raise ValueError(f"{name} = {str(file)!r} is not a file: name a readable PEM file")
         return self
 
 
@@ -43,7 +45,7 @@ class RestSettings(BaseModel):
     token: SecretStr | None = Field(
         None,
         min_length=1,
-        description="what requests must bring as bearer token; from the environment or the file only",
+        description="bearer token that requests must carry; from the environment or the file only",
     )
     token_file: Path | None = Field(None, description="file with that token, readable by its owner only")
     tls: RestTls = RestTls()
@@ -54,7 +56,7 @@ class RestSettings(BaseModel):
             raise ValueError("token and token_file are both set: keep one")
         if not (self.token or self.token_file or self.tls.ca_file) and not is_loopback(self.host):
             raise ValueError(
-                f"host = {self.host!r} is no loopback address: whoever reaches it could stop or delete"
+                f"host = {self.host!r} is not a loopback address: anyone who can reach it could stop or delete"
                 " connectors. Set token (REPLICATOR_REST__TOKEN), token_file, or tls with client certificates"
             )
         return self

@@ -11,7 +11,7 @@ __all__ = ["read_secret"]
 
 
 def read_secret(name: str, path: Path) -> str:
-    """What stands in the file at `path`, which the setting `name` names, without the line end that editors add.
+    """Content of the file at `path`, which the setting `name` names, without the line end that editors add.
 
     Raises:
         ConfigError: it cannot be read, others can read it, or there is nothing in it.
@@ -25,7 +25,7 @@ def read_secret(name: str, path: Path) -> str:
             f"{name} = {str(path)!r} cannot be read ({error.strerror})", hint="name a readable file"
         ) from None
     except UnicodeDecodeError:
-        raise ConfigError(f"{name} = {str(path)!r} is no text", hint="write the secret into it") from None
+        raise ConfigError(f"{name} = {str(path)!r} is not text", hint="write the secret into it") from None
     if not secret:
         raise ConfigError(f"{name} = {str(path)!r} is empty", hint="write the secret into it")
     return secret

@@ -1,6 +1,6 @@
 """The connectors of a group: what each is configured to do, and whether it is to run.
 
-They are records of the shared state, so that whatever one worker is told all of them know.
+They are records of the shared state, so that a change at one worker reaches all of them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Exists(ReplicatorError):
 
 @dataclass(frozen=True, slots=True)
 class Connector:
-    """One connector; `origin` is `command line` or `rest`. `epoch` counts restarts that were asked for."""
+    """One connector; `origin` is `command line` or `rest`. `epoch` counts restarts that were requested."""
 
     name: str
     settings: RouteSettings | PluginConfig
@@ -89,7 +89,7 @@ def _differences(before: Connector, after: Connector) -> list[str]:
 
 
 def _log_change(before: Connector | None, after: Connector | None, *, worker: str) -> None:
-    """What another worker was asked for is told here, too."""
+    """Logs here, too, what another worker was asked for."""
     if before is None or after is None:
         connector, change = before or after, "deleted" if after is None else "created"
         if connector is not None:
@@ -122,7 +122,7 @@ def _parse(config: Mapping[str, Any]) -> RouteSettings | PluginConfig:
 
 
 class Connectors:
-    """The connectors as the shared state has them now; changes are published by whoever made them."""
+    """The connectors as the shared state has them now; changes are published by their author."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -163,7 +163,11 @@ class Connectors:
                 value["epoch"],
             )
         except (ConfigError, KeyError, ValueError, TypeError) as error:
-            log.error("connector is not understood here, and not run", connector=name, reason=str(error))
+            log.error(
+                "connector configuration is not understood by this worker; the connector does not run here",
+                connector=name,
+                reason=str(error),
+            )
             return None
 
     def _put(self, connector: Connector) -> Connector:
@@ -184,9 +188,12 @@ class Connectors:
         record = self._store.state.record(Kind.CONNECTOR, name)
         known = self.all().get(name)
         if record is not None and record.value is None:
-            log.warning("connector was deleted, and is not made again", connector=name)
+            log.warning("connector was deleted and is not created again", connector=name)
         elif record is not None and known is None:
-            log.error("connector is kept as the group has it, though it is not understood here", connector=name)
+            log.error(
+                "the group's configuration of the connector is kept, though this worker does not understand it",
+                connector=name,
+            )
         elif known is None:
             self._put(Connector(name, settings, State.RUNNING, "command line", 0))
             log.info("connector created", connector=name, actor=_OPERATOR)
@@ -194,7 +201,7 @@ class Connectors:
             differ = [key for key, value in _dump(settings).items() if known.config.get(key) != value]
             if known.origin == "rest":
                 log.warning(
-                    "connector was changed over REST; what this worker was given is not used",
+                    "connector was changed over REST; this worker's own configuration of it is not used",
                     connector=name,
                     differ=differ,
                 )
@@ -203,7 +210,7 @@ class Connectors:
                 self._put(Connector(name, settings, known.state, "command line", known.epoch))
 
     def _new(self, name: str, settings: RouteSettings | PluginConfig) -> Connector:
-        """One that nobody takes for another of the same name that was deleted just before."""
+        """A version that cannot be mistaken for another of the same name that was deleted just before."""
         before = self._store.state.record(Kind.CONNECTOR, name)
         return Connector(name, settings, State.RUNNING, "rest", before.version.counter if before else 0)
 

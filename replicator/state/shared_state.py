@@ -1,4 +1,4 @@
-"""What all workers of a group know alike: keyed records, of which the latest version holds. Pure.
+"""What all workers of a group know in common: keyed records, of which the latest version wins. Pure.
 
 The order in which records arrive, and how often, makes no difference.
 """

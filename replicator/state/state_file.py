@@ -69,18 +69,18 @@ def read(path: Path) -> Any | None:
         document = msgspec.json.decode(data)
         version, digest, content = document["version"], document["sha256"], document["content"]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError):
-        _set_aside(path, "it is no state file")
+        _set_aside(path, "it is not a state file")
         return None
     if not isinstance(version, int):
-        _set_aside(path, "it is no state file")
+        _set_aside(path, "it is not a state file")
         return None
     if version > VERSION:
         raise StartupError(
             f"{path} has version {version}, this program knows up to {VERSION}",
-            hint="run the newer program, or move the file away: progress is then read from the target",
+            hint="run the newer version, or move the file away: progress is then read from the target",
         )
     if digest != _digest(msgspec.json.encode(content)):
-        _set_aside(path, "its checksum does not hold")
+        _set_aside(path, "its checksum does not match")
         return None
     return content
 
@@ -95,7 +95,7 @@ def _set_aside(path: Path, reason: str) -> None:
         path.replace(aside)
     except OSError as error:
         raise StartupError(
-            f"{path} cannot be trusted ({reason}), nor be set aside ({error.strerror})",
+            f"{path} is damaged ({reason}) and cannot be set aside ({error.strerror})",
             hint="make its directory writable, or move the file away",
         ) from None
     log.warning("state file set aside", file=str(path), kept_as=str(aside), reason=reason)

@@ -41,7 +41,7 @@ _FILES: Final[Mapping[str, tuple[Kind, ...]]] = {
 _IDENTITY: Final = "identity.json"
 _LOCK: Final = ".lock"
 #: What people have decided and what follows from it: a worker that could not tell it before it ended does so later.
-_TOLD_AGAIN: Final = (Kind.CONNECTOR, Kind.TASK, Kind.SYNC)
+_REPUBLISHED: Final = (Kind.CONNECTOR, Kind.TASK, Kind.SYNC)
 
 
 class InUse(StartupError):
@@ -78,7 +78,7 @@ class Store:
             os.close(self._lock)
             raise InUse(
                 f"store_path = {str(directory)!r} is in use by another replicator",
-                hint="stop that one, or give this one a store path of its own",
+                hint="stop that one, or give this one another store_path",
             ) from None
         try:
             for half_written in directory.glob(".*.json.*"):  # by a process that was killed then
@@ -86,13 +86,13 @@ class Store:
             self._identity: dict[str, Any] = state_file.read(directory / _IDENTITY) or {}
             for name in _FILES:
                 self._load(name)
-            self._unpublished = {(told.kind, told.key): None for told in self.state.records(*_TOLD_AGAIN)}
+            self._unpublished = {(record.kind, record.key): None for record in self.state.records(*_REPUBLISHED)}
             self._forget_clean_end()
         except OSError as error:
             os.close(self._lock)
             raise StartupError(
                 f"store_path = {str(directory)!r} cannot be written ({error.strerror})",
-                hint="make room there, or name a directory that this user can write",
+                hint="free space there, or name a directory that this user can write",
             ) from None
         except StartupError:
             os.close(self._lock)
@@ -149,7 +149,7 @@ class Store:
         self._dirty |= {name for name, kinds in _FILES.items() if kind in kinds}
 
     def take_unpublished(self) -> list[Record]:
-        """Our own changes since the last call; the first time also what was kept here and nobody has told yet."""
+        """Our own changes since the last call; the first time also what was kept here and not published yet."""
         taken, self._unpublished = self._unpublished, {}
         records = (self.state.record(kind, key) for kind, key in taken)
         return [record for record in records if record is not None]
@@ -282,7 +282,7 @@ class Store:
                 self.put(Kind.POSITION, key, position)
 
     def begin(self, states: Iterable[QueueState]) -> None:
-        """Nobody may believe any more that whoever had these queues last has ended cleanly."""
+        """Withdraws that these queues' last owner has ended cleanly."""
         for state in states:
             if state.progress.clean:
                 self.put(Kind.OFFSET, state.key, {**_offset(state), "clean": False})
@@ -307,7 +307,7 @@ class Store:
             raise
 
     def _content(self, name: str) -> msgspec.Raw:
-        """A file's content; only what has changed is encoded anew."""
+        """A file's content; only changed records are encoded again."""
         kinds = []
         for kind in _FILES[name]:
             members = []

@@ -1,4 +1,4 @@
-"""What a worker's loop has to do at its next turn, noted by whoever finds out."""
+"""What a worker's loop has to do at its next turn, noted by the parts that find out."""
 
 from __future__ import annotations
 

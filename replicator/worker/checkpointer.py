@@ -1,4 +1,4 @@
-"""How far this worker's tasks are: told to the group, and kept on disk."""
+"""Progress of this worker's tasks: published to the group, and kept on disk."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from replicator.worker.state_cleaner import Cleaner
 
 __all__ = ["Progress"]
 
-#: The state is written once in so many times as long as writing it takes; progress is told likewise.
+#: The pause after each write is at least this many times as long as the write took; likewise for publications.
 _SAVING: Final = 20
 _TELLING: Final = 100
 

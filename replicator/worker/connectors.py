@@ -112,7 +112,7 @@ class Routes:
         if connector.state is not State.RUNNING:
             return f"its connector is {connector.state.value.lower()}"
         if not self._is_current(connector):
-            return "its connector has a new configuration or is restarted"
+            return "its connector has a new configuration or was restarted"
         return "its queues have no queue map"
 
     def reconcile(self) -> bool:
@@ -178,5 +178,5 @@ class Routes:
                 await route.make_ready()
             except (ReplicatorError, OSError) as error:
                 done = False
-                log.warning("target cannot be made ready", connector=name, reason=str(error))
+                log.warning("target cannot be prepared", connector=name, reason=str(error))
         return done

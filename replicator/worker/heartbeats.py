@@ -1,4 +1,4 @@
-"""The worker's heartbeats: whoever has something that others must know reports it with each of them."""
+"""The worker's heartbeats: parts with something that others must know report it with each of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Heartbeats"]
 
 
 class Heartbeats:
-    """Says that the worker is there, what it does, and whether it reaches the target."""
+    """Announces that the worker lives, what it does, and whether it reaches the target."""
 
     def __init__(self, group: Group, probe: TargetProbe, *, rest_address: str) -> None:
         self._group = group

@@ -1,4 +1,4 @@
-"""What the leader does for the whole group, and whoever stands in for it."""
+"""What the leader, or its substitute, does for the whole group."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Refresher:
         except (ReplicatorError, OSError) as error:
             log.warning("refresh failed", reason=str(error))
             return
-        log.debug("clusters looked at", changed=agenda.plan)
+        log.debug("cluster metadata refreshed", changed=agenda.plan)
         if agenda.plan or self._routes.problems:
             self._routes.plan()
             agenda.plan = False

@@ -30,7 +30,7 @@ class _Gone(NamedTuple):
 
 
 class Cleaner:
-    """Forgets what is gone; the leader alone does it, and begins to wait anew when it becomes that.
+    """Removes the state of what no longer exists: only the leader does it, waiting from when it became leader.
 
     Args:
         patience: seconds.
@@ -98,7 +98,7 @@ class Cleaner:
     def _forget(self, gone: _Gone) -> None:
         state = self._store.state
         if gone.kind is Kind.TASK:
-            log.info("topic is gone from the source for good: its state is forgotten", task=gone.key)
+            log.info("topic was deleted at the source: its state is removed", task=gone.key)
             for kind in (Kind.POSITION, Kind.OFFSET):
                 for key in state.items(kind):
                     if TaskId.parse(key).whole == TaskId.parse(gone.key):

@@ -31,7 +31,7 @@ class Runnable(Protocol):
         """Why a task of ours is not to run."""
 
     def share_rates(self) -> None:
-        """Shares the rate limits out anew, since other tasks run now."""
+        """Divides the rate limits again, since other tasks run now."""
 
 
 class TaskRunner:
@@ -40,7 +40,7 @@ class TaskRunner:
     Args:
         target: all connections to it end when the lease is lost.
         work: what runs belongs to it.
-        on_change: called when something has changed that may ask for more deeds; told whether a task has stopped.
+        on_change: called after a change that may need new decisions; its argument says whether a task has stopped.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class TaskRunner:
         """Begins to start, stop or fence tasks."""
         if decision.fence:
             log.warning(
-                "lease lost: all tasks are ended until the group can be reached again",
+                "lease lost: all tasks are stopped until the group can be reached again",
                 tasks=len(self._coordinator.running),
             )
             self._coordinator.running.clear()
@@ -88,7 +88,7 @@ class TaskRunner:
     def _may_start(self) -> bool:
         """One start at a time: each writes all state down, and what becomes known meanwhile goes together.
 
-        And a route that is made anew while one is under way must not find its queues begun twice.
+        And a route that is rebuilt while one is running must not find its queues begun twice.
         """
         return _is_over(self._fencing) and _is_over(self._starting)
 
@@ -118,7 +118,7 @@ class TaskRunner:
             log_start: called with each of them.
 
         Returns:
-            whether the group could be told.
+            whether it could be published to the group.
         """
         lapses = self.lapses
         begun = [

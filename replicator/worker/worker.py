@@ -198,7 +198,7 @@ class Worker:
     def _do(self, decision: Decision, before: Mapping[str, str]) -> None:
         """Carries out `decision`; `before` are the owners of the assignment that it may replace."""
         for worker in decision.lost:
-            log.warning("worker is gone", worker=worker)
+            log.warning("worker left", worker=worker)
         if decision.publish is not None and not decision.fence:
             self.group.assign(decision.publish)
             owners = decision.publish.owners
@@ -228,7 +228,7 @@ class Worker:
         """Connectors were changed here: follows them, and tells the group.
 
         Raises:
-            Unreachable: the group could not be told; it is tried again.
+            Unreachable: the change could not be published to the group; it is retried.
         """
         self.reconcile()
         if not await self.group.publish():

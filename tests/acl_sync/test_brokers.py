@@ -281,7 +281,7 @@ async def test_a_broker_that_was_changed_by_hand_is_healed(clusters: ClusterPool
             assert not await scene.target.lets_send(sender, scene.topic)
             plan = await scene.step()
             assert {action.broker for action in plan.pending} == {"west-b"}
-            assert Note(sender.name, "the target's brokers differ: west-b has to be changed") in plan.notes
+            assert Note(sender.name, "the target's brokers differ: west-b must change") in plan.notes
             assert await scene.target.lets_send(sender, scene.topic)
             assert (await scene.syncer.plan()).actions == ()
 
@@ -296,7 +296,7 @@ async def test_admins_and_the_own_account(clusters: ClusterPool, pair: tuple[Clu
         await scene.source.put(boss)
         before = await target.states()
         blocked = (await scene.step()).blocked
-        assert {action.blocked for action in blocked} == {"it is an admin: give --admins"}
+        assert {action.blocked for action in blocked} == {"it is an admin account: give --admins"}
         assert await target.states() == before
         everything = {"include": (".*",), "admins": True, "adopt": True, "deletes": True}
         plan = await scene.sync(**everything, exclude=("(?!t[0-9a-f]{8}-).*",)).plan()

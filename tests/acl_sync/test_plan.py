@@ -194,7 +194,7 @@ def test_admins_need_an_opt_in() -> None:
         target = holding(*([have] if have else []))
         owned = Ownership({"t-a": {"accounts": {"account-1": "created"}, "white": []}} if have else None)
         [blocked] = plan(holding(want), target, owned).actions
-        assert blocked.blocked == "it is an admin: give --admins"
+        assert blocked.blocked == "it is an admin account: give --admins"
         assert plan(holding(want), target, owned, admins=True).blocked == ()
 
 

@@ -190,7 +190,7 @@ async def test_system_topics_may_be_filled_with_garbage_or_deleted(
                     client, "east-a", system, 0, [(body, {}) for body in (b"\xff\x00", b"{}", nested, later)]
                 )
         await until(lambda: _ignored(workers[0]) == {"unreadable": 9, "newer": 3})
-        assert workers[0].log.count("a later program wrote it: upgrade this worker") == 1
+        assert workers[0].log.count("a newer version wrote it: upgrade this worker") == 1
         for system in ("replicator_sys_control", "replicator_sys_source_online", "replicator_sys_sink_online"):
             await remove_topic(source, system)
         await until(lambda: any("has been made again" in worker.log for worker in workers), seconds=30)

@@ -144,7 +144,7 @@ async def test_rights_that_come_and_go(clusters: ClusterPool, tmp_path: Path, sp
             problems = worker.get("/status")["problems"]
             assert "let the target's account read the topic" in problems[here.topic]
             assert list(problems) == [here.topic]
-            assert worker.log.count("topic cannot be made ready") < 5
+            assert worker.log.count("topic cannot be prepared at the target") < 5
 
             await here.target.put(writer)
             await worker.caught_up(here.topic, 100)
@@ -165,9 +165,9 @@ async def test_rights_that_come_and_go(clusters: ClusterPool, tmp_path: Path, sp
     ("spec", "lacking", "told"),
     [
         (OLD_PAIR, {"source": SUB}, "the source's account may not read it"),
-        (OLD_PAIR, {"target": CREATE}, "the target's account may not make topic"),
+        (OLD_PAIR, {"target": CREATE}, "the target's account may not create topic"),
         (NEW, {"source": GET}, "the source's account may not read it"),
-        (NEW, {"target": CREATE}, "the target's account may not make topic"),
+        (NEW, {"target": CREATE}, "the target's account may not create topic"),
         (NEW, {"target": PUB}, "the target's account may not send to topic"),
     ],
     ids=["reading, ACL 1.0", "making, ACL 1.0", "reading, ACL 2.0", "making, ACL 2.0", "sending, ACL 2.0"],

@@ -159,7 +159,7 @@ async def test_a_target_that_does_not_answer_cuts_the_drain(scene: SceneOf) -> N
             try:
                 await until(lambda: all(q["lag_messages"] > 50 for q in worker.queues(route.topic)))
                 assert await worker.drain() == 4
-                assert "ended before all was drained" in worker.log
+                assert "stopped before everything was drained" in worker.log
             finally:
                 route.target.brokers[0].resume()
         async with route.worker(*flags) as worker:

@@ -119,7 +119,7 @@ async def test_a_topic_made_while_the_target_is_away(
         Worker(source, target, tmp_path, "--topics", topic_name(".*"), "--log-level", "debug") as worker,
     ):
         await until(lambda: worker.topic(first)["state"] == "running")
-        await until(lambda: '"changed": false, "event": "clusters looked at"' in worker.log)
+        await until(lambda: '"changed": false, "event": "cluster metadata refreshed"' in worker.log)
         target.nameserver.pause()
         await until(lambda: "refresh failed" in worker.log)
         await create_topic(source, late, queues=2)

@@ -65,7 +65,7 @@ async def test_a_blocked_vip_port_is_said_and_worked_around(
         proxies.vip.refuse()
         async with Worker(source, target, tmp_path, "--topics", topic) as worker:
             await worker.caught_up(topic, 500)
-            assert worker.log.count("the VIP port cannot be reached, the listen port is used") == 1
+            assert worker.log.count("the VIP port cannot be reached; the listen port is used") == 1
             proxies.vip.accept()
             before, sent = proxies.vip.bytes_up, itertools.count(500, 10)
 
@@ -75,7 +75,7 @@ async def test_a_blocked_vip_port_is_said_and_worked_around(
 
             await until(is_back)
             await worker.caught_up(topic, next(sent))
-            assert worker.log.count("the VIP port cannot be reached, the listen port is used") == 1
+            assert worker.log.count("the VIP port cannot be reached; the listen port is used") == 1
         verdict = await judge(source, target, topic)
     assert verdict.clean, verdict.report()
 
@@ -102,7 +102,7 @@ async def test_a_vip_port_that_goes_away_while_a_route_runs(clusters: ClusterPoo
             await until(lambda: listening[SEND_BATCH] > 20)
             await producer.finish()
             await worker.caught_up(route.topic, 0)
-            assert worker.log.count("the VIP port cannot be reached, the listen port is used") == 1
+            assert worker.log.count("the VIP port cannot be reached; the listen port is used") == 1
             await route.assert_clean(producer.acknowledged)
 
 

@@ -51,7 +51,7 @@ class Reader:
 async def test_what_is_there_is_read_once_and_in_order(
     clusters: ClusterPool, topic_name: Callable[[str], str], version: str
 ) -> None:
-    """Several pulls at a time, of which some give less than they were asked for: 256 KiB are the most."""
+    """Several pulls at a time, of which some give less than they were requested: 256 KiB are the most."""
     cluster = await clusters.get(ClusterSpec(name="east", version=version))
     topic = topic_name("log")
     await create_topic(cluster, topic, queues=1)

@@ -114,7 +114,7 @@ def test_what_another_connector_still_sends_is_waited_for() -> None:
 
 
 def test_it_is_known_who_had_what_has_become_ours() -> None:
-    """Until it is taken out; what stays ours comes from nobody anew."""
+    """Until it is taken out; what stays ours comes from nobody again."""
     coordinator = Worker("a").coordinator
     for number, owners in enumerate(({"x": "a", "y": "b"}, {"x": "a", "y": "a", "z": "a"}), start=1):
         coordinator.adopt(Assignment(generation=Generation(number, "a"), members=frozenset("ab"), owners=owners))

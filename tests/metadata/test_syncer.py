@@ -1,4 +1,4 @@
-"""Both clusters looked at, some brokers of which do not answer: what is not known is not acted upon."""
+"""Both cluster metadata refreshed, some brokers of which do not answer: what is not known is not acted upon."""
 
 from __future__ import annotations
 

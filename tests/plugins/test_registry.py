@@ -101,9 +101,7 @@ def test_all_mistakes_of_a_configuration_come_at_once() -> None:
         configure("file-sink", {"filename": "here", "connect.topicnames": "a b,c", "topic": "x"})
     told = caught.value.message.splitlines()
     assert len(told) == 3
-    assert (
-        told[0] == "filename = 'here': give an absolute path, since every worker has a working directory of its own"
-    )
+    assert told[0] == "filename = 'here': give an absolute path: workers have different working directories"
     assert told[1].startswith("connect.topicnames.0 = 'a b': a topic's name")
     assert told[2].startswith("topic is no setting")
 

@@ -120,19 +120,19 @@ def test_one_after_the_other_until_one_leaves_it_out() -> None:
     [
         (lambda m: 1 / 0, "'t0' raised ZeroDivisionError: division by zero"),
         (lambda m: [m] * int("x" * 1000), "'t0' raised ValueError: invalid literal"),
-        (lambda m: m.body, "'t0' gave a bytes, which is no Message"),
+        (lambda m: m.body, "'t0' gave a bytes, which is not a Message"),
         (lambda m: replace(m, topic="U"), "'t0' changed more than flag, body and properties"),
         (lambda m: replace(m, queue_id=1), "'t0' changed more than"),
         (lambda m: replace(m, queue_offset=1), "'t0' changed more than"),
         (lambda m: replace(m, born_timestamp=3), "'t0' changed more than"),
         (lambda m: replace(m, body="text"), "the body is a str, not bytes"),
-        (lambda m: replace(m, flag=2**31), "flag 2147483648 is no signed number of 32 bits"),
+        (lambda m: replace(m, flag=2**31), "flag 2147483648 is not a signed 32-bit number"),
         (lambda m: replace(m, flag="1"), "flag '1' is no signed number"),
-        (lambda m: replace(m, properties={"a": 1}), "property 'a' = 1 is no text with a name"),
-        (lambda m: replace(m, properties={"": "1"}), "property '' = '1' is no text with a name"),
+        (lambda m: replace(m, properties={"a": 1}), "property 'a' = 1 is not a text with a name"),
+        (lambda m: replace(m, properties={"": "1"}), "property '' = '1' is not a text with a name"),
         (lambda m: replace(m, properties={"a": "\x02"}), "has one of the characters 1 and 2"),
         (lambda m: replace(m, properties={"a\x01": "1"}), "has one of the characters 1 and 2"),
-        (lambda m: replace(m, properties={"a": "\ud800"}), "is no text"),
+        (lambda m: replace(m, properties={"a": "\ud800"}), "is not text"),
         (lambda m: replace(m, properties={"__RPL_ORIGIN": "x"}), "__RPL_ORIGIN is reserved"),
         (lambda m: replace(m, properties={"CLUSTER": "x"}), "CLUSTER is reserved"),
     ],
@@ -153,7 +153,7 @@ def test_an_iterable_that_is_no_mapping_is_refused() -> None:
 @pytest.mark.parametrize(
     ("sys_flag", "body", "told"),
     [
-        (0x101, b"x", "compressed with LZ4 or ZSTD: let its producers use zlib, or none"),
+        (0x101, b"x", "compressed with LZ4 or ZSTD: let its producers use zlib or no compression"),
         (0x201, b"x", "compressed with LZ4 or ZSTD"),
         (0x301, b"no zlib", "cannot be decompressed"),
         (0x1, zlib.compress(b"text" * 100)[:-4], "is cut off"),
@@ -217,13 +217,13 @@ def test_all_mistakes_are_told_with_field_value_and_what_there_is() -> None:
         "transforms = 'none' is not installed: there are drop-tests, fails, gone, mask, other",
         "transforms = 'mask': field is missing: it has no default",
         "transforms = 'mask?field': write name?key=value&key=value",
-        "transforms = 'mask?field=a&field=b': a key is there twice",
+        "transforms = 'mask?field=a&field=b': a key is given twice",
         "transforms = 'drop-tests': a is no setting: see `replicator config check`",
         "transforms = 'fails' cannot be made (LookupError: no table)",
-        "transforms = 'other' is no transform: it is no subclass of Transform",
+        "transforms = 'other' is not a transform: it is not a subclass of Transform",
         (
             "transforms = 'gone' cannot be loaded (AttributeError: module 'transforms_of_others' has no attribute"
-            " 'Gone'): mend or remove the package that brings it"
+            " 'Gone'): fix or remove the package that provides it"
         ),
     ]
     assert (

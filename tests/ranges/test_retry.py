@@ -1,4 +1,4 @@
-"""Tasks outlast a broker and a name server that start anew: Spark makes all attempts of a task within a second."""
+"""Tasks outlast a broker and a name server that restart: Spark makes all attempts of a task within a second."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_up_status_down(state: Path) -> None:
 
     result = sandbox("up", "--clusters", "south")
     assert (result.returncode, result.stdout) == (3, "")
-    assert result.stderr == "cluster south is up already: replicator sandbox down\n"
+    assert result.stderr == "cluster south is already running: replicator sandbox down\n"
 
     started[1].signal(signal.SIGKILL)
     result = sandbox("status")

@@ -1,4 +1,4 @@
-"""Jobs of Spark's between guarded clusters: what accounts need, what is said where they lack it, no secret told."""
+"""Spark jobs between guarded clusters: what accounts need, what is said where they lack it, no secret told."""
 
 from __future__ import annotations
 

@@ -245,7 +245,7 @@ async def test_a_disk_that_is_full_leaves_its_queue_open(
         assert ended.exit_code == 1
         queues = {queue["key"].rpartition("/")[2]: queue for queue in json.loads(ended.stdout)["queues"]}
         assert "cannot be written to" in queues["1"]["error"]
-        assert "(File too large): mend that and run it again" in queues["1"]["error"]
+        assert "(File too large): fix that and run it again" in queues["1"]["error"]
         assert [queue["messages"] for _, queue in sorted(queues.items())] == [207, 0, 200, 200]
         assert not [path for path in archive.rglob("*parquet*") if path.is_file() and "-1-000" in path.name]
         refused = await restore(command, here, archive, tmp_path / "store")
@@ -291,7 +291,7 @@ async def test_an_archive_is_not_put_behind_a_later_copy(command: Command, scene
         await copy_range(job, Range(here.topic, source, here.topic, target, 50, 100))
         ended = await restore(command, here, archive, tmp_path / "store")
         assert ended.exit_code == 1
-        assert "begin with source offset 50, so that offset 0 would come behind them" in ended.stdout
+        assert "begin with source offset 50, so that offset 0 would come after them" in ended.stdout
         nothing = await restore(command, here, tmp_path / "none", tmp_path / "store")
         assert "has no _manifest.json: name one that `export` wrote" in str(nothing.exception)
         missing = await command("export", tmp_path / "new", "--source", here.source.namesrv, "--topics", "none")

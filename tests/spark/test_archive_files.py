@@ -119,7 +119,7 @@ async def test_a_disk_without_room(command: Command, scene: SceneOf, small_disk:
         whole, cut = json.loads(ended.stdout)["queues"]
         assert (whole["error"], whole["messages"]) == ("", 50)
         assert cut["error"].endswith(
-            f"/1 cannot be written to {archive} (No space left on device): mend that and run it again"
+            f"/1 cannot be written to {archive} (No space left on device): fix that and run it again"
         )
         names = [file.name for file in archive.rglob("*") if file.is_file()]
         assert sorted(names) == ["_manifest.json", Path(whole["files"][0]["path"]).name]

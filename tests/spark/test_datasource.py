@@ -91,7 +91,7 @@ async def test_a_part_of_a_topic_is_read(source: Any, scene: SceneOf) -> None:
             reading(source, here, startingTimestamp=middle).count(),
             reading(source, here, startingTimestamp=stamps[-1] + 60_000).count(),
         ] == expected
-        with pytest.raises(Exception, match="has the offsets 0 to 100, 0 to 200 were asked for"):
+        with pytest.raises(Exception, match="has the offsets 0 to 100, 0 to 200 were requested"):
             reading(source, here, endingOffsets=json.dumps({here.topic: {broker: {"0": 200}}})).count()
 
 
@@ -244,7 +244,7 @@ async def test_copies_are_written_once_over_attempts_that_fail(source: Any, scen
         ({"topic": "a", "startingOffsets": "earliest", "startingTimestamp": "7"}, "both given"),
         ({"topic": "a", "minPartitions": "0"}, "whole number, 1 or more"),
         ({"topic": "a", "failOnDataLoss": "maybe"}, "true or false"),
-        ({"topic": "a", "provenance": "true", "minPartitions": "9"}, "leave minPartitions out"),
+        ({"topic": "a", "provenance": "true", "minPartitions": "9"}, "remove minPartitions"),
         ({"topic": "a", "nameServer": "nowhere"}, "no host:port"),
         ({"topic": "a", "accessKey": "c"}, "go together"),
     ],
@@ -276,5 +276,5 @@ async def test_what_cannot_be_written(source: Any, scene: SceneOf) -> None:
         with pytest.raises(Exception, match="there is no column body"):
             writing(rows.select(rows.body.alias("keys")), here, topic=here.topic)
         writer = rows.drop("other").write.format("rocketmq").mode("overwrite")
-        with pytest.raises(Exception, match="cannot be taken back"):
+        with pytest.raises(Exception, match="cannot be deleted"):
             writer.option("namesrv", here.target.namesrv).option("topic", here.topic).save()

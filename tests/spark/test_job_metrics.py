@@ -1,4 +1,4 @@
-"""What a job of Spark's says of itself while it runs, to a real Prometheus."""
+"""What a Spark job says of itself while it runs, to a real Prometheus."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ async def test_a_process_that_stood_still_sends_no_more(scene: SceneOf) -> None:
             os.kill(process.pid, signal.SIGCONT)
         _, told = await asyncio.wait_for(process.communicate(), 60)
         assert process.returncode == 1
-        assert "the lease is over: others may have this queue by now" in told.decode()
+        assert "the lease has expired: others may own this queue by now" in told.decode()
         again = await copy_range(job_of(here), Range(*msgs(part), 0, 3000))
         assert (again.before, again.repeated) == (3000, 0)
         await here.assert_clean(12_000)

@@ -160,7 +160,7 @@ async def test_offsets_that_leave_nothing(scene: SceneOf, monkeypatch: pytest.Mo
             ((start, end),) = await frozen(**options, failOnDataLoss="false")
             assert start == end
 
-        backwards = "0 was asked for from startingOffsets = {} to endingOffsets = {}: .*failOnDataLoss=false"
+        backwards = "0 was requested from startingOffsets = {} to endingOffsets = {}: .*failOnDataLoss=false"
         await refused(backwards.format(60, 40), startingOffsets=at(here, 60), endingOffsets=at(here, 40))
         await refused(backwards.format(100, 40), startingOffsets=at(here, -1), endingOffsets=at(here, 40))
         assert await frozen(startingOffsets=at(here, 60), endingOffsets=at(here, 60)) == [(60, 60)]
@@ -172,7 +172,7 @@ async def test_offsets_that_leave_nothing(scene: SceneOf, monkeypatch: pytest.Mo
             return 50
 
         monkeypatch.setattr(offsets, "min_offset", oldest)
-        told = "0 has the offsets 50 to 100, {} to {} were asked for: .*failOnDataLoss=false"
+        told = "0 has the offsets 50 to 100, {} to {} were requested: .*failOnDataLoss=false"
         await refused(told.format(50, 40), endingOffsets=at(here, 40))
         await refused(told.format(10, 40), startingOffsets=at(here, 10), endingOffsets=at(here, 40))
         assert await frozen(endingOffsets=at(here, 70)) == [(50, 70)]

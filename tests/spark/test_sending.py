@@ -57,16 +57,16 @@ async def test_a_source_topic_that_was_made_anew(scene: SceneOf) -> None:
         old = copies(here, range(300))
         await Sender(client, settle=False).send(old)
         await settled(here.target, here.topic, 300)
-        anew = copies(here, range(400), stored=2_000_000)
+        recreated = copies(here, range(400), stored=2_000_000)
         broken_off = Sender(client, settle=False)
-        await broken_off.send(anew[:150])
+        await broken_off.send(recreated[:150])
         assert broken_off.sent == 150
         again = Sender(client, settle=True)
-        await again.send(anew[:200])
-        await again.send(anew[200:])
+        await again.send(recreated[:200])
+        await again.send(recreated[200:])
         assert again.sent == 250
         await settled(here.target, here.topic, 700)
-        assert await bodies(here) == [row.body.decode() for row in old + anew]
+        assert await bodies(here) == [row.body.decode() for row in old + recreated]
 
 
 async def test_a_clock_that_was_set_back_makes_nothing_anew(scene: SceneOf) -> None:
@@ -176,7 +176,7 @@ async def test_messages_of_others_in_between(scene: SceneOf, monkeypatch: pytest
 
 
 async def test_a_queue_that_goes_back(scene: SceneOf) -> None:
-    """Its topic was deleted and made anew while rows were written: what is there now nobody knows."""
+    """Its topic was deleted and made recreated while rows were written: what is there now nobody knows."""
     async with scene() as here, connected(here.target) as client:
         await target_of(here)
         sender = Sender(client, settle=False)
@@ -239,6 +239,6 @@ async def test_a_broker_that_stays_away(scene: SceneOf, monkeypatch: pytest.Monk
         ):
             await sender.send(sharded(here))
         with pytest.raises(
-            ConfigError, match=r"has no queue west-y/0: make it, or leave out brokerName and queueId"
+            ConfigError, match=r"has no queue west-y/0: create it, or leave out brokerName and queueId"
         ):
             await sender.send([copies(here, [10])[0]._replace(broker="west-y")])

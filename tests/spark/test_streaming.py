@@ -201,7 +201,7 @@ async def test_a_stream_begins_with_what_comes(scene: SceneOf) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"endingOffsets": "latest"}, "endingOffsets is no option of the data source rocketmq"),
+        ({"endingOffsets": "latest"}, "endingOffsets is not an option of the data source rocketmq"),
         ({"maxOffsetsPerTrigger": "0"}, "whole number, 1 or more"),
         ({"startingOffsets": "latest", "startingTimestamp": "7"}, "both given"),
     ],

@@ -164,9 +164,9 @@ def test_everything_is_on_disk_before_it_is_renamed(path: Path, monkeypatch: pyt
     ],
 )
 def test_what_is_no_state_file_is_set_aside(path: Path, data: bytes) -> None:
-    """With a warning; its bytes are kept, and the next write begins anew."""
+    """With a warning; its bytes are kept, and the next write starts over."""
     path.write_bytes(data)
-    assert read(path) == (None, ["it is no state file"])
+    assert read(path) == (None, ["it is not a state file"])
     (kept,) = aside(path)
     assert kept.read_bytes() == data
     assert not path.exists()

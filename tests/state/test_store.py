@@ -343,7 +343,7 @@ def test_a_newer_store_is_refused_and_not_kept_locked(directory: Path) -> None:
 
 def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     """With its name and the way out."""
-    (tmp_path / "file").write_text("in the way")
+    (tmp_path / "file").write_text("blockers")
     with pytest.raises(StartupError, match=r"store_path = .*file/store' cannot be used") as caught:
         Store(tmp_path / "file" / "store")
     assert "can write" in caught.value.hint

@@ -66,7 +66,7 @@ class Duplicate:
 
 @dataclass(frozen=True, slots=True)
 class Inversion:
-    """A first copy that stands behind the copy of a later message of the same source queue."""
+    """A first copy that stands after the copy of a later message of the same source queue."""
 
     origin: Place
     copy: Place
@@ -86,7 +86,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was found; `split` and `mixed` hold queues that break the one-to-one mapping."""
+    """Findings; `split` and `mixed` hold queues that break the one-to-one mapping."""
 
     sources: int
     copies: int

@@ -95,7 +95,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One message as the official client shows it. `body` is its SHA-256 when digests were asked for."""
+    """One message as the official client shows it. `body` is its SHA-256 when digests were requested."""
 
     topic: str
     broker: str
@@ -189,7 +189,7 @@ async def java_consume(
 
 
 async def compiled(sources: Sequence[Path], *, version: str = CLIENT_VERSION) -> list[Path]:
-    """The classpath with the compiled `sources` in front; compiled anew only when one of them changed."""
+    """The classpath with the compiled `sources` in front; recompiled only when one of them changed."""
     found = await asyncio.to_thread(jars.ensure, version)
     classpath = [jar for jar in found if not jar.name.startswith(_SERVERS)]
     seal = hashlib.sha256(version.encode())

@@ -30,7 +30,7 @@ class PyClientError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A message as the consumer printed it. `properties` are only those that were asked for."""
+    """A message as the consumer printed it. `properties` are only those that were requested."""
 
     topic: str
     queue: int

@@ -58,7 +58,7 @@ class FakeRoutes:
 
 
 async def test_new_queues_and_a_new_configuration_at_once() -> None:
-    """A queue is found while its route is made anew: it is copied by the new one alone."""
+    """A queue is found while its route is rebuilt: it is copied by the new one alone."""
     first = asyncio.Event()
     calls: list[int] = []
 

@@ -35,7 +35,7 @@ GROUP = Board(
             (
                 Panel(
                     "Members that each worker sees",
-                    "All lines should be one. A worker that sees fewer than the others is cut off from the source's system topics.",
+                    "All lines should be one. A worker that sees fewer than the others cannot reach the source's system topics.",
                     {_BY: _own("worker_group_members")},
                 ),
                 Panel(
@@ -49,31 +49,31 @@ GROUP = Board(
                 ),
                 Panel(
                     "Leases lost",
-                    "Once: a pause of the machine or a cut line. Again and again: a machine that is overloaded, or clocks of virtual machines.",
+                    "Once: the machine paused or the network failed. Repeatedly: an overloaded machine, or clock steps of a virtual machine.",
                     {_BY: f"increase({own('fencings_total', WORKER)}[$__rate_interval])"},
                 ),
                 Panel(
-                    "Heartbeats that came back",
-                    "Their age: more than `session_timeout` on `source` ends all tasks; on `sink` alone: the target cannot be reached.",
+                    "Age of own heartbeats",
+                    "Age of the newest own heartbeat read back: more than `session_timeout` on `source` ends all tasks; on `sink` alone: the target cannot be reached.",
                     {"{{instance}} {{side}}": _age("heartbeat_last_echo_timestamp_seconds")},
                     unit="s",
                 ),
                 Panel(
                     "Others' heartbeats",
-                    "Age of what each worker last heard of another: one column of high lines is a worker that is away.",
+                    "Age of the last heartbeat of each other worker: one column of high lines is a worker that is down.",
                     {"{{worker}} at {{instance}}": _age("member_last_heartbeat_timestamp_seconds")},
                     unit="s",
                 ),
                 Panel(
-                    "Last look at both clusters",
-                    "Grows: the name servers cannot be reached; the worker's log says `refresh failed`. Copying goes on with what is known.",
+                    "Age of cluster metadata",
+                    "Grows: the name servers cannot be reached; the worker's log says `refresh failed`. Copying continues with the known metadata.",
                     {_BY: _age("metadata_refresh_last_success_timestamp_seconds")},
                     unit="s",
                     width=6,
                 ),
                 Panel(
-                    "Last state on disk",
-                    "Grows: the disk of `store_path` is full or read-only. Copying goes on; a restart reads more from the target.",
+                    "Age of the state on disk",
+                    "Grows: the disk of `store_path` is full or read-only. Copying continues; a restart reads more from the target.",
                     {_BY: _age("state_save_last_success_timestamp_seconds")},
                     unit="s",
                     width=6,
@@ -92,23 +92,23 @@ GROUP = Board(
                 ),
                 Panel(
                     "Generation of the assignment",
-                    "A step for each worker or topic that comes or goes. Steps without such: a worker that flaps.",
+                    "One step for each worker or topic that comes or goes. Other steps: an unstable worker.",
                     {_BY: _own("assignment_generation")},
                 ),
                 Panel(
                     "Rebalances",
-                    "How often tasks changed hands. Again and again: a worker that flaps, or topics that come and go.",
+                    "Rebalances. Repeatedly: an unstable worker, or topics that come and go.",
                     {_BY: f"increase({own('rebalances_total', WORKER)}[$__rate_interval])"},
                 ),
                 Panel(
-                    "Time in which tasks changed hands",
-                    "Share of the time; a task that is asked to stop sends what it has first. At 1 for long: somebody does not let go.",
+                    "Time spent in rebalances",
+                    "Share of the time; a task that must stop first sends what it has pulled. At 1 for long: a worker does not release its tasks.",
                     {_BY: rate("rebalance_duration_seconds", WORKER), "now {{instance}}": _own("rebalancing")},
                     unit="percentunit",
                 ),
                 Panel(
                     "Messages on the system topics that were not understood",
-                    "Workers of a newer version, or somebody else writes to `replicator_sys_…`: find out who.",
+                    "Workers of a newer version, or a foreign producer writes to `replicator_sys_…`: find it.",
                     {"{{instance}} {{reason}}": rate("control_messages_ignored", WORKER)},
                     unit="mps",
                 ),
@@ -131,25 +131,25 @@ GROUP = Board(
                 ),
                 Panel(
                     "Memory",
-                    "Should stay level. What messages under way take of it is below.",
+                    "Should stay level. The part that messages in flight use is below.",
                     {_BY: _process("process_resident_memory_bytes")},
                     unit="bytes",
                 ),
                 Panel(
-                    "Memory of messages under way",
-                    "At `memory_bytes` all the time: the target is slower than the source; more memory does not help then.",
+                    "Memory of messages in flight",
+                    "At `memory_bytes` all the time: the target is slower than the source; more memory does not help.",
                     {_BY: _own("buffer_used_bytes"), "limit {{instance}}": _own("buffer_limit_bytes")},
                     unit="bytes",
                 ),
                 Panel(
-                    "Event loop late by",
+                    "Event-loop lag",
                     "The longest time within a minute. Near the lease (0.7 of `session_timeout`): the machine is overloaded, or too small.",
                     {_BY: _own("event_loop_delay_seconds")},
                     unit="s",
                 ),
                 Panel(
                     "Open files",
-                    "Grows without end: tell us. The limit is the process's `LimitNOFILE`.",
+                    "Grows without end: a bug, please report it. The limit is the process's `LimitNOFILE`.",
                     {_BY: _process("process_open_fds"), "limit {{instance}}": _process("process_max_fds")},
                 ),
                 Panel(

@@ -27,7 +27,7 @@ JOBS = Board(
             (
                 Panel(
                     "Messages done, of those that it began with",
-                    "Stands still: see `Since the last progress`. The command itself says at its end what is left.",
+                    "Stands still: see `Since the last progress`. The command reports at its end what is left.",
                     {_BY: f"{_own('job_messages_total')} / {_own('job_messages_expected')}"},
                     unit="percentunit",
                 ),
@@ -39,7 +39,7 @@ JOBS = Board(
                 ),
                 Panel(
                     "Time left",
-                    "At the rate of now.",
+                    "At the current rate.",
                     {_BY: f"({_own('job_messages_expected')} - {_own('job_messages_total')}) / ({_RATE} > 0)"},
                     kind="stat",
                     unit="s",
@@ -56,13 +56,13 @@ JOBS = Board(
                 ),
                 Panel(
                     "Queues by state",
-                    "`failed` queues are told with their reasons at the end; run the command again, it goes on with those.",
+                    "`failed` queues are reported with their reasons at the end; run the command again to continue with them.",
                     {"{{command}} {{state}}": f"sum by (command, state) ({_own('job_queues')})"},
                     kind="stack",
                 ),
                 Panel(
-                    "What was found",
-                    "Of a copy: gaps at the source, repeats at the target. Of verify: what is not as at the source; its report names the messages.",
+                    "Findings",
+                    "Of a copy: gaps at the source, duplicates at the target. Of verify: differences from the source; its report names the messages.",
                     {"{{command}} {{finding}}": f"sum by (command, finding) ({_own('job_findings')})"},
                 ),
             ),

@@ -1,4 +1,4 @@
-"""Topics, groups, offsets, accounts: how old, how far off."""
+"""Topics, groups, offsets, accounts: age of the last sync, and differences."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _sum(name: str) -> str:
 METADATA = Board(
     "metadata",
     "Replicator / Metadata",
-    "Topics, groups, offsets, accounts: how old, how far off.",
+    "Topics, groups, offsets, accounts: age of the last sync, and differences.",
     ("source", "target", "connector"),
     (
         Row(
@@ -25,7 +25,7 @@ METADATA = Board(
             (
                 Panel(
                     "Last sync",
-                    "Seconds since all of a kind was in reach and applied; a day where that has not been yet. Grows: "
+                    "Seconds since everything of a resource was read and applied; one day if that has never happened. Grows: "
                     "`GET /connectors/NAME/sync` names the broker and the reason.",
                     {
                         RESOURCE: f"clamp_max(time() - max by ({_BY}) ({own('sync_last_success_timestamp_seconds', CONNECTOR)}), 86400)"
@@ -42,15 +42,15 @@ METADATA = Board(
                     bad=1,
                 ),
                 Panel(
-                    "Changed at the target by hand",
+                    "Manual changes at the target",
                     "`replicator plan` names them. Undo them there, or let `--on-drift repair` do it.",
                     {RESOURCE: _sum("sync_drifted_items")},
                     kind="stat",
                     bad=1,
                 ),
                 Panel(
-                    "Differences that stay",
-                    "`replicator plan` says why each is not put right by itself; offsets wait while the group has consumers at the target.",
+                    "Remaining differences",
+                    "`replicator plan` says why each is not corrected automatically; offsets wait while the group has consumers at the target.",
                     {RESOURCE: _sum("sync_blocked_actions")},
                 ),
             ),
@@ -66,13 +66,13 @@ METADATA = Board(
                 ),
                 Panel(
                     "Messages they would read again",
-                    "Falls to 0 when consumers stop and the next sync is through: wait for that, or accept it.",
+                    "Falls to 0 when consumers have stopped and the next sync is complete: wait for that, or accept it.",
                     {_ROUTE: own("consumer_group_redelivery_messages", CONNECTOR)},
                     width=8,
                 ),
                 Panel(
                     "Queues without an offset at the target",
-                    "There the group would begin where its own settings say. Falls with the first sync after a group's first commit.",
+                    "There the group would start where its own settings say. Falls with the first sync after a group's first commit.",
                     {_ROUTE: own("consumer_group_queues_without_offset", CONNECTOR)},
                     width=8,
                 ),

@@ -20,8 +20,8 @@ OVERVIEW = Board(
             (
                 Panel(
                     "Safe to fail over",
-                    "`yes` where nothing below stands in the way. Else see what does, in the panel beside, and ask "
-                    "`replicator readiness`, which tells it to the message. What is not synced (`--sync`) is not looked at.",
+                    "`yes` if there are no blockers. Else see the panel beside, and run "
+                    "`replicator readiness`, which lists each. What is not synced (`--sync`) is not checked.",
                     {_BY: f"sum by ({BY_CONNECTOR}) (replicator:failover_blockers{CONNECTOR}) == bool 0"},
                     kind="stat",
                     width=8,
@@ -30,7 +30,7 @@ OVERVIEW = Board(
                     words={"0": "no", "1": "yes"},
                 ),
                 Panel(
-                    "What stands in the way",
+                    "Failover blockers",
                     "`lag`: the route dashboard. `queues`: `/status/queues` of the worker has the reason. `groups`, `sync`: the "
                     "metadata dashboard, `replicator plan`. `lease`: the group dashboard.",
                     {
@@ -39,7 +39,7 @@ OVERVIEW = Board(
                     kind="stat",
                     width=16,
                     bad=1,
-                    words={"0": "fine", "1": "in the way"},
+                    words={"0": "fine", "1": "blockers"},
                 ),
                 Panel(
                     "Age of the copy",
@@ -53,14 +53,14 @@ OVERVIEW = Board(
                 ),
                 Panel(
                     "Messages not copied",
-                    "What `replicator lag` tells by topic. A few are normal under load.",
+                    "`replicator lag` shows them by topic. A few are normal under load.",
                     {_BY: f"sum by ({BY_CONNECTOR}) ({own('lag_messages', CONNECTOR)})"},
                     kind="stat",
                     width=6,
                 ),
                 Panel(
                     "Messages groups would miss",
-                    "Anything but 0: do not switch before `replicator readiness` has said which group and why.",
+                    "Not 0: do not switch before `replicator readiness` has said which group and why.",
                     {_BY: f"sum by ({BY_CONNECTOR}) ({own('consumer_group_missed_messages', CONNECTOR)})"},
                     kind="stat",
                     width=6,
@@ -68,7 +68,7 @@ OVERVIEW = Board(
                 ),
                 Panel(
                     "Messages groups would read again",
-                    "Grows while consumers are faster than the sync of offsets; nothing is lost by it.",
+                    "Grows while consumers are faster than the sync of offsets; nothing is lost.",
                     {_BY: f"sum by ({BY_CONNECTOR}) ({own('consumer_group_redelivery_messages', CONNECTOR)})"},
                     kind="stat",
                     width=6,
@@ -95,7 +95,7 @@ OVERVIEW = Board(
                     low=True,
                 ),
                 Panel(
-                    "Workers that may send",
+                    "Workers with a lease",
                     "0: nothing is copied. The workers cannot reach the source's system topics: the group dashboard.",
                     {_ROUTE: f"sum by (source, target) ({own('lease_held', WORKER)})"},
                     kind="stat",

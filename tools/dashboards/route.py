@@ -49,7 +49,7 @@ ROUTE = Board(
                 ),
                 Panel(
                     "Queues that failed",
-                    "They are tried again by themselves; mend the cause that `/status/queues` names.",
+                    "They are retried automatically; fix the cause that `/status/queues` names.",
                     {_BY: _sum(own("queues", TOPIC.replace("}", ',state="failed"}')))},
                     kind="stat",
                     width=6,
@@ -68,7 +68,7 @@ ROUTE = Board(
                 ),
                 Panel(
                     "Bytes copied",
-                    "Compare with the line between the clusters; `replicator connectors update NAME rate_bytes=…` limits them.",
+                    "Compare with the network between the clusters; `replicator connectors update NAME rate_bytes=…` limits them.",
                     {_BY: _sum(rate("bytes_replicated", TOPIC))},
                     unit="Bps",
                 ),
@@ -102,26 +102,26 @@ ROUTE = Board(
                     unit="s",
                 ),
                 Panel(
-                    "What is waited for, of the queues' time",
-                    "With a lag: `source` high is a slow source or line, `target` high a slow target. Without one all wait for the source.",
+                    "Share of time that queues wait, by side",
+                    "With a lag: `source` high means a slow source or network, `target` high a slow target. Without one all wait for the source.",
                     {
                         f"{{{{topic}}}} {side}": _sum(rate(f"{side}_wait_seconds", TOPIC))
                         for side in ("source", "target")
                     },
                 ),
                 Panel(
-                    "Messages on their way",
+                    "Messages in flight",
                     "Pulled and not acknowledged. High and level with a lag: the target is the slower one.",
                     {_BY: _sum(own("in_flight_messages", TOPIC))},
                 ),
                 Panel(
                     "From stored at the source to acknowledged by the target",
-                    "High without a lag: the target's disk or the line. Clocks of source and workers need not agree.",
+                    "High without a lag: the target's disk or the network. Clocks of source and workers need not agree.",
                     {f"p{int(q * 100)} {{{{source}}}} → {{{{target}}}}": _quantile(q) for q in (0.5, 0.99)},
                     unit="s",
                 ),
                 Panel(
-                    "How long messages took",
+                    "Replication latency",
                     "Two bands: two kinds of queues, or a target that pauses.",
                     {"{{le}}": f"sum by (le) ({_BUCKETS})"},
                     kind="heat",
@@ -145,29 +145,29 @@ ROUTE = Board(
                 ),
                 Panel(
                     "Messages copied, of queues",
-                    "What each queue takes of the traffic.",
+                    "Share of the traffic of each queue.",
                     {_QUEUE: rate("queue_messages_replicated", TOPIC)},
                     unit="mps",
                 ),
                 Panel(
                     "Position, of queues",
-                    "Level with a lag: it stands still. A step back: the source was truncated or made anew.",
+                    "Level with a lag: it stands still. A step back: the source was truncated or recreated.",
                     {_QUEUE: own("queue_position", TOPIC)},
                 ),
             ),
         ),
         Row(
-            "What should not happen",
+            "Problems",
             (
                 Panel(
                     "Errors",
-                    "By what it meant for the queue and by the broker's answer; single ones are retried. What lasts is in the worker's log.",
+                    "By outcome for the queue and by the broker's answer; single ones are retried. Lasting ones are in the worker's log.",
                     {"{{outcome}} {{code}}": f"sum by (outcome, code) ({rate('errors', TOPIC)})"},
                     unit="ops",
                 ),
                 Panel(
-                    "Sends put off by the target",
-                    "It is busy, or refuses for the moment; they are tried again in order. If it lasts: the target broker's load and disk.",
+                    "Sends deferred by the target",
+                    "It is busy, or refuses temporarily; they are retried in order. If it lasts: the target broker's load and disk.",
                     {_BY: _sum(rate("send_retries", TOPIC))},
                     unit="ops",
                 ),
@@ -180,12 +180,12 @@ ROUTE = Board(
                 _grown(
                     "Messages lost at the source",
                     "source_gap_messages",
-                    "Its retention was faster than the copy: they are gone. Raise `fileReservedTime` there, or the limits here.",
+                    "Its retention deleted them before they were copied. Raise `fileReservedTime` there, or the limits here.",
                 ),
                 _grown(
                     "Source queues truncated or recreated",
                     "source_resets",
-                    "Somebody deleted a topic, or a broker lost its end: compare with what was done there.",
+                    "A topic was deleted, or a broker lost its tail: compare with what was done there.",
                 ),
                 _grown(
                     "Messages lost at the target",
@@ -195,12 +195,12 @@ ROUTE = Board(
                 _grown(
                     "Duplicates at the target",
                     "duplicate_messages",
-                    "Should not happen: `replicator where` finds them; tell us. Two groups with one route cause it, too.",
+                    "Should not happen: `replicator where` finds them; please report it. Two groups with one route cause it, too.",
                 ),
                 _grown(
                     "Messages of others at the target",
                     "foreign_messages",
-                    "Normal on two-way routes. Else find the producer; `--protect-target` keeps the next one off.",
+                    "Normal on two-way routes. Else find the producer; `--protect-target` prevents further ones.",
                 ),
             ),
         ),

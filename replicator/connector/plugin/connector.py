@@ -90,10 +90,10 @@ class PluginRoute:
                 await write_topic(target.cluster.writer(broker), config)
             except (ClientError, ProtocolError) as error:
                 self.problems[topic] = str(error)
-                log.warning("topic cannot be made ready", topic=topic, reason=str(error))
+                log.warning("topic cannot be prepared at the target", topic=topic, reason=str(error))
                 continue
             self.problems.pop(topic, None)
-            log.info("topic made ready", topic=topic, broker=broker, queues=1)
+            log.info("topic prepared at the target", topic=topic, broker=broker, queues=1)
 
     def knows(self, task: str) -> bool:
         """Whether the topics that a task writes to are there."""
@@ -151,7 +151,7 @@ class PluginRoute:
                 run.cancel()
             self.cut += len(late)
             if late:
-                log.warning("not all could be drained in time; the rest comes again", tasks=len(late))
+                log.warning("not all messages were drained in time; the rest is copied again", tasks=len(late))
                 await asyncio.wait(late)
         for name, task in ending.items():
             if self._running.get(name) is task:  # nobody else has ended it meanwhile
@@ -168,7 +168,7 @@ class PluginRoute:
     def _keep(self, task: PluginTask) -> None:
         store = self._context.store
         if task.position is None or store.state.get(Kind.CONNECTOR, self.name) is None:
-            return  # one made later under the name of a deleted one begins anew
+            return  # one made later under the name of a deleted one starts over
         value = {"position": dict(task.position)}
         if value != store.state.get(Kind.POSITION, task.name):
             store.put(Kind.POSITION, task.name, value)

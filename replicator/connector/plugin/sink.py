@@ -134,7 +134,7 @@ class PluginSinkTask(PluginTask):
                 pulled = await pull(reader, state.topic, queue_id, offset, suspend=SUSPEND)
                 if pulled.code == Response.PULL_OFFSET_MOVED:
                     if not self._context.source.cluster.is_master(broker, reader.address):
-                        raise Unreachable(reader.address, "this slave has not yet what its master had")
+                        raise Unreachable(reader.address, "this slave does not yet have what its master had")
                     offset = self._moved(state, offset, pulled)
             except (ClientError, ProtocolError) as error:
                 state.set_phase(Phase.WAITING, str(error))

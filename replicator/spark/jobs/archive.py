@@ -97,14 +97,14 @@ def partition(topic: str, stored: int | None = None) -> str:
 def batch_of(queue: Queue, messages: Sequence[StoredMessage]) -> pa.RecordBatch:
     """The rows of `messages`, one or more."""
     count = len(messages)
-    told, raw = _map_of([message.properties for message in messages])
+    maps, raw = _map_of([message.properties for message in messages])
     values: list[Any] = [
         [queue.broker] * count,
         [queue.queue_id] * count,
         [message.queue_offset for message in messages],
-        *(pc.map_lookup(told, name, "first") for name in ("UNIQ_KEY", "KEYS", "TAGS")),
+        *(pc.map_lookup(maps, name, "first") for name in ("UNIQ_KEY", "KEYS", "TAGS")),
         [message.body[4:] for message in messages],
-        told,
+        maps,
         raw,
         [message.born_timestamp for message in messages],
         [message.store_timestamp for message in messages],
@@ -123,16 +123,16 @@ def _map_of(raw: Sequence[bytes]) -> tuple[pa.Array, pa.Array]:
     return found, pc.if_else(pc.equal(_bytes_of(found), exact), pa.scalar(None, pa.binary()), exact)
 
 
-def _bytes_of(told: pa.MapArray) -> pa.Array:
+def _bytes_of(maps: pa.MapArray) -> pa.Array:
     """Maps as the bytes that brokers keep, without the last 0x02."""
-    pairs = pc.binary_join_element_wise(told.keys, told.items, "\x01")
-    return pc.binary_join(pa.ListArray.from_arrays(told.offsets, pairs), "\x02").cast(pa.binary())
+    pairs = pc.binary_join_element_wise(maps.keys, maps.items, "\x01")
+    return pc.binary_join(pa.ListArray.from_arrays(maps.offsets, pairs), "\x02").cast(pa.binary())
 
 
 def messages_of(batch: pa.RecordBatch) -> list[StoredMessage]:
     """The messages of rows, as a pull would have brought them."""
-    told, raw = batch.column("properties"), batch.column("rawProperties")
-    exact = pc.coalesce(raw, _bytes_of(told)).to_pylist()
+    maps, raw = batch.column("properties"), batch.column("rawProperties")
+    exact = pc.coalesce(raw, _bytes_of(maps)).to_pylist()
     times = {name: batch.column(name).cast(pa.int64()) for name in ("bornTimestamp", "storeTimestamp")}
     columns = [times.get(name, batch.column(name)).to_pylist() for name in _NEEDED]
     return [
@@ -170,11 +170,11 @@ def read(directory: Path, files: Sequence[File], *, start: int) -> Generator[lis
                         yield [message for message in messages if message.queue_offset >= start]
         except (OSError, KeyError, pa.ArrowException) as error:
             raise ReplicatorError(
-                f"{directory / file.path} cannot be read ({error})", hint="bring it whole"
+                f"{directory / file.path} cannot be read ({error})", hint="copy the complete archive"
             ) from None
         if (rows, last) != (file.rows, file.last):
             raise ReplicatorError(
                 f"{directory / file.path} has {rows} messages up to offset {last},"
                 f" the archive says {file.rows} up to {file.last}",
-                hint="bring it whole",
+                hint="copy the complete archive",
             )

@@ -39,7 +39,7 @@ def copy_all(
 
     Raises:
         ConfigError: speculation is switched on.
-        ReplicatorError: Spark gave up; what was copied is there, and found when it is tried again.
+        ReplicatorError: Spark gave up; what was copied is kept, and found by the next attempt.
     """
     job = settled(job, parts)
     gauge = Gauge(job.target, parts)
@@ -72,7 +72,7 @@ class Gauge:
         try:
             return run(self._ask())
         except ReplicatorError as error:
-            log.debug("target not asked", reason=str(error))
+            log.debug("target cannot be read", reason=str(error))
             return None
 
     async def _ask(self) -> int:

@@ -1,7 +1,7 @@
 """Queues written as Parquet by Spark's tasks, one a queue; bodies never pass through the JVM.
 
 Files get their names when a queue is written to its end. An attempt first removes what earlier ones of its queue
-have left, so nothing is there twice.
+have left, so nothing is written twice.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ async def export_slice(job: ExportJob, part: Slice) -> Exported:
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno else str(error)
             raise ReplicatorError(
-                f"{part.key} cannot be written to {job.directory} ({reason})", hint="mend that and run it again"
+                f"{part.key} cannot be written to {job.directory} ({reason})", hint="fix that and run it again"
             ) from None
         finally:
             writing.abandon()

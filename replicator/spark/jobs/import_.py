@@ -159,7 +159,7 @@ class _ArchiveTask:
             self._put(messages or [], messages[-1].queue_offset + 1 if messages else self._end)
             if messages is None:
                 self._stopped = True
-                self._channel.fail(SourceEnded("all was read"))
+                self._channel.fail(SourceEnded("everything was read"))
 
     def _put(self, messages: list[StoredMessage], end: int) -> None:
         kept, copies = select(messages, self._options, self._state)

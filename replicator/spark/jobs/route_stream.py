@@ -38,7 +38,7 @@ _SCHEMA: Final = "topic STRING, brokerName STRING, queueId INT, start BIGINT, en
 
 
 class RouteStream:
-    """The job of a route, each of whose micro-batches is copied and told before the next one begins.
+    """The job of a route, each of whose micro-batches is copied and reported before the next one begins.
 
     Args:
         first: where queues begin that no checkpoint knows.

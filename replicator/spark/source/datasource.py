@@ -80,7 +80,7 @@ class RocketMQDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> _Writer:
         if overwrite:
-            raise ConfigError('mode = "overwrite": messages cannot be taken back', hint='give mode("append")')
+            raise ConfigError('mode = "overwrite": messages cannot be deleted', hint='give mode("append")')
         return _Writer(_checked(schema, WriteOptions.of(self.options)))
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
@@ -89,7 +89,7 @@ class RocketMQDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> _StreamWriter:  # noqa: N802 - Spark's name
         if overwrite:
             raise ConfigError(
-                'outputMode = "complete": messages cannot be taken back', hint='give outputMode("append")'
+                'outputMode = "complete": messages cannot be deleted', hint='give outputMode("append")'
             )
         return _StreamWriter(_checked(schema, WriteOptions.of(self.options, streaming=True)))
 
@@ -112,7 +112,7 @@ def _checked(schema: StructType, options: WriteOptions) -> WriteOptions:
             raise ConfigError(f"column {field.name} is {kind}", hint=f"cast it to {_WRITTEN[field.name][0]}")
     names = set(schema.names)
     if "body" not in names:
-        raise ConfigError("there is no column body", hint="it is what a message holds")
+        raise ConfigError("there is no column body", hint="it is the message's content")
     if options.topic is None and "topic" not in names:
         raise ConfigError("neither an option nor a column says the topic", hint="give the option topic")
     return options

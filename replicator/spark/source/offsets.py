@@ -106,14 +106,14 @@ def _refuse_unreadable(
     oldest, following = ends
     if not (oldest <= start <= following and oldest <= end <= following):
         raise ConfigError(
-            f"{queue} has the offsets {oldest} to {following}, {start} to {end} were asked for",
-            hint="give offsets that are there, or failOnDataLoss=false",
+            f"{queue} has the offsets {oldest} to {following}, {start} to {end} were requested",
+            hint="give offsets that exist, or failOnDataLoss=false",
         )
     # Of times one may be behind all that a queue has, and the other before it.
     if start > end and options.start.timestamp is None and options.end.timestamp is None:
         raise ConfigError(
-            f"{queue} was asked for from startingOffsets = {start} to endingOffsets = {end}",
-            hint="give a start that is not behind the end, or failOnDataLoss=false, which leaves the queue out",
+            f"{queue} was requested from startingOffsets = {start} to endingOffsets = {end}",
+            hint="give a start that is not after the end, or failOnDataLoss=false, which leaves the queue out",
         )
 
 
@@ -124,7 +124,7 @@ def _refuse_unknown(option: str, bound: Bound, queues: Sequence[MessageQueue]) -
             for queue_id in offsets:
                 queue = MessageQueue(topic, broker, queue_id)
                 if queue not in there:
-                    raise ConfigError(f"{option} names {queue}, which is not read", hint="take it out there")
+                    raise ConfigError(f"{option} names {queue}, which is not selected", hint="remove it there")
 
 
 async def _resolve(cluster: Cluster, queue: MessageQueue, bound: Bound, ends: tuple[int, int]) -> int:

@@ -85,7 +85,7 @@ class _Given:
             if name is None:
                 close = difflib.get_close_matches(option, known, n=1, cutoff=0.5)
                 way_out = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
-                raise ConfigError(f"{option} is no option of the data source rocketmq", hint=way_out)
+                raise ConfigError(f"{option} is not an option of the data source rocketmq", hint=way_out)
             if name in self._values:
                 raise ConfigError(f"{option} = {value!r}: {name} is given twice", hint="keep one")
             self._values[name] = value
@@ -216,11 +216,11 @@ class ReadOptions:
         provenance, least = given.yes("provenance", default=False), given.whole("minPartitions", 1)
         if provenance and least is not None:
             raise ConfigError(
-                f"provenance = true with minPartitions = {least}: a queue in parts would not be copied in order",
-                hint="leave minPartitions out",
+                f"provenance = true with minPartitions = {least}: parts of a queue would not be copied in order",
+                hint="remove minPartitions",
             )
         if given["clusterId"] is not None and not provenance:
-            raise ConfigError("clusterId without provenance = true would do nothing", hint="give both or neither")
+            raise ConfigError("clusterId has no effect without provenance = true", hint="give both or neither")
         return cls(
             access=given.access(),
             named=named,

@@ -104,7 +104,7 @@ class QueueWriter:
     async def _is_there(self, message: Message) -> bool:
         """Whether the queue has the copy already.
 
-        Of a source topic that was made anew offsets come again, of messages that were stored later.
+        A recreated source topic has the same offsets again, of messages that were stored later.
         """
         source = message.source
         if source is None:
@@ -114,7 +114,7 @@ class QueueWriter:
         if last is not None and source.offset < last.offset and source.stored <= last.stored:
             raise ReplicatorError(
                 f"{self._queue}: the row of {source.broker}/{source.queue_id}/{source.offset} comes behind that of"
-                f" offset {last.offset}, and would be taken for one that is there",
+                f" offset {last.offset}, and would be mistaken for one that exists",
                 hint="have the rows of each source queue in one partition, sorted by queueOffset",
             )
         self._came[key] = source
@@ -210,7 +210,7 @@ class QueueWriter:
                 raise ReplicatorError(
                     f"{self._queue} has a copy of {found.broker}/{found.queue_id}/{found.offset} at offset"
                     f" {message.queue_offset} that somebody else wrote meanwhile",
-                    hint="have one writer of them; another attempt goes on behind what is there",
+                    hint="have one writer of them; another attempt continues after what exists",
                 )
             self._end = message.queue_offset + 1
         self._looked = time.monotonic()

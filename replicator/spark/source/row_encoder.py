@@ -63,8 +63,8 @@ def _column(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:
 
 def _properties(batch: pa.RecordBatch) -> pa.Array:
     """As brokers keep them, in the order of the maps; what is not there stands behind."""
-    told = _column(batch, "properties", MAP).cast(_PAIRS)
-    rows, pairs = pc.list_parent_indices(told), told.flatten()
+    maps = _column(batch, "properties", MAP).cast(_PAIRS)
+    rows, pairs = pc.list_parent_indices(maps), maps.flatten()
     names, values = pc.struct_field(pairs, 0), pc.struct_field(pairs, 1)
     if values.null_count:
         name = names.filter(pc.is_null(values))[0].as_py()
@@ -84,7 +84,7 @@ def _properties(batch: pa.RecordBatch) -> pa.Array:
     # Lists without what brokers make: one ends where so many are kept before it.
     kept = pc.invert(pc.is_in(names, value_set=_BROKER_MADE))
     before = pa.concat_arrays([pa.array([0]), pc.cumulative_sum(kept.cast(pa.int64()))])
-    counts = pc.fill_null(pc.list_value_length(told), 0).cast(pa.int64())
+    counts = pc.fill_null(pc.list_value_length(maps), 0).cast(pa.int64())
     bounds = before.take(pa.concat_arrays([pa.array([0]), pc.cumulative_sum(counts)])).cast(pa.int32())
     lists = pa.ListArray.from_arrays(bounds, _pair(names, values).filter(kept))
     joined = pc.binary_join(lists, "\x02")

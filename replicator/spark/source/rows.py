@@ -56,16 +56,16 @@ def batch_of(part: Part, messages: Sequence[StoredMessage], stamp: Stamp | None)
         stamp: puts provenance into their properties; None leaves them as they are.
     """
     raw = [message.properties for message in messages] if stamp is None else stamp.renew(messages)
-    told = map_of([each.rstrip(b"\x02") for each in raw])
+    maps = map_of([each.rstrip(b"\x02") for each in raw])
     count = len(messages)
     values: list[Any] = [
         [part.topic] * count,
         [part.queue.broker] * count,
         [part.queue.queue_id] * count,
         [message.queue_offset for message in messages],
-        *(pc.map_lookup(told, name, "first") for name in ("UNIQ_KEY", "KEYS", "TAGS")),
+        *(pc.map_lookup(maps, name, "first") for name in ("UNIQ_KEY", "KEYS", "TAGS")),
         [plain(message) for message in messages],
-        told,
+        maps,
         [1000 * message.born_timestamp for message in messages],
         [1000 * message.store_timestamp for message in messages],
         [message.flag for message in messages],

@@ -63,7 +63,7 @@ def scan(options: ReadOptions, partition: InputPartition | None) -> Iterator[pa.
         except (SourceGap, SourceReset) as loss:
             raise ReplicatorError(
                 f"{partition.part.message_queue}: {loss.message}",
-                hint="failOnDataLoss=false goes on with what there is",
+                hint="failOnDataLoss=false continues with what exists",
             ) from None
         finally:
             runner.run(_awaited(context.__aexit__(None, None, None)))

@@ -109,7 +109,7 @@ class Sender:
             if queue not in await self._queues_at(row.topic, row.broker):
                 raise ConfigError(
                     f"topic {row.topic} has no queue {row.broker}/{row.queue_id}",
-                    hint="make it, or leave out brokerName and queueId",
+                    hint="create it, or leave out brokerName and queueId",
                 )
             return queue
         queues = await self._queues_of(row.topic)
@@ -125,7 +125,7 @@ class Sender:
             found = [await self._queues_at(topic, broker) for broker in self._all_brokers()]
             queues = self._queues[topic] = sorted(chain.from_iterable(found))
             if not queues:
-                raise ConfigError(f"topic {topic} cannot be written: no broker has it", hint="make it first")
+                raise ConfigError(f"topic {topic} cannot be written: no broker has it", hint="create it first")
         return queues
 
     async def _queues_at(self, topic: str, broker: str) -> list[Queue]:

@@ -44,7 +44,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         may_lose: goes on where a queue no longer has what was to be read of it.
     """
 
-    _way_out = "failOnDataLoss=false goes on with what there is"
+    _way_out = "failOnDataLoss=false continues with what exists"
 
     def __init__(self, access: Access, *, most: int | None, may_lose: bool) -> None:
         self._access = access
@@ -106,8 +106,8 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return await self.planned(self._connected()[0], parts(await self._begins(start, end), end))
 
     async def _begins(self, start: Progress, ends: Progress) -> Progress:
-        anew = [queue for queue, end in ends.items() if start.get(queue, end + 1) > end]
-        return begins(start, ends, await self._connected()[1].oldest(anew) if anew else {})
+        recreated = [queue for queue, end in ends.items() if start.get(queue, end + 1) > end]
+        return begins(start, ends, await self._connected()[1].oldest(recreated) if recreated else {})
 
     def _connected(self) -> tuple[Cluster, Watch]:
         """Made at the first use: readers are also sent to tasks, which need none of it."""
@@ -125,7 +125,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _told(queue: MessageQueue, start: Progress, ends: Progress) -> str:
     now = f"ends at offset {ends[queue]}" if queue in ends else "is gone"
-    return f"{queue} {now}, and was read to offset {start[queue]}: the topic was deleted, made anew, or truncated"
+    return f"{queue} {now}, and was read to offset {start[queue]}: the topic was deleted, recreated, or truncated"
 
 
 class StreamReader(QueueStream):

@@ -20,16 +20,16 @@ Progress = Mapping[MessageQueue, int]
 
 def to_json(progress: Progress) -> dict[str, Any]:
     """Always in the same order, since Spark compares the text."""
-    told: dict[str, Any] = {}
+    document: dict[str, Any] = {}
     for (topic, broker, queue_id), offset in sorted(progress.items()):
-        told.setdefault(topic, {}).setdefault(broker, {})[str(queue_id)] = offset
-    return told
+        document.setdefault(topic, {}).setdefault(broker, {})[str(queue_id)] = offset
+    return document
 
 
-def of_json(told: Mapping[str, Any]) -> dict[MessageQueue, int]:
+def of_json(document: Mapping[str, Any]) -> dict[MessageQueue, int]:
     return {
         MessageQueue(topic, broker, int(queue_id)): int(offset)
-        for topic, brokers in told.items()
+        for topic, brokers in document.items()
         for broker, queues in brokers.items()
         for queue_id, offset in queues.items()
     }
@@ -39,7 +39,7 @@ def begins(start: Progress, ends: Progress, oldest: Progress) -> dict[MessageQue
     """Where each queue of `ends` is read from: where it was left, or at its oldest message.
 
     Args:
-        oldest: of queues that are new, or that end before where they were left: those were made anew.
+        oldest: of queues that are new, or that end before where they were left: those were recreated.
     """
     found = {}
     for queue, end in ends.items():
