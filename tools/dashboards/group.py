@@ -40,7 +40,7 @@ GROUP = Board(
                 ),
                 Panel(
                     "Who may send",
-                    "`no` for long: that worker does not reach the system topics of the source, both ways. Its tasks are elsewhere by now.",
+                    "`no` for long: that worker does not reach the system topics of the source, both ways. Its tasks run elsewhere by now.",
                     {_BY: _own("lease_held")},
                     kind="stat",
                     bad=1,
