@@ -31,7 +31,12 @@ def with_settings(
 
     Args:
         only: names of settings; all but those, and those of `clusters`, have no flag then.
+
+    Raises:
+        ValueError: `only` names what is not a setting.
     """
+    if unknown := {*only} - {part for name, _ in setting_fields() for part in (name, name.partition(".")[0])}:
+        raise ValueError(f"not settings: {sorted(unknown)}")
     fields = [(name, field) for name, field in setting_fields() if not only or is_of(name, only, clusters)]
     names = {name.replace(".", "__"): name for name, _ in fields}
     own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "flags"]
