@@ -71,7 +71,7 @@ def backfill(
 ) -> None:
     """Copies what the source has now, by Spark; a live route goes on behind it.
 
-    Run again it goes on where it was. Exit code 1: some queue is not copied to its end.
+    Run again, it continues where it stopped. Exit code 1: some queue is not copied to its end.
     """
     settings = load(flags, file=config)
     configure(level=settings.log_level)

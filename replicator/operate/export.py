@@ -63,7 +63,7 @@ def export(
 ) -> None:
     """Writes what the source has now as Parquet, by topic and day.
 
-    Run again it goes on where it was. Exit code 1: some queue is not written to its end.
+    Run again, it continues where it stopped. Exit code 1: some queue is not written to its end.
     """
     settings = load({**flags, **_NO_TARGET}, file=config)
     configure(level=settings.log_level)

@@ -72,7 +72,7 @@ class Event(StrEnum):
     SOURCE_LOSS = "source_loss"
     """The source has lost messages before they were read, or is not the queue that was copied."""
     FAILED = "failed"
-    """A policy stops the queue until somebody decides."""
+    """A policy stops the queue until an operator decides."""
     LEASE_LOST = "lease_lost"
     """Another worker may own the queue by now."""
 
