@@ -180,9 +180,9 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"metadata_refresh_interval": "nan"}, ["metadata_refresh_interval", "'nan'", "0.1"]),
     ({"drain_timeout": "-1"}, ["drain_timeout", "'-1'", "greater than or equal to 0"]),
     ({"log_level": "loud"}, ["log_level", "'loud'", "'debug', 'info'"]),
-    ({"ratemessages": "1"}, ["ratemessages is no setting", "did you mean rate_messages?"]),
-    ({"source__tls__ca": "1"}, ["source.tls.ca is no setting", "did you mean source.tls.ca_file?"]),
-    ({"zzzzzz": "1"}, ["zzzzzz is no setting", "config check"]),
+    ({"ratemessages": "1"}, ["ratemessages is not a setting", "did you mean rate_messages?"]),
+    ({"source__tls__ca": "1"}, ["source.tls.ca is not a setting", "did you mean source.tls.ca_file?"]),
+    ({"zzzzzz": "1"}, ["zzzzzz is not a setting", "config check"]),
 ]
 
 
@@ -215,7 +215,7 @@ def test_unknown_variables_of_the_environment_are_all_named(monkeypatch: pytest.
     monkeypatch.setenv("REPLICATOR_SOURCE__TLS__MODUS", "x")
     lines = mistakes(BASE)
     assert lines == [
-        f"the environment has REPLICATOR_{wrong}, which is no setting: did you mean REPLICATOR_{right}?"
+        f"the environment has REPLICATOR_{wrong}, which is not a setting: did you mean REPLICATOR_{right}?"
         for wrong, right in (("SOURCE__TLS__MODUS", "SOURCE__TLS__MODE"), ("TOPIC", "TOPICS"))
     ]
 
@@ -224,9 +224,9 @@ def test_unknown_variables_of_the_environment_are_all_named(monkeypatch: pytest.
     ("content", "words"),
     [
         (None, "cannot be read"),
-        (b"source = ", "is no TOML"),
-        (b"source = 'a:1'\nsource = 'b:1'", "is no TOML"),
-        (b"\xff\xfe", "is no TOML"),
+        (b"source = ", "is not valid TOML"),
+        (b"source = 'a:1'\nsource = 'b:1'", "is not valid TOML"),
+        (b"\xff\xfe", "is not valid TOML"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, content: bytes | None, words: str) -> None:
@@ -243,9 +243,12 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, content: bytes | No
     ("text", "words"),
     [
         ("source = 5\ntarget = 't:1'", ["source", "5"]),
-        ("source = 's:1'\ntarget = 't:1'\nrate_mesages = 5", ["rate_mesages is no setting", "rate_messages"]),
+        ("source = 's:1'\ntarget = 't:1'\nrate_mesages = 5", ["rate_mesages is not a setting", "rate_messages"]),
         ("source = 's:1'\ntarget = 't:1'\ntopics = [1]", ["topics", "1", "string"]),
-        ("source.namesrv = 's:1'\nsource.namsrv = 'x'\ntarget = 't:1'", ["source.namsrv is no setting", "source"]),
+        (
+            "source.namesrv = 's:1'\nsource.namsrv = 'x'\ntarget = 't:1'",
+            ["source.namsrv is not a setting", "source"],
+        ),
     ],
 )
 def test_mistakes_in_a_file_are_named_as_elsewhere(

@@ -70,7 +70,7 @@ def test_the_directory_comes_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", [f"accounts: [{CANARY}", f"- {CANARY}", f"accounts:\n- secretKey: '{CANARY}"])
 def test_a_broken_file_is_told_without_what_stands_in_it(tmp_path: Path, text: str) -> None:
     (tmp_path / "plain_acl.yml").write_text(text)
-    with pytest.raises(StartupError, match=r"plain_acl\.yml (is no YAML|holds no accounts)") as caught:
+    with pytest.raises(StartupError, match=r"plain_acl\.yml (is not valid YAML|holds no accounts)") as caught:
         files.read(tmp_path)
     assert CANARY not in str(caught.value)
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
@@ -85,7 +85,7 @@ def test_an_account_that_cannot_be_read_is_left_as_it_is() -> None:
     state = acl1.parse([([{"accessKey": "alice-key", "secretKey": CANARY, "topicPerms": ["orders"]}], None)])
     assert not state.accounts
     assert state.unsure == {"alice-key"}
-    assert "no name=perm" in state.notes[0].text
+    assert "is not name=perm" in state.notes[0].text
 
 
 def test_users_and_rules() -> None:

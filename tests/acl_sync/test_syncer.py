@@ -68,14 +68,14 @@ async def test_no_access_control() -> None:
     """Says which side, and what to switch on."""
     with pytest.raises(StartupError, match=r"the source checks no accounts.*authenticationEnabled"):
         await syncer(Side({"s-a": NONE}), Side({"t-a": holding()})).plan()
-    with pytest.raises(StartupError, match=r"the target checks no accounts.*whoever"):
+    with pytest.raises(StartupError, match=r"the target checks no accounts.*anyone"):
         await syncer(Side({"s-a": holding()}), Side({"t-a": NONE})).plan()
 
 
 async def test_a_refusal() -> None:
     """Names the broker and the rights that are needed."""
     refusal = BrokerRefused("t-a:1", 26, 16, "no permission")
-    with pytest.raises(StartupError, match=r"target broker t-a does not show its accounts.*Super"):
+    with pytest.raises(StartupError, match=r"target broker t-a does not list its accounts.*Super"):
         await syncer(Side({"s-a": holding()}), Side({"t-a": refusal})).plan()
 
 
@@ -84,7 +84,7 @@ async def test_a_broker_that_is_down() -> None:
     down = Unreachable("t-b:1", "refused")
     made = await syncer(Side({"s-a": holding(account())}), Side({"t-a": holding(), "t-b": down})).plan()
     assert [action.broker for action in made.pending] == ["t-a"]
-    assert "target broker t-b is left out now" in str(made.notes[-1])
+    assert "target broker t-b is skipped now" in str(made.notes[-1])
     assert [broker for broker, _ in made.left_out] == ["t-b"]
     with pytest.raises(Unreachable):
         await syncer(Side({"s-a": holding()}), Side({"t-b": down})).plan()

@@ -1,4 +1,4 @@
-"""The two clusters are two, have two ids, and keep them."""
+"""The two clusters are two, have different ids, and keep them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_equal_ids_never_pass_unseen(source: str | None, target: str | None) -> 
     try:
         made = identify(settings(source, target), topology("east"), topology("west"), {})
     except StartupError as error:
-        assert "two ids" in error.hint  # noqa: PT017 - one of the cases is refused
+        assert "different ids" in error.hint  # noqa: PT017 - one of the cases is refused
         assert source == target
         return
     assert made.source != made.target

@@ -193,7 +193,7 @@ async def test_system_topics_may_be_filled_with_garbage_or_deleted(
         assert workers[0].log.count("a newer version wrote it: upgrade this worker") == 1
         for system in ("replicator_sys_control", "replicator_sys_source_online", "replicator_sys_sink_online"):
             await remove_topic(source, system)
-        await until(lambda: any("has been made again" in worker.log for worker in workers), seconds=30)
+        await until(lambda: any("has been recreated" in worker.log for worker in workers), seconds=30)
         await until(lambda: share(workers, 1), seconds=30)
         async with Worker(source, target, tmp_path / "new", "--topics", topic) as new:
             await until(partial(_same, workers[0], new, "taskConfig.json"), seconds=20)

@@ -236,7 +236,7 @@ async def test_topics_and_groups_follow(
 
         async with connected(target) as client:  # a hand at the target
             await write_topic(client.writer("west-a"), two_queues(topic, perm=4))
-        await until(lambda: _blocked(worker, "by hand"))
+        await until(lambda: _blocked(worker, "manually"))
         await asyncio.sleep(1.2)
         assert (await topics_of(target))["west-a"][topic].perm == 4
         await changed(worker, on_drift="repair")

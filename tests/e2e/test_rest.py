@@ -173,7 +173,7 @@ async def test_pause_stop_resume_and_delete_are_three_things(
             assert kept
             assert not any(kept)
         await second.start()
-        await until(lambda: "was deleted, and is not made again" in second.log)
+        await until(lambda: "was deleted and is not created again" in second.log)
         status, made = second.ask("POST", "/connectors/again", {"topics": topics[0], "rate_messages": "50"})
         assert (status, made["config"]["rate_messages"]) == (201, 50)
         await until(lambda: first.running + second.running == [topics[0]])
@@ -407,7 +407,7 @@ async def test_a_token_guards_all_but_metrics_and_health(
     open_to_all = Worker(source, target, tmp_path / "open", "--rest-host", "0.0.0.0")
     await open_to_all.start(ready=False)
     assert await open_to_all.wait() == 78
-    assert "is no loopback address" in open_to_all.log
+    assert "is not a loopback address" in open_to_all.log
 
 
 async def test_client_certificates_guard_it_too(

@@ -93,6 +93,6 @@ async def test_it_lasts_while_heartbeats_name_the_job(beats: Beats) -> None:
 async def test_others_cannot_give_it(beats: Beats, other: dict[str, str]) -> None:
     """Another worker, or the same one after a restart: that has jobs of its own."""
     async with beats.beating("job", **other):
-        with pytest.raises(Unreachable, match="its queues are another's by now"):
+        with pytest.raises(Unreachable, match="its queues have another owner by now"):
             async with beats.lease(patience=2.0).held(beats.client):
                 pytest.fail("it was given")

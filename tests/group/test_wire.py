@@ -75,7 +75,7 @@ def test_what_no_worker_wrote_is_unreadable(body: bytes) -> None:
 
 
 def test_a_later_form_is_told_apart() -> None:
-    with pytest.raises(NewerForm, match="later program") as caught:
+    with pytest.raises(NewerForm, match="newer version") as caught:
         read_message(json.dumps({"version": 2, "anything": ["else"]}).encode())
     assert "upgrade" in caught.value.hint
 

@@ -88,7 +88,7 @@ def test_groups_that_were_there_before() -> None:
     source = {"a": table({"G": {"consumeEnable": True, "retryMaxTimes": 3}})}
     before = {"x": table({"G": {"consumeEnable": False, "attributes": {"c": "d"}}})}
     planned = plan(source, before, ledger)
-    assert ["was at the target before" in action.blocked for action in planned.actions] == [True]
+    assert ["existed at the target before" in action.blocked for action in planned.actions] == [True]
     assert applied(planned, before, ledger) == before
     assert ledger == {}
     after = applied(plan(source, before, ledger, repair=True), before, ledger)
@@ -122,7 +122,7 @@ def test_drift_is_told_or_put_right() -> None:
     source, target = {"a": table({"G": {"retryMaxTimes": 1}})}, {"x": table({})}
     applied(plan(source, target, ledger), target, ledger)
     drifted = {"x": table({"G": {"retryMaxTimes": 9}})}
-    assert "by hand" in plan(source, drifted, ledger).actions[0].blocked
+    assert "manually" in plan(source, drifted, ledger).actions[0].blocked
     repaired = applied(plan(source, drifted, ledger, repair=True), drifted, ledger)
     assert repaired["x"].groups["G"]["retryMaxTimes"] == 1
 
@@ -144,16 +144,16 @@ def test_bans_of_the_target_are_its_own() -> None:
     ledger: dict[Key, Entry] = {}
     source, banned = {"a": table({"G": {}})}, {"x": table({"G": {}}, {"G": frozenset({"c_T"})})}
     (told,) = plan(source, banned, ledger).actions
-    assert (told.key, "by hand" in told.blocked) == ("G reads c_T", True)
+    assert (told.key, "manually" in told.blocked) == ("G reads c_T", True)
     banned = applied(plan(source, banned, ledger), banned, ledger)
-    assert "by hand" in plan(source, banned, ledger).actions[0].blocked
+    assert "manually" in plan(source, banned, ledger).actions[0].blocked
     assert applied(plan(source, banned, ledger, repair=True), banned, ledger)["x"].forbidden["G"] == frozenset()
 
     source, free = {"a": table({"G": {}}, {"G": frozenset({"T"})})}, {"x": table({"G": {}}, {"G": frozenset()})}
     set_by_us = applied(plan(source, free, ledger), free, ledger)
     assert set_by_us["x"].forbidden["G"] == {"c_T"}
     assert plan(source, set_by_us, ledger).actions == []
-    assert "by hand" in plan(source, free, ledger).actions[0].blocked
+    assert "manually" in plan(source, free, ledger).actions[0].blocked
     assert applied(plan(source, free, ledger, repair=True), free, ledger) == set_by_us
 
 

@@ -201,7 +201,7 @@ async def test_a_read_only_topic_of_a_broker_that_is_away(setup: Setup, monkeypa
     plans = [TopicPlan(topic=name, target_topic=name, queue_map=queue_map) for name in names]
     copy = ReplicationSnapshot(plans, lambda _topic, _queue: None, setup.copied, lambda _: {"x"})
     found = {(each.key, each.blocked) for each in (await setup.syncer.plan_topics(copy, {})).actions}
-    waiting = {key for key, why in found if "does not tell now" in why}
+    waiting = {key for key, why in found if "cannot report now" in why}
     assert (waiting, {key for key, why in found if not why}) == ({*names}, {"T"})
     assert asked == [("b", "R")]
     assert "away" in setup.syncer.failures["b"]

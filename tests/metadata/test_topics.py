@@ -117,7 +117,7 @@ def test_read_only_waits_for_the_last_message() -> None:
     planned = plan(source, target, ledger, missing=1234)
     assert "1,234 messages" in blocked(planned)[0]
     assert applied(planned, target, ledger) == target
-    assert "does not tell now" in blocked(plan(source, target, ledger, missing=None))[0]
+    assert "cannot report now" in blocked(plan(source, target, ledger, missing=None))[0]
     assert applied(plan(source, target, ledger), target, ledger)["x"]["T"].perm == 4
 
 
@@ -139,7 +139,7 @@ def test_protection_and_the_end_of_it() -> None:
 
 
 def test_a_switch_opens_what_the_source_has_open() -> None:
-    """Whatever was protected or changed by hand; all of it, where that is asked for."""
+    """Whatever was protected or changed manually; all of it, where that is asked for."""
     source = {"a": {"T": topic(), "frozen": topic("frozen", perm=4)}}
     target = {"x": {"T": topic(perm=4, order=True), "frozen": topic("frozen", perm=4)}}
 
@@ -157,7 +157,7 @@ def test_a_hand_at_the_target_is_told_or_put_right() -> None:
     source, target = {"a": {"T": topic()}}, {"x": {"T": topic()}}
     applied(plan(source, target, ledger), target, ledger)
     drifted = {"x": {"T": topic(perm=4)}}
-    assert "by hand" in blocked(plan(source, drifted, ledger))[0]
+    assert "manually" in blocked(plan(source, drifted, ledger))[0]
     assert applied(plan(source, drifted, ledger, repair=True), drifted, ledger)["x"]["T"].perm == 6
 
 
@@ -167,7 +167,7 @@ def test_topics_that_were_there_before() -> None:
     source = {"a": {"T": topic(attributes={"message.type": "FIFO"})}}
     frozen = {"x": {"T": topic(perm=4)}}
     planned = plan(source, frozen, ledger, made=False)
-    assert ["was at the target before" in why for why in blocked(planned)] == [True]
+    assert ["existed at the target before" in why for why in blocked(planned)] == [True]
     assert applied(planned, frozen, ledger) == frozen
     assert ledger == {}
     planned = plan(source, frozen, ledger, made=False, repair=True)
@@ -201,7 +201,7 @@ def test_what_a_broker_does_not_take_is_tried_once() -> None:
     planned = plan(source, target, ledger)
     assert [action.verb for action in planned.actions] == ["change"]
     target = applied(planned, target, ledger, takes_order=False)  # type: ignore[assignment]
-    assert "did not take it" in blocked(plan(source, target, ledger))[0]
+    assert "did not apply it" in blocked(plan(source, target, ledger))[0]
 
 
 def test_deleted_at_the_source() -> None:

@@ -80,7 +80,7 @@ def test_another_process_finds_it(install: Callable[[str, str], None], tmp_path:
     [
         ("third_party:Missing", "cannot be loaded \\(AttributeError"),
         ("not_there:Null", "cannot be loaded \\(ModuleNotFoundError"),
-        ("third_party:Other", "is no connector"),
+        ("third_party:Other", "is not a connector"),
         ("third_party:Broken", "cannot name its tasks: LookupError: no idea"),
     ],
 )
@@ -103,7 +103,7 @@ def test_all_mistakes_of_a_configuration_come_at_once() -> None:
     assert len(told) == 3
     assert told[0] == "filename = 'here': give an absolute path: workers have different working directories"
     assert told[1].startswith("connect.topicnames.0 = 'a b': a topic's name")
-    assert told[2].startswith("topic is no setting")
+    assert told[2].startswith("topic is not a setting")
 
 
 def test_topics_may_be_a_comma_list() -> None:

@@ -105,14 +105,14 @@ async def test_a_refused_message_is_as_it_was() -> None:
 
     def transform(topic: str, source: Queue, stored: StoredMessage) -> StoredMessage | None:
         if stored.queue_offset == 1:
-            raise TransformRefused("no", hint="mend it")
+            raise TransformRefused("no", hint="fix it")
         return message(stored.queue_offset, b"changed")
 
     channel, batcher, transforming = seen([chunk([0, 1, 2], 3)], transform)
     await transforming.see(channel.chunks)
     batches = [batcher.take() for _ in range(3)]
     packs = [pack for batch in batches for pack in batch.packs]
-    assert [pack.refused for pack in packs] == ["", "no: mend it", ""]
+    assert [pack.refused for pack in packs] == ["", "no: fix it", ""]
     assert [pack.message().body[4:] for pack in packs] == [b"changed", b"x", b"changed"]
     assert [batch.position for batch in batches] == [1, 2, 3]
 

@@ -245,7 +245,7 @@ async def test_copies_are_written_once_over_attempts_that_fail(source: Any, scen
         ({"topic": "a", "minPartitions": "0"}, "whole number, 1 or more"),
         ({"topic": "a", "failOnDataLoss": "maybe"}, "true or false"),
         ({"topic": "a", "provenance": "true", "minPartitions": "9"}, "remove minPartitions"),
-        ({"topic": "a", "nameServer": "nowhere"}, "no host:port"),
+        ({"topic": "a", "nameServer": "nowhere"}, "not host:port"),
         ({"topic": "a", "accessKey": "c"}, "go together"),
     ],
 )
@@ -260,7 +260,7 @@ def test_a_writer_has_no_options_of_readers() -> None:
     """Nothing that would do nothing."""
     with pytest.raises(ConfigError, match="nameServer is missing"):
         WriteOptions.of({})
-    with pytest.raises(ConfigError, match="minPartitions is no option"):
+    with pytest.raises(ConfigError, match="minPartitions is not an option"):
         WriteOptions.of({"nameServer": "a:1", "minPartitions": "3"})
 
 

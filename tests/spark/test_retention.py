@@ -114,7 +114,9 @@ async def test_messages_that_are_gone(
         broker = here.source.brokers[0].name
         from_zero = {"startingOffsets": json.dumps({here.topic: {broker: {"0": 0, "1": oldest[1]}}})}
         assert reading(source, here).count() == left
-        with pytest.raises(Exception, match=f"0 has the offsets {oldest[0]} to {COUNT}, 0 to {COUNT} were asked"):
+        with pytest.raises(
+            Exception, match=f"0 has the offsets {oldest[0]} to {COUNT}, 0 to {COUNT} were requested"
+        ):
             reading(source, here, **from_zero).count()
         assert reading(source, here, failOnDataLoss="false", **from_zero).count() == left
         with pytest.raises(Exception, match=r"messages at offsets 0 to .*failOnDataLoss=false"):

@@ -214,7 +214,7 @@ def test_options_that_cannot_be_used(options: dict[str, str], message: str) -> N
 
 def test_a_batch_has_no_trigger() -> None:
     """What would do nothing is refused."""
-    with pytest.raises(ConfigError, match="maxOffsetsPerTrigger is no option"):
+    with pytest.raises(ConfigError, match="maxOffsetsPerTrigger is not an option"):
         ReadOptions.of({"nameServer": "b:1", "topic": "a", "maxOffsetsPerTrigger": "5"})
 
 

@@ -48,7 +48,7 @@ def test_the_command_line_does_not_undo_rest(connectors: Connectors) -> None:
     connectors.delete("route")
     with capture_logs() as logs:
         connectors.bring("route", RouteSettings(topics="a"))
-    assert "not made again" in logs[0]["event"]
+    assert "not created again" in logs[0]["event"]
     assert not connectors.all()
     connectors.create("route", {"topics": "a"})
     assert connectors.get("route").state is State.RUNNING

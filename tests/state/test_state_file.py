@@ -208,7 +208,7 @@ def test_a_newer_version_is_refused_and_left_alone(path: Path) -> None:
     path.write_text(text)
     with pytest.raises(StartupError, match=rf"{path} has version {state_file.VERSION + 1}") as caught:
         state_file.read(path)
-    assert "newer program" in caught.value.hint
+    assert "newer version" in caught.value.hint
     assert path.read_text() == text
     assert aside(path) == []
 
@@ -228,6 +228,6 @@ def test_a_file_that_cannot_be_set_aside_is_refused(path: Path, monkeypatch: pyt
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(Path, "replace", read_only)
-    with pytest.raises(StartupError, match="nor be set aside") as caught:
+    with pytest.raises(StartupError, match="and cannot be set aside") as caught:
         state_file.read(path)
     assert caught.value.hint

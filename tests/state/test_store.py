@@ -272,7 +272,7 @@ def test_two_in_one_process_are_refused(directory: Path) -> None:
     with pytest.raises(StartupError, match="in use by another replicator") as caught:
         Store(directory)
     assert str(directory) in str(caught.value)
-    assert "store path of its own" in caught.value.hint
+    assert "another store_path" in caught.value.hint
     store.close()
     Store(directory).close()
 

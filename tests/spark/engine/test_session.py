@@ -85,8 +85,8 @@ def test_speculation_is_refused() -> None:
 def test_without_pyspark_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the way out."""
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(StartupError, match=r"no PySpark here: pip install .*\[spark\]"), session():
+    with pytest.raises(StartupError, match=r"PySpark is not installed: pip install .*\[spark\]"), session():
         pass
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    with pytest.raises(StartupError, match=r"no PySpark here: pip install .*\[spark\]"):
+    with pytest.raises(StartupError, match=r"PySpark is not installed: pip install .*\[spark\]"):
         refuse_no_spark()  # what a worker asks before it starts
