@@ -114,9 +114,8 @@ def test_an_unknown_variable_of_the_environment(tmp_path: Path) -> None:
     """It is a mistake of the user too."""
     ended = run("--source", "a:1", "--target", "b:1", cwd=tmp_path, REPLICATOR_TOPIC="x")
     assert ended.returncode == BAD_CONFIG
-    assert ended.stderr == (
-        "replicator: the environment has REPLICATOR_TOPIC, which is not a setting: did you mean REPLICATOR_TOPICS?\n"
-    )
+    reason = "the environment has REPLICATOR_TOPIC, which is not a setting: did you mean REPLICATOR_TOPICS?"
+    assert ended.stderr == f"replicator: {reason}\n"
 
 
 def test_an_unreadable_secret(tmp_path: Path) -> None:
