@@ -14,10 +14,12 @@ import uvloop
 
 from replicator import systemd
 from replicator.admin.metrics_snapshot import snapshot
+from replicator.aio.backoff import Backoff
 from replicator.aio.loop_monitor import EventLoopMonitor
 from replicator.api.deferred import Application, Deferred
 from replicator.api.server import Server, bind
 from replicator.client.cluster import Cluster
+from replicator.client.nameservers import NoBrokers
 from replicator.client.security import Security
 from replicator.errors import ClientError, StartupError
 from replicator.observe.logging import get_logger, tell_repeats
@@ -25,6 +27,7 @@ from replicator.protocol.uniform_run import COMPILED
 from replicator.ranges.access import Access
 from replicator.settings import ClusterSettings, Settings
 from replicator.state.store import InUse, Store
+from replicator.stop_signals import StopSignals
 from replicator.worker.builder import build
 from replicator.worker.worker import Worker
 
@@ -37,6 +40,12 @@ NOT_DRAINED: Final = 4
 #: Workers that may share one directory without saying where each keeps its state.
 _WORKERS: Final = 100
 
+#: Seconds between two looks for the first broker of a cluster; a broker registers within 30 s of its start.
+_BROKERS_FIRST: Final = 0.5
+_BROKERS_MOST: Final = 5.0
+#: Seconds that a start takes at most once brokers are there; systemd must not give up before.
+_START_SECONDS: Final = 90.0
+
 log = get_logger(__name__)
 
 
@@ -44,8 +53,8 @@ def run(settings: Settings) -> int:
     """Runs a worker until it is asked to stop.
 
     Returns:
-        0 when drained after SIGTERM or SIGINT, 4 when not all could be within `drain_timeout`; 128 + the signal
-        when a second one cut that short.
+        0 when drained after SIGTERM or SIGINT, or stopped before it had started; 4 when not all could be drained
+        within `drain_timeout`; 128 + the signal when a second one cut that short.
 
     Raises:
         ConfigError, StartupError: it cannot run; nothing was written to either cluster.
@@ -57,23 +66,46 @@ def run(settings: Settings) -> int:
 async def _serve(settings: Settings) -> int:
     security = {"source": Access.of(settings.source).security(), "target": Access.of(settings.target).security()}
     token = settings.rest.bearer()
+    signals = StopSignals()
     store = _store(settings)
     try:
         sock = _socket(settings)
-        address = "{}:{}".format(*sock.getsockname()[:2])
-        try:
-            worker = await build(
-                settings, connect=partial(_connect, settings, security), store=store, rest_address=address
-            )
-        except ClientError as error:
-            raise StartupError(error.message, hint=error.hint or "check the address, credentials and TLS") from None
+        worker = await signals.unless_asked(_start(settings, security, store, sock))
+        if worker is None:
+            log.info("stopped before it had started")
+            return DRAINED
         gc.freeze()  # what a start has made stays: looking through it again and again finds nothing
         try:
-            return await _run_until_signal(worker, sock, token)
+            return await _run_until_signal(worker, sock, token, signals)
         finally:
             await worker.close()
+    except asyncio.CancelledError:
+        if signals.second is None:
+            raise
+        log.warning("stopped before everything was drained; the rest is copied at the next start")
+        return 128 + signals.second
     finally:
         store.close()
+
+
+async def _start(settings: Settings, security: Mapping[str, Security], store: Store, sock: socket.socket) -> Worker:
+    """A worker that can run, as soon as both clusters have a broker."""
+    address = "{}:{}".format(*sock.getsockname()[:2])
+    backoff, known = Backoff(_BROKERS_FIRST, _BROKERS_MOST), ""
+    while True:
+        try:
+            return await build(
+                settings, connect=partial(_connect, settings, security), store=store, rest_address=address
+            )
+        except NoBrokers as error:
+            pause = backoff.next()
+            if error.message != known:
+                known = error.message
+                log.warning("waiting for a broker to register", reason=known)
+            systemd.waiting(f"waiting: {known}", 2 * _BROKERS_MOST + _START_SECONDS)
+            await asyncio.sleep(pause)
+        except ClientError as error:
+            raise StartupError(error.message, hint=error.hint or "check the address, credentials and TLS") from None
 
 
 def _store(settings: Settings) -> Store:
@@ -100,26 +132,16 @@ def _socket(settings: Settings) -> socket.socket:
         return bind(settings.rest.host, 0)
 
 
-async def _run_until_signal(worker: Worker, sock: socket.socket, token: str | None) -> int:
-    stop = asyncio.Event()
-    received: list[signal.Signals] = []
+async def _run_until_signal(worker: Worker, sock: socket.socket, token: str | None, signals: StopSignals) -> int:
     cut = 0
-    main = asyncio.current_task()
-    loop = asyncio.get_running_loop()
 
-    def on_signal(number: signal.Signals) -> None:
+    def on_stop(number: signal.Signals) -> None:
         nonlocal cut
-        received.append(number)
-        if len(received) == 1:
-            log.info("draining", signal=number.name)
-            cut = worker.routes.cut
-            systemd.stopping()
-            stop.set()
-        elif main is not None:
-            main.cancel()
+        log.info("draining", signal=number.name)
+        cut = worker.routes.cut
+        systemd.stopping()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal, number)
+    signals.on_first(on_stop)
     loop_monitor = EventLoopMonitor([tell_repeats, systemd.alive])
 
     async def metrics() -> bytes:
@@ -132,7 +154,7 @@ async def _run_until_signal(worker: Worker, sock: socket.socket, token: str | No
         # FastAPI alone takes a third of the time that all imports take.
         from replicator.api.app import make_app  # noqa: PLC0415
 
-        return make_app(worker, metrics=metrics, stopping=stop.is_set, token=token)
+        return make_app(worker, metrics=metrics, stopping=signals.asked.is_set, token=token)
 
     server = Server(Deferred(application), sock, worker.settings.rest.tls)
     serving = asyncio.create_task(server.run_on_socket(), name="http")
@@ -149,12 +171,7 @@ async def _run_until_signal(worker: Worker, sock: socket.socket, token: str | No
     )
     systemd.ready(f"replicating {worker.identity.source} to {worker.identity.target}, REST at {server.url}")
     try:
-        await worker.run(stop)
-    except asyncio.CancelledError:
-        if len(received) > 1:
-            log.warning("stopped before everything was drained; the rest is copied at the next start")
-            return 128 + received[-1]
-        raise
+        await worker.run(signals.asked)
     finally:
         beating.cancel()
         server.should_exit = True

@@ -7,7 +7,7 @@ import socket
 
 from replicator.observe.logging import get_logger
 
-__all__ = ["alive", "ready", "stopping"]
+__all__ = ["alive", "ready", "stopping", "waiting"]
 
 log = get_logger(__name__)
 
@@ -15,6 +15,11 @@ log = get_logger(__name__)
 def ready(status: str) -> None:
     """It serves; `status` is what `systemctl status` shows."""
     _tell("READY=1", f"STATUS={status}")
+
+
+def waiting(status: str, seconds: float) -> None:
+    """It has not started yet, and needs so many seconds more at least."""
+    _tell(f"STATUS={status}", f"EXTEND_TIMEOUT_USEC={round(seconds * 1_000_000)}")
 
 
 def stopping() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from replicator.client.endpoint import Endpoint
-from replicator.client.nameservers import NameServers, NothingKnown
+from replicator.client.nameservers import NameServers, NoBrokers, NothingKnown
 from replicator.client.security import Security
 from replicator.client.vip import VipChannel
 from replicator.errors import ProtocolError, StartupError, Unreachable
@@ -98,10 +98,11 @@ class Cluster:
         return self._brokers
 
     async def refresh(self) -> Topology:
-        """Asks the name servers who is there (106).
+        """Asks the name servers for the cluster's brokers (106); there is at least one.
 
         Raises:
             Unreachable: no name server answered.
+            NoBrokers: no broker is registered yet.
             StartupError: it is no name server, which cluster is meant is not clear, or none of them knows it.
         """
         topology = await self._nameservers.read(Request.GET_BROKER_CLUSTER_INFO, {}, self._read)
@@ -199,10 +200,12 @@ def _read_topology(info: Any, address: str, name: str | None) -> Topology:
             name = names[0]
         if name is None or name not in names:
             # A cluster that is not there may be known to another name server; which of several is meant, to none.
-            error = StartupError if name is None and names else NothingKnown
+            if not names:
+                raise NoBrokers(f"no broker is registered at name server {address}", hint="start one there")
+            error = StartupError if name is None else NothingKnown
             raise error(
-                f"name server {address} knows the clusters: {', '.join(names) or 'none'}",
-                hint="start a broker there" if not names else "choose one with the setting `cluster`",
+                f"name server {address} knows the clusters: {', '.join(names)}",
+                hint="choose one with the setting `cluster`",
             )
         brokers = {
             broker: Broker(broker, {int(i): str(a) for i, a in table[broker]["brokerAddrs"].items()})
@@ -211,4 +214,8 @@ def _read_topology(info: Any, address: str, name: str | None) -> Topology:
         }
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ProtocolError(f"name server {address} returned an unreadable list of brokers ({error!r})") from None
+    if not brokers:
+        raise NoBrokers(
+            f"no broker of cluster {name} is registered at name server {address}", hint="start one there"
+        )
     return Topology(name, brokers)

@@ -10,7 +10,7 @@ from replicator.client.security import Security
 from replicator.errors import ClientError, RequestTimeout, StartupError, Unreachable
 from replicator.protocol.frame import Frame
 
-__all__ = ["NameServers", "NothingKnown"]
+__all__ = ["NameServers", "NoBrokers", "NothingKnown"]
 
 #: Seconds until another name server is asked.
 _TIMEOUT: Final = 5.0
@@ -19,7 +19,11 @@ T = TypeVar("T")
 
 
 class NothingKnown(StartupError):
-    """A name server knows nothing of what is asked for, as right after its own start: brokers tell it by and by."""
+    """A name server knows nothing of what is asked for, as after its own start: brokers register one by one."""
+
+
+class NoBrokers(NothingKnown):
+    """No broker of any cluster is registered: waiting helps, unlike with a wrong cluster name."""
 
 
 class NameServers:
@@ -53,7 +57,7 @@ class NameServers:
 
         Raises:
             Unreachable: none of them answered; the reasons of all are in it.
-            NothingKnown: nor does any that answered know; what is the matter with each is in it.
+            NothingKnown: none of those that answered knows anything; the reasons of all are in it.
         """
         failures: list[ClientError | NothingKnown] = []
         first, count = self._current, len(self._endpoints)
@@ -67,9 +71,10 @@ class NameServers:
                 continue
             self._current = index
             return read
-        for failure in failures:
-            if isinstance(failure, NothingKnown):
-                raise NothingKnown("; ".join(each.message for each in failures), hint=failure.hint)
+        ignorant = [failure for failure in failures if isinstance(failure, NothingKnown)]
+        if ignorant:
+            worst = next((each for each in ignorant if not isinstance(each, NoBrokers)), ignorant[0])
+            raise type(worst)("; ".join(each.message for each in failures), hint=worst.hint)
         reasons = "; ".join(
             failure.reason if isinstance(failure, Unreachable) else failure.message for failure in failures
         )

@@ -10,6 +10,7 @@ from replicator.client.broker_identity import BrokerIdentities
 from replicator.client.brokers import check_filter
 from replicator.client.cluster import Topology
 from replicator.client.discovery import Discovery
+from replicator.client.nameservers import NoBrokers
 from replicator.client.pull import Subscription
 from replicator.connector.identity import identify, refuse_same_cluster
 from replicator.errors import BrokerRefused, ReplicatorError, StartupError
@@ -79,6 +80,7 @@ async def look(settings: Settings, source: Discovery, target: Discovery, store: 
     """Looks at both clusters, and finds out whether they can be used; writes nothing to them.
 
     Raises:
+        NoBrokers: one of them has no broker yet.
         StartupError: they cannot; says why and the way out.
     """
     seen = await asyncio.gather(
@@ -86,7 +88,7 @@ async def look(settings: Settings, source: Discovery, target: Discovery, store: 
     )
     refuse_same_cluster(*seen)
     if not target.topics:
-        raise StartupError("the target has no broker with a master", hint="start one")
+        raise NoBrokers("the target has no broker with a master", hint="start one")
     identity = identify(settings, *seen, store.identity())
     await refuse_filter(settings, source)
     return identity
@@ -118,13 +120,15 @@ async def first_look(discovery: Discovery, side: str, settings: ClusterSettings)
     """Looks at one cluster.
 
     Raises:
+        NoBrokers: it has no broker yet.
         StartupError: it cannot be used; says why and the way out.
     """
     try:
         topology, _ = await discovery.refresh()
     except ReplicatorError as error:
         namesrv = ",".join(settings.namesrv)
-        raise StartupError(
+        kind = NoBrokers if isinstance(error, NoBrokers) else StartupError
+        raise kind(
             f"{side}.namesrv = {namesrv!r}: {error.message}",
             hint=error.hint or "check the address, that the name server runs, and TLS",
         ) from None

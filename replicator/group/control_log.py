@@ -87,7 +87,7 @@ class ControlLog:
             StartupError: no broker lets us have the topics.
         """
         await self._cluster.refresh()
-        brokers = self._cluster.brokers()
+        brokers = self._cluster.brokers()  # one or more: `refresh` has seen to that
         made = await asyncio.gather(*(self._make_all(broker, there.get(broker, {})) for broker in brokers))
         failures = [failure for failure in made if failure is not None]
         if len(failures) == len(made):

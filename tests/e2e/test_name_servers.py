@@ -1,7 +1,8 @@
-"""One of two name servers dies, and comes back without knowing anybody."""
+"""Name servers that know no broker: one of two after its return, and all of a cluster whose brokers start later."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 
 import pytest
@@ -54,3 +55,35 @@ async def test_one_of_two_name_servers_dies_and_comes_back_empty(
         verdict = await judge(route.source, route.target, late)
         assert verdict.clean, verdict.report()
         assert verdict.copies == 200
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+async def test_a_worker_waits_for_the_first_broker(scene: SceneOf, side: str) -> None:
+    """It says for what, ends with 0 when asked to, and copies once the broker has registered."""
+    alone = ClusterSpec(name="waited", version="5.3.3")
+    source, target = (alone, usual.TARGET) if side == "source" else (usual.SOURCE, alone)
+    async with scene(source=source, target=target, mistreated=(alone,)) as route:
+        cluster = route.source if side == "source" else route.target
+        await route.produce(100)
+        (broker,), (nameserver,) = cluster.brokers, cluster.nameservers
+        await broker.stop()
+        await nameserver.kill()
+        await nameserver.start()
+        worker = route.worker("--topics", route.topic)
+        try:
+            await worker.start(ready=False)
+            reason = f"no broker is registered at name server {nameserver.address}"
+            await until(lambda: reason in worker.log, what="it says what it waits for")
+            worker.signal(signal.SIGTERM)
+            assert await worker.wait() == 0
+            assert "stopped before it had started" in worker.log
+
+            await worker.start(ready=False)
+            await until(lambda: worker.log.count("waiting for a broker to register") == 2)
+            await broker.start()
+            await worker.served()
+            await worker.caught_up(route.topic, 100)
+            assert await worker.drain() == 0
+        finally:
+            await worker.kill()
+        await route.assert_clean(100)

@@ -116,7 +116,11 @@ class Worker:
                 *self._arguments, "--rest-port", "0", stderr=log, stdout=log, env=self._environment
             )
         if ready:
-            await until(self._up, what="the replicator's HTTP")
+            await self.served()
+
+    async def served(self) -> None:
+        """Waits until it serves HTTP."""
+        await until(self._up, what="the replicator's HTTP")
 
     def _up(self) -> bool:
         assert self._process is not None
