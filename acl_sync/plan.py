@@ -62,15 +62,15 @@ class Action:
 class AclPlan:
     """All actions in the order in which they are done, and what was not taken over exactly.
 
-    `left_out` are brokers of either side that could not be asked, each with what there is to say of it, which is
-    among the notes too.
+    `unreachable_brokers` are those of either side that could not be asked, each with the reason, which is among the
+    notes too.
     """
 
     source: Dialect
     targets: Mapping[str, Dialect]
     actions: tuple[Action, ...] = ()
     notes: tuple[Note, ...] = ()
-    left_out: tuple[tuple[str, str], ...] = ()
+    unreachable_brokers: tuple[tuple[str, str], ...] = ()
 
     @property
     def pending(self) -> tuple[Action, ...]:
@@ -89,7 +89,9 @@ class AclPlan:
             "targets": {broker: dialect.value for broker, dialect in self.targets.items()},
             "actions": [action.as_json() for action in self.actions],
             "notes": [{"account": note.account, "text": note.text} for note in self.notes],
-            "left_out": [{"broker": broker, "reason": reason} for broker, reason in self.left_out],
+            "unreachable_brokers": [
+                {"broker": broker, "reason": reason} for broker, reason in self.unreachable_brokers
+            ],
         }
 
 

@@ -38,11 +38,11 @@ class Applied:
 
 
 #: Brokers, each with why it is not looked at.
-_LeftOut = list[tuple[str, str]]
+_Unreachable = list[tuple[str, str]]
 
 
-def _noted(left_out: _LeftOut) -> list[Note]:
-    return [Note("", text) for _, text in left_out]
+def _noted(unreachable: _Unreachable) -> list[Note]:
+    return [Note("", text) for _, text in unreachable]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class AclSyncer:
                 hint="enable authenticationEnabled and authorizationEnabled (5.x) or aclEnable (4.x) there",
             )
         made = make_plan(source, found, self._owned, self._options)
-        return replace(made, notes=(*made.notes, *_noted(missing)), left_out=(*away, *missing))
+        return replace(made, notes=(*made.notes, *_noted(missing)), unreachable_brokers=(*away, *missing))
 
     async def apply(self, plan: AclPlan) -> list[Applied]:
         """Does what is not blocked, broker by broker; what fails does not hold up the rest."""
@@ -126,13 +126,13 @@ class AclSyncer:
             self._owned.own(broker, account, Origin.CREATED if action.before is None else Origin.ADOPTED)
             await broker_acl.write_account(endpoint, action.dialect, action.after, before=action.before)
 
-    async def _read_source(self) -> tuple[AclState, _LeftOut]:
+    async def _read_source(self) -> tuple[AclState, _Unreachable]:
         if self._options.source_dir is not None:
             return await asyncio.to_thread(files.read, self._options.source_dir), []
         states, away = await self._read_side(self._source, "source")
         return merge(states, complete=not away, notes=_noted(away)), away
 
-    async def _read_side(self, cluster: Cluster, side: str) -> tuple[dict[str, AclState], _LeftOut]:
+    async def _read_side(self, cluster: Cluster, side: str) -> tuple[dict[str, AclState], _Unreachable]:
         """Each broker's state, and those that cannot be reached now.
 
         Raises:

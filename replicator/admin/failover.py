@@ -71,7 +71,7 @@ async def failover(
             raise
         log.warning("the group is told of the stop when the source is back", reason=str(error))
     stopped = await _stopped(worker, connector.name, alone=source_dead)
-    left = await _missing(worker, route, patience=_DEAD_SECONDS if source_dead else inf)
+    missing = await _missing(worker, route, patience=_DEAD_SECONDS if source_dead else inf)
     done: Sequence[Done] = ()
     failed = [] if stopped else [_NOT_STOPPED]
     if stopped or source_dead:
@@ -81,10 +81,12 @@ async def failover(
     report = {
         "connector": connector.name,
         "stopped": stopped,
-        "drained": not left,
-        "left": left,
+        "drained": not missing,
+        "missing": missing,
         "offsets": sum(not each.error for each in done if each.action.kind == "offsets"),
-        "opened": sorted({each.action.key for each in done if each.action.kind == "topics" and not each.error}),
+        "topics_opened": sorted(
+            {each.action.key for each in done if each.action.kind == "topics" and not each.error}
+        ),
         "groups": groups,
         "problems": failed
         + [f"{each.action.key} at {each.action.broker}: {each.error}" for each in done if each.error],
@@ -108,8 +110,8 @@ async def _drain(worker: Worker, route: Route, seconds: float) -> None:
     deadline = loop.time() + seconds
     empty = 0  # a broker's end of a queue lags behind what it has acknowledged: look twice
     while True:
-        left = await _missing(worker, route)
-        empty = 0 if left else empty + 1
+        missing = await _missing(worker, route)
+        empty = 0 if missing else empty + 1
         if empty == 2 or loop.time() > deadline:
             return
         await asyncio.sleep(_LOOK)

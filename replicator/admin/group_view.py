@@ -42,13 +42,13 @@ class GroupView:
         able = coordinator.takes_tasks()
         return [
             {
-                "workerId": name,
+                "worker_id": name,
                 "address": info.get("rest", ""),
                 "version": info.get("version", ""),
                 "state": stage.value,
-                "waitingFor": info.get("waiting_for", ""),
+                "waiting_for": info.get("waiting_for", ""),
                 "leader": name == coordinator.assignment.generation.leader,
-                "takesTasks": name in able,
+                "takes_tasks": name in able,
                 "tasks": len(info.get("tasks", {})),
             }
             for name, (stage, info) in sorted(told.items())
@@ -81,7 +81,7 @@ class GroupView:
         return [
             {
                 "id": TaskId.parse(task).task,
-                "workerId": owner,
+                "worker_id": owner,
                 "state": states.get(
                     task, connector.state.value.lower() if connector.state is not State.RUNNING else "unassigned"
                 ),
@@ -95,7 +95,7 @@ class GroupView:
         leader = self._worker.coordinator.assignment.generation.leader
         return {
             "name": connector.name,
-            "connector": {"state": connector.state.value, "workerId": leader, "trace": None},
+            "connector": {"state": connector.state.value, "worker_id": leader, "trace": None},
             "tasks": self.tasks(connector),
             "topics": self.topics(connector),
             "problems": self.problems(),
@@ -114,7 +114,7 @@ class GroupView:
     def allocated(self) -> dict[str, list[dict[str, Any]]]:
         """Per worker the tasks that the assignment gives to it."""
         states = self._states()
-        found: dict[str, list[dict[str, Any]]] = {worker["workerId"]: [] for worker in self.workers()}
+        found: dict[str, list[dict[str, Any]]] = {worker["worker_id"]: [] for worker in self.workers()}
         for task, owner in sorted(self._worker.coordinator.assignment.owners.items()):
             name = TaskId.parse(task)
             found.setdefault(owner, []).append(
@@ -161,7 +161,7 @@ class GroupView:
                 found.append(
                     {
                         "topic": name,
-                        "targetTopic": store.target_topic(connector.name, name),
+                        "target_topic": store.target_topic(connector.name, name),
                         "source": {"broker": source.broker, "queue": source.queue_id},
                         "target": {"broker": target.broker, "queue": target.queue_id},
                         "position": position.get("position"),
@@ -176,7 +176,7 @@ def _tasks_of(heartbeat: Heartbeat) -> dict[str, str]:
 
 
 def _added(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    summed = ("queues", "copied", "lag_messages", "skipped", "gap_messages", "repeated", "foreign")
+    summed = ("queues", "copied", "lag_messages", "skipped", "gap_messages", "duplicates", "foreign")
     worse = max(one, other, key=lambda topic: topic["severity"])
     return {
         **worse,

@@ -31,9 +31,9 @@ _SYNC: Final = {
     "sync_drifted_items": "drift",
 }
 _GROUPS: Final = {
-    "consumer_group_redelivery_messages": "again",
-    "consumer_group_missed_messages": "skipped",
-    "consumer_group_queues_without_offset": "anywhere",
+    "consumer_group_redelivery_messages": "redelivered",
+    "consumer_group_missed_messages": "missed",
+    "consumer_group_queues_without_offset": "without_offset",
 }
 _PER_QUEUE: Final[dict[str, Callable[[QueueState, float], float]]] = {
     "queue_messages_replicated": lambda state, _: state.counters.copied,

@@ -27,7 +27,7 @@ __all__ = ["group_standings", "readiness", "topic_lags"]
 
 #: Requests under way at once.
 _AT_ONCE: Final = 64
-_COUNTED: Final = ("again", "skipped", "anywhere", "ahead", "unread")
+_COUNTED: Final = ("redelivered", "missed", "without_offset", "not_copied", "before_start")
 
 
 async def readiness(route: Route, context: ConnectorContext) -> dict[str, Any]:
@@ -166,13 +166,13 @@ def group_standings(places: Iterable[GroupQueue]) -> list[dict[str, Any]]:
 def _of_groups(groups: Iterable[dict[str, Any]]) -> Iterable[str]:
     for group in groups:
         name = f"group {group['group']} in {group['topic']}"
-        if group["again"]:
+        if group["redelivered"]:
             why = f": {'; '.join(group['stopped_by'])}" if group["stopped_by"] else ""
-            yield f"{name} would read {group['again']:,} messages again{why}"
-        if group["skipped"]:
-            yield f"{name} would miss {group['skipped']:,} messages"
-        if group["anywhere"]:
-            yield f"{name} has no offset at the target yet, in {group['anywhere']:,} queues"
+            yield f"{name} would read {group['redelivered']:,} messages again{why}"
+        if group["missed"]:
+            yield f"{name} would miss {group['missed']:,} messages"
+        if group["without_offset"]:
+            yield f"{name} has no offset at the target yet, in {group['without_offset']:,} queues"
 
 
 def _of_differences(differences: Iterable[dict[str, Any]]) -> Iterable[str]:
@@ -182,4 +182,4 @@ def _of_differences(differences: Iterable[dict[str, Any]]) -> Iterable[str]:
             continue  # there is nothing that anybody could do
         reason = f": {action['blocked']}" if action["blocked"] else ""
         what = f"{action['kind'].removesuffix('s')} {action['name']} at {action['broker']}"
-        yield f"{what} {words[action['verb']]}{reason}"
+        yield f"{what} {words[action['action']]}{reason}"

@@ -56,7 +56,7 @@ def sync_routes(worker: Worker) -> APIRouter:
     async def plan(name: str) -> JSONResponse:
         """What is to be done at the target now; `blocked` says why something is not done by itself.
 
-        What could not be asked has the verb `unknown`.
+        What could not be asked has the action `unknown`.
         """
         _, route = found(name)
         look = await route.sync.look()

@@ -201,7 +201,7 @@ def _read_topology(info: Any, address: str, name: str | None) -> Topology:
         if name is None or name not in names:
             # A cluster that is not there may be known to another name server; which of several is meant, to none.
             if not names:
-                raise NoBrokers(f"no broker is registered at name server {address}", hint="start one there")
+                raise NoBrokers(f"no broker is registered at name server {address}", hint="start a broker there")
             error = StartupError if name is None else NothingKnown
             raise error(
                 f"name server {address} knows the clusters: {', '.join(names)}",
@@ -216,6 +216,6 @@ def _read_topology(info: Any, address: str, name: str | None) -> Topology:
         raise ProtocolError(f"name server {address} returned an unreadable list of brokers ({error!r})") from None
     if not brokers:
         raise NoBrokers(
-            f"no broker of cluster {name} is registered at name server {address}", hint="start one there"
+            f"no broker of cluster {name} is registered at name server {address}", hint="start a broker there"
         )
     return Topology(name, brokers)

@@ -253,7 +253,7 @@ def _take(state: QueueState, outcome: CopyOutcome) -> None:
     state.counters.copied += outcome.copied
     state.counters.gaps += outcome.gaps
     state.counters.resets += outcome.resets
-    state.counters.duplicates += outcome.repeated
+    state.counters.duplicates += outcome.duplicates
     state.counters.foreign += outcome.foreign
     for reason, count in outcome.left_out.items():
         state.counters.skip(reason, count)

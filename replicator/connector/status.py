@@ -30,7 +30,7 @@ _SUMS = {
     "lag_messages": "lag",
     "gap_messages": "gaps",
     "target_lost": "target_lost",
-    "repeated": "duplicates",
+    "duplicates": "duplicates",
     "foreign": "foreign",
 }
 
@@ -54,7 +54,7 @@ def queue_status(state: QueueState) -> dict[str, Any]:
         "gap_messages": state.counters.gaps,
         "resets": state.counters.resets,
         "target_lost": state.counters.target_lost,
-        "repeated": state.counters.duplicates,
+        "duplicates": state.counters.duplicates,
         "foreign": state.counters.foreign,
         "retries": state.counters.retries,
     }

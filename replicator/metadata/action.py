@@ -91,7 +91,7 @@ class Action:
         """For people and scripts; there are no secrets in it."""
         return {
             "kind": self.kind,
-            "verb": self.verb,
+            "action": self.verb,
             "broker": self.broker,
             "name": self.key,
             "before": self.before,
@@ -119,7 +119,7 @@ class Unasked:
         """Beside actions, as one that is neither possible nor done."""
         return {
             "kind": self.kind,
-            "verb": "unknown",
+            "action": "unknown",
             "broker": self.broker,
             "name": "",
             "before": None,

@@ -56,23 +56,23 @@ class GroupQueue:
 
 
 class GroupStanding(NamedTuple):
-    """Where a group would go on at the target.
+    """Where a group would continue at the target.
 
-    `exact` is the place that says what the source says, `offset` how far it can be moved now: not over a message
-    of others, which then stands at `foreign`. From where it stands it would read `again` so many copies that it
-    has consumed, and miss `skipped` ones that it has not; without an offset there it would start `anywhere` that
-    its clients choose. It has consumed `ahead` messages that are not copied
-    yet, and would never see the `unread` ones before the copy's beginning.
+    `exact` is the offset that means the same as the group's offset at the source, `offset` how far it can be moved
+    now: not over a foreign message, which then is at `foreign`. From its present offset it would read `redelivered`
+    copies that it has consumed already, and miss `missed` ones that it has not; `without_offset` it would start
+    where its clients choose. It has consumed `not_copied` messages that are not copied yet, and would never see the
+    `before_start` ones from before the first copied one.
     """
 
     exact: int
     offset: int
     foreign: int | None
-    again: int
-    skipped: int
-    anywhere: bool
-    ahead: int
-    unread: int
+    redelivered: int
+    missed: int
+    without_offset: bool
+    not_copied: int
+    before_start: int
 
 
 def standing(place: GroupQueue) -> GroupStanding:
@@ -86,11 +86,11 @@ def standing(place: GroupQueue) -> GroupStanding:
         exact=exact,
         offset=offset,
         foreign=offset if offset < exact else None,
-        again=queue.offsets.count(here, exact),
-        skipped=queue.offsets.count(exact, here),
-        anywhere=current is None,
-        ahead=max(0, place.source - queue.position),
-        unread=max(0, queue.start - place.source),
+        redelivered=queue.offsets.count(here, exact),
+        missed=queue.offsets.count(exact, here),
+        without_offset=current is None,
+        not_copied=max(0, place.source - queue.position),
+        before_start=max(0, queue.start - place.source),
     )
 
 
@@ -126,7 +126,7 @@ def plan_offsets(
         if wanted == place.target:
             continue
         backwards = place.target is not None and wanted < place.target
-        if backwards and not force and not group_standing.skipped:
+        if backwards and not force and not group_standing.missed:
             continue  # the messages between are not copies: the group has read them at the target
         target = place.queue.target
         actions.append(
@@ -146,13 +146,13 @@ def plan_offsets(
 
 def _blocked(group_standing: GroupStanding, *, backwards: bool, live: bool) -> str:
     if backwards:
-        return f"it is {group_standing.skipped:,} copies ahead at the target, and is moved back only if forced"
+        return f"it is {group_standing.missed:,} copies ahead at the target, and is moved back only if forced"
     return "it has consumers at the target: its offsets are kept unless forced" if live else ""
 
 
 def _note(group_standing: GroupStanding) -> str:
     if group_standing.foreign is not None:
         return f"it has not read a foreign message at offset {group_standing.foreign}, and is not moved past it"
-    if group_standing.unread:
-        return f"{group_standing.unread:,} messages from before the first copied one are not at the target"
+    if group_standing.before_start:
+        return f"{group_standing.before_start:,} messages from before the first copied one are not at the target"
     return ""

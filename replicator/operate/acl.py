@@ -218,14 +218,18 @@ def status(wanted: _Wanted, output: Shown = Output.TABLE) -> None:
     ]
     columns = ("broker", "acl", "ours", "pending", "blocked")
     drawn = table(columns, [[row[name] for name in columns] for row in rows], empty="no broker")
-    told = {"source": made.source.value, "brokers": rows, "left_out": made.as_json()["left_out"]}
+    told = {
+        "source": made.source.value,
+        "brokers": rows,
+        "unreachable_brokers": made.as_json()["unreachable_brokers"],
+    }
     show(told, output, Group(drawn, *_notes(made)))
     _end(made)
 
 
 def _end(made: AclPlan, done: Sequence[Applied] = ()) -> None:
     """Where brokers were left out, or something could not be done, scripts are to see it."""
-    if made.left_out or any(each.error for each in done):
+    if made.unreachable_brokers or any(each.error for each in done):
         raise typer.Exit(_NOT_ALL)
 
 

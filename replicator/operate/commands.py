@@ -158,7 +158,7 @@ def status(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
 def tasks(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """A connector's tasks."""
     found = Rest(url).get(path("connectors", name, "tasks"))
-    rows = [[task["id"], task["workerId"], task["state"]] for task in found]
+    rows = [[task["id"], task["worker_id"], task["state"]] for task in found]
     show(found, output, table(("task", "worker", "state"), rows, empty="no task"))
 
 

@@ -45,7 +45,7 @@ def copying(
 
 def findings_of(outcome: CopyOutcome) -> dict[str, int]:
     """What of an outcome is worth a look."""
-    counts = {name: getattr(outcome, name) for name in ("gaps", "resets", "repeated", "foreign")}
+    counts = {name: getattr(outcome, name) for name in ("gaps", "resets", "duplicates", "foreign")}
     return {kind: count for kind, count in counts.items() if count}
 
 
@@ -68,7 +68,7 @@ def show_copied(ranges: Sequence[Range], known: Mapping[str, CopyOutcome], outpu
     columns = ("queue", "offsets", "copied", "before", "seconds", "notes")
     state = f"{still} of {len(ranges)} queues are open: run it again" if still else "complete"
     show(found, output, Group(table(columns, rows, empty="nothing was copied"), Text(state)))
-    if still or any(outcome.repeated for outcome in outcomes):
+    if still or any(outcome.duplicates for outcome in outcomes):
         raise typer.Exit(1)
 
 
@@ -78,7 +78,7 @@ def _notes(outcome: CopyOutcome) -> str:
         "gaps": outcome.gaps,
         "resets": outcome.resets,
         **{f"left out ({reason})": count for reason, count in outcome.left_out.items()},
-        "repeated": outcome.repeated,
+        "duplicates": outcome.duplicates,
         "foreign": outcome.foreign,
     }
     said = [f"{name} {count}" for name, count in counts.items() if count]

@@ -190,5 +190,5 @@ class _Told:
             self._job.ended(messages=outcome.copied, failed=bool(outcome.error), findings=findings_of(outcome))
             if outcome.gaps or outcome.resets:
                 log.error("source gap", queue=outcome.key, messages=outcome.gaps, resets=outcome.resets)
-            if outcome.repeated:
-                log.error("repeated at the target", queue=outcome.key, count=outcome.repeated)
+            if outcome.duplicates:
+                log.error("duplicates at the target", queue=outcome.key, count=outcome.duplicates)

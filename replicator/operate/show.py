@@ -64,7 +64,7 @@ def _cell(value: Any) -> Text:
 
 def cluster_table(cluster: Mapping[str, Any]) -> RenderableType:
     """The workers of a group."""
-    names = ("workerId", "address", "version", "state", "tasks", "leader", "takesTasks", "waitingFor")
+    names = ("worker_id", "address", "version", "state", "tasks", "leader", "takes_tasks", "waiting_for")
     return table(
         ("worker", "REST", "version", "state", "tasks", "leader", "takes tasks", "waits for"),
         [[worker[name] for name in names] for worker in cluster["workers"]],

@@ -25,7 +25,7 @@ def plan(connector: Of = "route", url: Url = HERE, output: Shown = Output.TABLE)
     """What is to be done to topics, groups and offsets at the target; exit code 1 where that is not known."""
     found = Rest(url, timeout=90).get(path("connectors", connector, "plan"))
     show(found, output, _actions(found, "blocked", empty="the target is in step"))
-    if any(action["verb"] == "unknown" for action in found):
+    if any(action["action"] == "unknown" for action in found):
         raise typer.Exit(NOT_READY)
 
 
@@ -95,8 +95,11 @@ def _report(found: dict[str, Any]) -> Group:
     lines = [
         Text("the route has stopped" if found["stopped"] else "some tasks have not stopped", style="bold"),
         Text("all that the source had is at the target" if found["drained"] else "not all is at the target:"),
-        *(Text(f"- {left['topic']}: {left['problem'] or _messages(left)}", style="red") for left in found["left"]),
-        Text(f"{found['offsets']:,} offsets written, {len(found['opened']):,} topics changed"),
+        *(
+            Text(f"- {each['topic']}: {each['problem'] or _messages(each)}", style="red")
+            for each in found["missing"]
+        ),
+        Text(f"{found['offsets']:,} offsets written, {len(found['topics_opened']):,} topics changed"),
         *(Text(f"- {problem}", style="red") for problem in found["problems"]),
         Text(),
         _groups(found),
@@ -120,7 +123,7 @@ def _actions(found: list[dict[str, Any]], why: str, *, empty: str) -> Any:
     rows = [
         [
             action["kind"],
-            action["verb"],
+            action["action"],
             action["broker"],
             action["name"],
             _short(action["before"]),
@@ -146,8 +149,8 @@ def _topics(found: dict[str, Any]) -> Any:
 
 
 def _groups(found: dict[str, Any]) -> Any:
-    names = ("group", "topic", "again", "skipped", "anywhere", "ahead", "unread")
-    heads = ("group", "topic", "read again", "skipped", "no offset", "not copied yet", "before the copy")
+    names = ("group", "topic", "redelivered", "missed", "without_offset", "not_copied", "before_start")
+    heads = ("group", "topic", "read again", "missed", "no offset", "not copied yet", "before the copy")
     return table(
         heads, [[group[name] for name in names] for group in found["groups"]], empty="no group has an offset"
     )

@@ -34,7 +34,7 @@ __all__ = ["KINDS", "CompareJob", "Compared", "Finding", "compare"]
 #: What can be wrong.
 KINDS: Final = (
     "missing",
-    "repeated",
+    "duplicate",
     "reordered",
     "body",
     "flag",
@@ -317,7 +317,7 @@ class _Detail:
             return
         first, *again = copies
         for copy in again:
-            self._found.add("repeated", offset, copy.target, f"first at {first.target}")
+            self._found.add("duplicate", offset, copy.target, f"first at {first.target}")
         if first.late:
             self._found.add("reordered", offset, first.target, "after the copy of a later message")
         for copy in copies:

@@ -83,8 +83,8 @@ class CopyOutcome(msgspec.Struct, frozen=True):
 
     `copied` were sent by the attempt that ended it, `before` were at the target when that began, `gaps` had gone
     from the source, `left_out` were left out by the route's filters. `first` and `last` are the target offsets of
-    what the attempt knows, `tail` is the last copy. `repeated` copies are there twice, `foreign` messages others
-    wrote in between.
+    what the attempt knows, `tail` is the last copy. `duplicates` counts second copies,
+    `foreign` messages of others in between.
     """
 
     key: str
@@ -98,7 +98,7 @@ class CopyOutcome(msgspec.Struct, frozen=True):
     last: int | None = None
     tail: CopyRecord | None = None
     resets: int = 0
-    repeated: int = 0
+    duplicates: int = 0
     foreign: int = 0
     seconds: float = 0.0
     error: str = ""
@@ -348,7 +348,7 @@ def _outcome(part: Range, state: QueueState, seconds: float) -> CopyOutcome:
         last=runs[-1].target + runs[-1].length - 1 if runs else None,
         tail=state.progress.last,
         resets=state.counters.resets,
-        repeated=state.counters.duplicates,
+        duplicates=state.counters.duplicates,
         foreign=state.counters.foreign,
         seconds=round(seconds, 3),
     )

@@ -41,7 +41,7 @@ class Tail:
     `end` is the next offset; `copies` are ours in order, `last` is the last of them. `recreated` says that the
     source queue started over among them: `copies` are those since then. `known_holds` says whether what was
     known before is still there. Of the messages read at target offset `counted` or behind, others wrote
-    `foreign`, and `repeated` came twice.
+    `foreign`, and `duplicates` came twice.
     """
 
     end: int = 0
@@ -50,7 +50,7 @@ class Tail:
     recreated: bool = False
     known_holds: bool = False
     foreign: int = 0
-    repeated: int = 0
+    duplicates: int = 0
     counted: int = 0
 
     def take(self, message: StoredMessage, mine: Mine) -> None:
@@ -63,7 +63,7 @@ class Tail:
         last = self.last
         if last is not None and found.offset <= last.source:
             if found.stored <= last.stored:
-                self.repeated += message.queue_offset >= self.counted
+                self.duplicates += message.queue_offset >= self.counted
                 return
             self.copies.clear()
             self.recreated = True
@@ -111,7 +111,7 @@ async def read_tail(
         mine: whether a message with that provenance was copied from the same source queue.
         known: the last message that was acknowledged.
         floor: target offset before which no copy counts.
-        counted: target offset before which others' messages and repeated ones behind `known` have been counted.
+        counted: target offset before which others' messages and duplicates ones behind `known` have been counted.
 
     Raises:
         BrokerRefused, Unreachable, RequestTimeout: see there.

@@ -142,9 +142,9 @@ class TargetCheck:
         progress, counters = self._state.progress, self._state.counters
         progress.target_end = tail.end
         counters.foreign += tail.foreign
-        counters.duplicates += tail.repeated
-        if tail.repeated:
-            self._log.error("duplicates at the target", count=tail.repeated)
+        counters.duplicates += tail.duplicates
+        if tail.duplicates:
+            self._log.error("duplicates at the target", count=tail.duplicates)
         if tail.recreated:
             progress.offsets.clear()
             progress.position = None

@@ -372,11 +372,11 @@ async def test_a_command_without_a_broker(clusters: ClusterPool, tmp_path: Path)
         assert "target broker west-b" in await command(scene, store, "plan", code=1)
         told = _json(await command(scene, store, "apply", "--yes", "--output", "json", code=1))
         assert [(each["broker"], each["error"]) for each in told["applied"]] == [("west-a", "")]
-        assert [each["broker"] for each in told["left_out"]] == ["west-b"]
+        assert [each["broker"] for each in told["unreachable_brokers"]] == ["west-b"]
         pair.brokers[1].resume()
         told = _json(await command(scene, store, "apply", "--output", "json"))
         assert [(each["broker"], each["error"]) for each in told["applied"]] == [("west-b", "")]
-        assert told["left_out"] == []
+        assert told["unreachable_brokers"] == []
 
 
 async def test_the_commands(clusters: ClusterPool, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ async def test_a_broker_that_is_down() -> None:
     made = await syncer(Side({"s-a": holding(account())}), Side({"t-a": holding(), "t-b": down})).plan()
     assert [action.broker for action in made.pending] == ["t-a"]
     assert "target broker t-b is skipped now" in str(made.notes[-1])
-    assert [broker for broker, _ in made.left_out] == ["t-b"]
+    assert [broker for broker, _ in made.unreachable_brokers] == ["t-b"]
     with pytest.raises(Unreachable):
         await syncer(Side({"s-a": holding()}), Side({"t-b": down})).plan()
 
@@ -101,7 +101,7 @@ async def test_nothing_is_gone_with_a_broker() -> None:
         made = await syncer(source, target, owned, deletes=True).plan()
         assert made.actions == ()
         assert "s-b" in str(made.notes[0])
-        assert [broker for broker, _ in made.left_out] == ["s-b"]
+        assert [broker for broker, _ in made.unreachable_brokers] == ["s-b"]
     assert len((await syncer(Side({"s-a": holding()}), target, owned, deletes=True).plan()).pending) == 1
 
 

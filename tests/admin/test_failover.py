@@ -112,7 +112,7 @@ async def test_a_source_that_is_given_up_is_left_first(setup: Setup) -> None:
     """Before anybody asks what it has."""
     report = await setup.switch(source_dead=True)
     assert (setup.told[0], setup.told[-1]) == ("STOPPED", "handed over")
-    assert (report["stopped"], report["drained"], len(report["left"])) == (True, False, TOPICS)
+    assert (report["stopped"], report["drained"], len(report["missing"])) == (True, False, TOPICS)
 
 
 async def test_nothing_is_handed_over_while_tasks_copy(setup: Setup, capsys: pytest.CaptureFixture[str]) -> None:

@@ -75,5 +75,5 @@ async def test_a_queue_goes_on_by_itself_once_the_cause_is_away(scene: SceneOf) 
             ("route", f"{topic}/east-a/1", "failed")
         }
         assert '"task stopped"' not in worker.log
-        assert worker.topic(topic)["repeated"] == 0
+        assert worker.topic(topic)["duplicates"] == 0
         await route.assert_clean(61)

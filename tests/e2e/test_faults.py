@@ -260,7 +260,7 @@ async def test_a_foreign_producer_in_a_mapped_queue(scene: SceneOf) -> None:
             await route.produce(100, start=200)
             await worker.caught_up(topic, 100)
             await until(lambda: worker.topic(topic)["foreign"] == 50)
-            assert worker.topic(topic)["repeated"] == 0
+            assert worker.topic(topic)["duplicates"] == 0
         verdict = await judge(route.source, route.target, topic)
         assert not verdict.lost
         assert not verdict.duplicated
@@ -364,7 +364,7 @@ async def test_the_disk_of_the_target_is_full_for_a_while(clusters: ClusterPool,
             assert worker.topic(topic)["copied"] < 4200
             resource.prlimit(target.brokers[0].pid, resource.RLIMIT_FSIZE, (most, most))
             await worker.caught_up(topic, 4200)
-            assert worker.topic(topic)["repeated"] == 0
+            assert worker.topic(topic)["duplicates"] == 0
             assert worker.get("/health/ready")["ready"]
         await route.assert_clean(4200)
 

@@ -136,7 +136,7 @@ async def test_offsets_with_filters_renames_and_a_late_start(
         await produce(source, topic, 200, start=100)
         await worker.caught_up(topic, 60)
         told = await ready_but_for(worker, group)
-        assert told["unread"] == 30
+        assert told["before_start"] == 30
         assert await offsets_of(target, group, f"c-{topic}") == {("west-a", 0): 0, ("west-a", 1): 0}
         for at in (71, 72, 73, 74, 150):
             await commit(source, group, topic, {("east-a", 0): at, ("east-a", 1): at})
@@ -155,7 +155,7 @@ async def ready_but_for(worker: Worker, group: str) -> dict[str, Any]:
 async def _no_again(worker: Worker) -> bool:
     told = await asked(worker, "GET", "readiness")
     return bool(told["groups"]) and not any(
-        group["again"] + group["skipped"] + group["anywhere"] for group in told["groups"]
+        group["redelivered"] + group["missed"] + group["without_offset"] for group in told["groups"]
     )
 
 
@@ -199,7 +199,7 @@ async def test_a_message_of_others_is_not_skipped(
         await until(lambda: _told(worker, "message of others at offset 100"))
         await until(lambda: are_at(target, group, topic, {("west-a", 0): 100, ("west-a", 1): 110}))
         told = await asked(worker, "GET", "readiness")
-        assert [group["again"] for group in told["groups"]] == [10]
+        assert [group["redelivered"] for group in told["groups"]] == [10]
     again = await java_consume(target.namesrv, topic, group=group, count=11)  # and so it is
     assert sorted(message.properties.get("KEYS", "") for message in again) == [
         "",
@@ -229,7 +229,7 @@ async def test_topics_and_groups_follow(
         await make_group(source, group, retryMaxTimes=4, consumeEnable=False)
         await until(lambda: _same(source, target, topic, group), what="the target has all changes")
         audit = (await asked(worker, "GET", "sync"))["audit"]
-        told = {(entry["kind"], entry["verb"]) for entry in audit}
+        told = {(entry["kind"], entry["action"]) for entry in audit}
         assert {("groups", "create"), ("groups", "change"), ("topics", "change")} <= told
         assert all(entry["error"] == "" for entry in audit)
         assert str(group) in (worker.store / "audit.jsonl").read_text()

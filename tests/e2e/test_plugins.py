@@ -137,7 +137,7 @@ async def test_lines_survive_the_death_of_their_owner(
         (left,) = (worker for worker in back if worker is not drained)
         await until(lambda: left.topic(topic)["lag_messages"] == 0)
         assert f'topic="{topic}"' in left.get("/metrics")
-        assert sum(worker.topic(topic).get("repeated", 0) for worker in forth) == 0
+        assert sum(worker.topic(topic).get("duplicates", 0) for worker in forth) == 0
     assert _times(written, lines[:3999]) == {1}
 
 

@@ -56,7 +56,7 @@ async def test_kill_9_at_random_moments_under_load(
         async with route.worker("--settle-timeout", "1", *alone, at="same") as worker:
             await until(lambda: worker.topic(route.topic).get("state") == "running")
             await worker.caught_up(route.topic, 0)
-            assert worker.topic(route.topic)["repeated"] == 0
+            assert worker.topic(route.topic)["duplicates"] == 0
             assert await worker.drain() == 0
         await route.assert_clean(producer.acknowledged)
 
@@ -76,7 +76,7 @@ async def test_answers_lost_on_the_way(scene: SceneOf) -> None:
                 await worker.caught_up(topic, 0)
                 await route.produce(1000, start=2000)
                 await worker.caught_up(topic, 1000)
-                assert worker.topic(topic)["repeated"] == 0
+                assert worker.topic(topic)["duplicates"] == 0
             await route.assert_clean(3000)
 
 

@@ -82,7 +82,7 @@ async def test_any_worker_answers_for_the_group(
             await until(partial(_knows_all, worker, 200), what="it knows how far all are")
             status, cluster = worker.ask("GET", "/getClusterInfo")
             assert status == 200
-            assert [(w["workerId"], w["state"], w["takesTasks"]) for w in cluster["workers"]] == [
+            assert [(w["worker_id"], w["state"], w["takes_tasks"]) for w in cluster["workers"]] == [
                 ("one", "online", True),
                 ("two", "online", True),
             ]

@@ -62,5 +62,5 @@ async def test_at_the_source(scene: SceneOf, clusters: ClusterPool) -> None:
         await here.produce(AFTER, start=BEFORE)
         await here.assert_clean_soon(BEFORE + AFTER)
         topic = worker.topic(here.topic)
-        assert (topic["gap_messages"], topic["repeated"], topic["foreign"]) == (0, 0, 0)
+        assert (topic["gap_messages"], topic["duplicates"], topic["foreign"]) == (0, 0, 0)
         assert worker.metric("source_resets_total") == 0

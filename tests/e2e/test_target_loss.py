@@ -54,7 +54,7 @@ class Loss:
             lambda: [q for q in self.worker.queues(self.route.topic) if q["target_lost"] == LOST],
             what="loss counted",
         )
-        assert (queue["foreign"], queue["repeated"], queue["gap_messages"]) == (0, 0, 0)
+        assert (queue["foreign"], queue["duplicates"], queue["gap_messages"]) == (0, 0, 0)
         await self.worker.caught_up(self.route.topic, 0)
 
 

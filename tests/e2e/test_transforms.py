@@ -82,7 +82,7 @@ async def test_they_change_and_leave_out(scene: SceneOf) -> None:
             await _orders(route, 100, 200)
             await worker.start()
             await worker.caught_up(topic, 80)
-            assert worker.topic(topic)["repeated"] == 0
+            assert worker.topic(topic)["duplicates"] == 0
             labels = f'connector="route",reason="transform",source="east",target="west",topic="{topic}"'
             assert f"messages_skipped_total{{{labels}}}" in worker.get("/metrics")
         copies = (await raw_topic(route.target, topic))["west-a", 0]
@@ -176,7 +176,7 @@ async def test_owners_are_killed_in_the_middle(
         await until(partial(caught_up, workers, topic), what="all is copied")
         originals = [m for m in await read_topic(source, topic) if m.tags != "tag0"]
         await until(partial(_group_counts, workers, topic, len(originals)), what="all are counted")
-        assert sum(worker.topic(topic).get("repeated", 0) for worker in workers) == 0
+        assert sum(worker.topic(topic).get("duplicates", 0) for worker in workers) == 0
     copies = await read_topic(target, topic)
     verdict = check(originals, copies, ignore=lambda name: name == "seen")
     assert verdict.clean, verdict.report()

@@ -96,7 +96,7 @@ async def test_a_worker_that_was_paused_does_no_harm(
         await asyncio.gather(*(producer.finish() for producer in producers))
         for topic in topics:
             await until(partial(caught_up, workers, topic), what=f"{topic} caught up")
-            assert sum(worker.topic(topic).get("repeated", 0) for worker in workers) == 0
+            assert sum(worker.topic(topic).get("duplicates", 0) for worker in workers) == 0
     for topic, producer in zip(topics, producers, strict=True):
         verdict = await judge(source, target, topic)
         assert verdict.clean, verdict.report()

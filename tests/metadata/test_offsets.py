@@ -51,8 +51,8 @@ def test_never_past_what_is_copied() -> None:
     """A group that is ahead of the copy waits at its end, and goes on with it."""
     at = place({i: i for i in range(5)}, 9, 2)
     assert wanted(at) == 5
-    assert standing(at).ahead == 4
-    assert standing(at).again == 3
+    assert standing(at).not_copied == 4
+    assert standing(at).redelivered == 3
 
 
 def test_gaps_at_the_source() -> None:
@@ -71,7 +71,7 @@ def test_a_copy_that_began_in_the_middle() -> None:
     """A group that is further back gets the first copy, and is told how many messages it will not see."""
     at = place({50: 0, 51: 1}, 20, None, start=50)
     assert wanted(at) == 0
-    assert standing(at).unread == 30
+    assert standing(at).before_start == 30
     assert "30 messages" in plan_offsets([at], live=())[0].note
 
 
@@ -81,7 +81,7 @@ def test_never_backwards_unless_forced() -> None:
     back = place(copies, 4, 8)
     (action,) = plan_offsets([back], live=())
     assert "4 copies ahead" in action.blocked
-    assert standing(back).skipped == 4
+    assert standing(back).missed == 4
     assert wanted(back, forced=["G"]) == 4
     assert plan_offsets([place(copies, 10, 15)], live=()) == []
 
@@ -157,5 +157,5 @@ def test_a_switch_reads_all_and_skips_nothing(history: list[str], at: int, there
         assert [message for message in queue[there:] if message is not None] == [s for s in copies if s >= at]
     told = standing(place(copies, at, there, position=source))
     if there is not None:
-        assert told.again == sum(message is not None and message < at for message in queue[there:])
-        assert told.skipped == sum(message is not None and message >= at for message in queue[:there])
+        assert told.redelivered == sum(message is not None and message < at for message in queue[there:])
+        assert told.missed == sum(message is not None and message >= at for message in queue[:there])

@@ -83,7 +83,7 @@ async def test_an_attempt_that_dies_on_the_way_is_made_again(scene: SceneOf) -> 
         done = await copy_all(job_of(here), parts)
         assert sum(each.before for each in done) >= verdict.copies  # a broker may tell the last ones late
         assert sum(each.before + each.copied for each in done) == 8000
-        assert sum(each.repeated for each in done) == 0
+        assert sum(each.duplicates for each in done) == 0
         await here.assert_clean(8000)
 
 

@@ -64,5 +64,5 @@ async def test_a_process_that_stood_still_sends_no_more(scene: SceneOf) -> None:
         assert process.returncode == 1
         assert "the lease has expired: others may own this queue by now" in told.decode()
         again = await copy_range(job_of(here), Range(*msgs(part), 0, 3000))
-        assert (again.before, again.repeated) == (3000, 0)
+        assert (again.before, again.duplicates) == (3000, 0)
         await here.assert_clean(12_000)

@@ -150,7 +150,7 @@ async def test_every_kind_of_damage_is_found_where_it_is(run: Any, scene: SceneO
         outcome = await compared(here)
         assert found(outcome) == {
             ("missing", 2, None),
-            ("repeated", 3, 4),
+            ("duplicate", 3, 4),
             ("reordered", 5, 6),
             ("body", 7, 7),
             ("flag", 8, 8),
@@ -208,13 +208,13 @@ async def test_however_much_differs_all_is_counted(scene: SceneOf, monkeypatch: 
         await forged.write([forged.copy(399), forged.copy(7)] * 100)
         await settled(here.target, here.topic, 500)
         outcome = await compared(here, end=400)
-        assert outcome.counts == {"missing": 100, "repeated": 200}
+        assert outcome.counts == {"missing": 100, "duplicate": 200}
         assert len(outcome.findings) == 2 * 20
         await forged.write(kept)
         await forged.write([forged.copy(2)])
         await settled(here.target, here.topic, 801)
         outcome = await compared(here, end=400)
-        assert outcome.counts == {"missing": 99, "repeated": 500, "reordered": 1}
+        assert outcome.counts == {"missing": 99, "duplicate": 500, "reordered": 1}
 
 
 @pytest.mark.parametrize("singly", [False, True])

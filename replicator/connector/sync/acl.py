@@ -46,7 +46,7 @@ class AclStep:
         verb = _VERBS.get(self.action.verb.value, "change")
         return {
             "kind": KIND,
-            "verb": verb,
+            "action": verb,
             "broker": self.broker,
             "name": self.key,
             "before": None if verb == "create" else {},
@@ -133,7 +133,7 @@ class AclSync:
 
     async def _plan(self) -> AclPlan:
         plan = await self._syncer.plan()
-        self.unasked = [Unasked(KIND, broker, reason) for broker, reason in plan.left_out]
+        self.unasked = [Unasked(KIND, broker, reason) for broker, reason in plan.unreachable_brokers]
         return plan
 
     async def sync(self) -> tuple[list[AclStep], list[AclDone]]:

@@ -97,7 +97,7 @@ class SyncReport:
                 unwritten = f"the audit log cannot be written ({error}), what was done is in the log of this worker"
                 log.error("not in the audit log", reason=str(error), entry=entry)
             if kind != "offsets":
-                log.info("target changed", **{name: entry[name] for name in ("kind", "verb", "broker", "name")})
+                log.info("target changed", **{name: entry[name] for name in ("kind", "action", "broker", "name")})
         if kind != "offsets":  # there are too many of those for all to remember
             self._ledger.audit(entries)
         return unwritten

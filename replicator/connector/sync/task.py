@@ -35,7 +35,7 @@ __all__ = ["SyncTask"]
 _REQUESTS: Final = 0.5
 
 #: Of all groups together, as they stood before what was done the last time.
-_SUMMED: Final = ("again", "skipped", "anywhere")
+_SUMMED: Final = ("redelivered", "missed", "without_offset")
 
 log = get_logger(__name__)
 

@@ -125,10 +125,12 @@ async def test_accounts_that_could_not_be_looked_at(setup: Setup, monkeypatch: p
     """As with the other kinds."""
 
     async def plan(_: AclSyncer) -> AclPlan:
-        return AclPlan(source=Dialect.ACL2, targets={}, left_out=(("x", "target broker x is left out now"),))
+        return AclPlan(
+            source=Dialect.ACL2, targets={}, unreachable_brokers=(("x", "target broker x is skipped now"),)
+        )
 
     monkeypatch.setattr(AclSyncer, "plan", plan)
-    told = Unasked("acl", "x", "target broker x is left out now")
+    told = Unasked("acl", "x", "target broker x is skipped now")
     task = setup.syncing("groups", "acl")
     assert (await task.look()).unasked == [told]
     assert await task.sync() == [told]
