@@ -18,6 +18,7 @@ from replicator.api.guard import install_guard
 from replicator.api.logs import log_routes
 from replicator.api.sync import sync_routes
 from replicator.connector.status import queue_status, topic_status
+from replicator.routing.state import Phase
 from replicator.worker.worker import Worker
 
 __all__ = ["make_app"]
@@ -52,7 +53,7 @@ def make_app(
     @app.get("/health/ready", tags=["worker"])
     async def ready() -> JSONResponse:
         topics = topic_status(worker.routes.states)
-        wrong = [topic for topic in topics if topic["stalled"] or topic["state"] in ("failed", "waiting")]
+        wrong = [topic for topic in topics if topic["stalled"] or topic["state"] in (Phase.FAILED, Phase.WAITING)]
         reasons = {topic["topic"]: topic["reason"] or "stalled" for topic in wrong} | worker.routes.problems
         if stopping():
             reasons["worker"] = "it is draining"

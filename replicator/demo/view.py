@@ -24,7 +24,7 @@ __all__ = ["View"]
 _SHOWN: Final = 8
 #: Lines of a live view besides the orders.
 _OTHER_LINES: Final = 15
-_STATE_STYLES: Final = {"running": "green", "failed": "bold red"}
+_STATE_STYLES: Final = {"RUNNING": "green", "FAILED": "bold red"}
 
 
 class View:

@@ -85,7 +85,7 @@ class Worker:
         """
         async with self._child:
             deadline = time.monotonic() + _START_SECONDS
-            while not (self.topics and all(topic.state == "running" for topic in self.topics)):
+            while not (self.topics and all(topic.state == "RUNNING" for topic in self.topics)):
                 if time.monotonic() > deadline:
                     raise self._child.failure(f"the replicator copies nothing after {_START_SECONDS:g} s")
                 await asyncio.sleep(0.1)

@@ -95,7 +95,7 @@ def _per_topic(snapshot: Snapshot) -> Iterator[tuple[str, list[Sample]]]:
     )
     yield (
         "queues",
-        [((*topic, p), numbers.phases.get(p, 0)) for topic, numbers in topics for p in snapshot.phases],
+        [((*topic, p.lower()), numbers.phases.get(p, 0)) for topic, numbers in topics for p in snapshot.phases],
     )
 
 

@@ -15,10 +15,10 @@ from rich.text import Text
 __all__ = ["Output", "Shown", "cluster_table", "lag_table", "show", "table"]
 
 _STYLES: Final = {
-    "running": "green",
+    "RUNNING": "green",
     "online": "green",
-    "failed": "bold red",
-    "waiting": "yellow",
+    "FAILED": "bold red",
+    "WAITING": "yellow",
     "stalled": "red",
 }
 

@@ -23,15 +23,15 @@ LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 
 
 class Phase(StrEnum):
-    """How a queue is doing."""
+    """How a queue is doing, as Kafka Connect writes states."""
 
-    STARTING = "starting"
-    BACKFILLING = "backfilling"
-    RECOVERING = "recovering"
-    RUNNING = "running"
-    WAITING = "waiting"
-    FAILED = "failed"
-    STOPPED = "stopped"
+    STARTING = "STARTING"
+    BACKFILLING = "BACKFILLING"
+    RECOVERING = "RECOVERING"
+    RUNNING = "RUNNING"
+    WAITING = "WAITING"
+    FAILED = "FAILED"
+    STOPPED = "STOPPED"
 
 
 class QueueProgress:

@@ -66,13 +66,13 @@ async def test_a_queue_goes_on_by_itself_once_the_cause_is_away(scene: SceneOf) 
             await route.produce(30)
             async with connected(route.source) as client:
                 await send(client, "east-a", topic, 1, [(b"L" * 100_000, {"KEYS": "large"})])
-            await until(lambda: worker.topic(topic).get("state") == "failed")
+            await until(lambda: worker.topic(topic).get("state") == "FAILED")
             await route.produce(30, start=100)
             await until(lambda: [q["copied"] for q in worker.queues(topic)] == [20, 10, 20])
         await worker.caught_up(topic, 61)
         restarts = [json.loads(line) for line in worker.log.splitlines() if '"queue restarted"' in line]
         assert {(event["connector"], event["queue"], event["state"]) for event in restarts} == {
-            ("route", f"{topic}/east-a/1", "failed")
+            ("route", f"{topic}/east-a/1", "FAILED")
         }
         assert '"task stopped"' not in worker.log
         assert worker.topic(topic)["duplicates"] == 0

@@ -147,7 +147,7 @@ async def test_topic_deleted_and_made_anew_while_it_is_away(
         await _make_anew(route)
         await route.produce(later, start=1000)
         async with route.worker("--on-gap", "fail") as worker:
-            await until(lambda: worker.topic(route.topic).get("state") == "failed")
+            await until(lambda: worker.topic(route.topic).get("state") == "FAILED")
             assert reason in worker.topic(route.topic)["reason"]
             assert worker.metric("source_resets_total") == 1
             assert worker.topic(route.topic)["copied"] == 0
@@ -180,7 +180,7 @@ async def test_a_message_larger_than_the_target_takes(
         topic = route.topic
         await _too_large(route.source, topic)
         async with route.worker("--on-error", policy, "--dead-letter-topic", letters) as worker:
-            state = {"fail": "failed", "wait": "waiting"}.get(policy)
+            state = {"fail": "FAILED", "wait": "WAITING"}.get(policy)
             if state is not None:
                 await until(lambda: worker.topic(topic).get("state") == state)
                 stopped, other = sorted(worker.queues(topic), key=lambda q: int(q["source"]["queue"]))
@@ -223,7 +223,7 @@ async def test_properties_that_are_too_long_with_our_own(
                 await send(client, "east-a", topic, 0, [(b"body", told)])
         async with route.worker("--on-error", policy, "--dead-letter-topic", letters) as worker:
             if policy == "wait":
-                await until(lambda: worker.topic(topic).get("state") == "waiting")
+                await until(lambda: worker.topic(topic).get("state") == "WAITING")
                 assert f"message at offset 1 of {topic}/east-a/0 is refused" in worker.topic(topic)["reason"]
             else:
                 await worker.caught_up(topic, 2)
@@ -291,7 +291,7 @@ async def test_the_target_takes_nothing_for_a_while(
             await worker.caught_up(topic, 100)
             async with configured(route.target, **settings):
                 await route.produce(100, start=100)
-                await until(lambda: worker.topic(topic)["state"] == "waiting")
+                await until(lambda: worker.topic(topic)["state"] == "WAITING")
                 assert code in worker.topic(topic)["reason"]
                 assert worker.topic(topic)["copied"] == 100
                 with pytest.raises(OSError, match="503"):
@@ -316,7 +316,7 @@ async def test_a_busy_target(scene: SceneOf) -> None:
                 return [int(queue["retries"]) for queue in worker.queues(topic)]
 
             def all_wait() -> bool:
-                return {queue["state"] for queue in worker.queues(topic)} == {"waiting"}
+                return {queue["state"] for queue in worker.queues(topic)} == {"WAITING"}
 
             for start in (4000, 11_000, 18_000):
                 before = retries()
@@ -356,7 +356,7 @@ async def test_the_disk_of_the_target_is_full_for_a_while(clusters: ClusterPool,
             _, most = resource.prlimit(target.brokers[0].pid, resource.RLIMIT_FSIZE)
             resource.prlimit(target.brokers[0].pid, resource.RLIMIT_FSIZE, (2**19, most))
             await route.produce(4000, start=200, size=1000)
-            await until(lambda: worker.topic(topic)["state"] == "waiting")
+            await until(lambda: worker.topic(topic)["state"] == "WAITING")
             assert "create mapped file failed" in worker.topic(topic)["reason"]
             assert "its disk may be full" in worker.topic(topic)["reason"]
             with pytest.raises(OSError, match="503"):
@@ -384,7 +384,7 @@ async def test_retention_overtook_the_position(scene: SceneOf, spec: ClusterSpec
         await route.produce(8000, size=400, start=500)
         oldest = await _expire(route.source, topic, before=500)
         async with route.worker("--on-gap", "fail") as worker:
-            await until(lambda: worker.topic(topic).get("state") == "failed")
+            await until(lambda: worker.topic(topic).get("state") == "FAILED")
             assert f"{oldest - 500} messages at offsets 500 to {oldest - 1}" in worker.topic(topic)["reason"]
             assert worker.topic(topic)["copied"] == 0
         async with route.worker() as worker:

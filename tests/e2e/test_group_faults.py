@@ -107,7 +107,7 @@ async def test_one_source_broker_is_down(
         async with workers_of(source, target, tmp_path, 2, "--topics", topic_name(".*")) as workers:
             await until(lambda: share(workers, 2), what="both share")
             await source.brokers[0].kill()
-            await until(lambda: all("waiting" in _states(workers, topic) for topic in topics), seconds=40)
+            await until(lambda: all("WAITING" in _states(workers, topic) for topic in topics), seconds=40)
             async with Worker(
                 source, target, tmp_path / "w2", "--worker-id", "w2", "--topics", topic_name(".*")
             ) as new:

@@ -154,7 +154,7 @@ async def test_rights_that_come_and_go(clusters: ClusterPool, tmp_path: Path, sp
             await here.target.put(dataclasses.replace(writer, rules=(may_read, *everything[1:])))
             await until(lambda: _denied(here.target, writer, here.topic), what="brokers know of the change")
             await produce(here.source.cluster, here.topic, 100, start=100)
-            await until(lambda: worker.topic(here.topic)["state"] == "waiting")
+            await until(lambda: worker.topic(here.topic)["state"] == "WAITING")
             assert "needs PUB on the topic" in worker.topic(here.topic)["reason"]
             assert worker.topic(here.topic)["copied"] == 100
             await here.target.put(writer)

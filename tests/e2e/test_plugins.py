@@ -61,7 +61,7 @@ async def _create(worker: Worker, name: str, **config: str) -> None:
 def _owner(workers: Sequence[Worker], connector: str) -> Worker | None:
     """The worker on which the connector's task runs."""
     for worker in workers:
-        if any(t["connector"] == connector and t["state"] == "running" for t in worker.get("/status")["topics"]):
+        if any(t["connector"] == connector and t["state"] == "RUNNING" for t in worker.get("/status")["topics"]):
             return worker
     return None
 
@@ -128,7 +128,7 @@ async def test_lines_survive_the_death_of_their_owner(
         await until(partial(out, 8000), what="all lines are out after both deaths")
         status, told = back[0].ask("GET", "/connectors/fileSink/status")
         assert (status, told["type"], [task["id"] for task in told["tasks"]]) == (200, "SINK", ["0"])
-        await until(lambda: back[0].ask("GET", "/connectors/fileSource/tasks/0/status")[1]["state"] == "running")
+        await until(lambda: back[0].ask("GET", "/connectors/fileSource/tasks/0/status")[1]["state"] == "RUNNING")
         with read.open("ab") as file:
             file.write(chunks[2])
         drained = await until(lambda: _owner(back, "fileSource"))
@@ -168,7 +168,7 @@ async def test_a_truncated_file_is_told_and_not_read_on(
         found = await raw_topic(west, target)
         assert [[m.body[4:] for m in queue] for queue in found.values()] == [[b"one", b"", b"two"]]
         read.write_bytes(b"new\n")
-        await until(lambda: worker.topic(target)["state"] == "failed")
+        await until(lambda: worker.topic(target)["state"] == "FAILED")
         assert (
             "was truncated or replaced: it was read up to byte 9, and ends at byte 4"
             in (worker.topic(target)["reason"])

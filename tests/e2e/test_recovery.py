@@ -54,7 +54,7 @@ async def test_kill_9_at_random_moments_under_load(
                     killed_in_mid_flow += worker.topic(route.topic)["copied"] > 0
         assert killed_in_mid_flow == 10
         async with route.worker("--settle-timeout", "1", *alone, at="same") as worker:
-            await until(lambda: worker.topic(route.topic).get("state") == "running")
+            await until(lambda: worker.topic(route.topic).get("state") == "RUNNING")
             await worker.caught_up(route.topic, 0)
             assert worker.topic(route.topic)["duplicates"] == 0
             assert await worker.drain() == 0
@@ -72,7 +72,7 @@ async def test_answers_lost_on_the_way(scene: SceneOf) -> None:
             async with route.worker() as worker:
                 await until(lambda: len(swallow.swallowed) == 2)
                 assert worker.topic(topic)["copied"] < 2000
-                await until(lambda: worker.topic(topic)["state"] == "recovering")
+                await until(lambda: worker.topic(topic)["state"] == "RECOVERING")
                 await worker.caught_up(topic, 0)
                 await route.produce(1000, start=2000)
                 await worker.caught_up(topic, 1000)
@@ -90,9 +90,9 @@ async def test_target_broker_killed_and_started_again_under_load(scene: SceneOf)
                     before = worker.topic(topic).get("copied", 0)
                     await until(partial(worker.has_copied, topic, before + 1000))
                     await broker.kill()
-                    await until(lambda: worker.topic(topic)["state"] in ("waiting", "recovering"), seconds=30)
+                    await until(lambda: worker.topic(topic)["state"] in ("WAITING", "RECOVERING"), seconds=30)
                     await broker.start()
-                    await until(lambda: worker.topic(topic)["state"] == "running", seconds=40)
+                    await until(lambda: worker.topic(topic)["state"] == "RUNNING", seconds=40)
             await worker.caught_up(topic, 0)
             assert await worker.drain() == 0
         await route.assert_clean(producer.acknowledged)
@@ -114,7 +114,7 @@ async def test_one_of_two_brokers_killed_and_started_again(scene: SceneOf, side:
 
             def its_queues_wait() -> bool:
                 states = {(q[side]["broker"], q["state"]) for q in worker.queues(topic)}
-                return states == {(dead.name, "waiting"), (alive.name, "running")}
+                return states == {(dead.name, "WAITING"), (alive.name, "RUNNING")}
 
             async with connected(route.source) as client:
                 if side == "target":  # that it is away is seen by who has something to send
@@ -126,7 +126,7 @@ async def test_one_of_two_brokers_killed_and_started_again(scene: SceneOf, side:
                 await until(partial(worker.has_copied, topic, 8000))
             assert its_queues_wait()
             await dead.start()
-            await until(lambda: worker.topic(topic)["state"] == "running", seconds=40)
+            await until(lambda: worker.topic(topic)["state"] == "RUNNING", seconds=40)
             await route.produce(1000, start=4000)
             await worker.caught_up(topic, 9000 if side == "source" else 9020)
         await route.assert_clean()
@@ -141,10 +141,10 @@ async def test_target_broker_paused_longer_than_the_time_limit(scene: SceneOf) -
                 await until(lambda: worker.topic(topic).get("copied", 0) > 1000)
                 route.target.brokers[0].pause()
                 await until(lambda: "did not answer request 320 within 10 s" in worker.log)
-                await until(lambda: "running" not in {q["state"] for q in worker.queues(topic)})
+                await until(lambda: "RUNNING" not in {q["state"] for q in worker.queues(topic)})
                 route.target.brokers[0].resume()
             await worker.caught_up(topic, 0)
-            await until(lambda: worker.topic(topic)["state"] == "running", seconds=40)
+            await until(lambda: worker.topic(topic)["state"] == "RUNNING", seconds=40)
             await worker.caught_up(topic, 0)
         await route.assert_clean()
 
@@ -163,7 +163,7 @@ async def test_a_target_that_does_not_answer_cuts_the_drain(scene: SceneOf) -> N
             finally:
                 route.target.brokers[0].resume()
         async with route.worker(*flags) as worker:
-            await until(lambda: worker.topic(route.topic).get("state") == "running")
+            await until(lambda: worker.topic(route.topic).get("state") == "RUNNING")
             await worker.caught_up(route.topic, 0)
         await route.assert_clean()
 
@@ -177,7 +177,7 @@ async def test_drained_by_sigterm_nothing_is_read_again(scene: SceneOf) -> None:
                     await until(partial(worker.has_copied, route.topic, 500))
                     assert await worker.drain() == 0
         async with route.worker() as worker:
-            await until(lambda: worker.topic(route.topic).get("state") == "running")
+            await until(lambda: worker.topic(route.topic).get("state") == "RUNNING")
             await worker.caught_up(route.topic, 0)
         await route.assert_clean()
 

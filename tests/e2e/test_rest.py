@@ -91,7 +91,7 @@ async def test_any_worker_answers_for_the_group(
             _, allocated = worker.ask("GET", "/allocated/tasks")
             assert sorted(t["task"] for tasks in allocated.values() for t in tasks) == sorted(topics)
             assert worker.ask("GET", "/allocated/connectors")[1] == {"one": ["route"], "two": ["route"]}
-            assert worker.ask("GET", f"/connectors/route/tasks/{topics[0]}/status")[1]["state"] == "running"
+            assert worker.ask("GET", f"/connectors/route/tasks/{topics[0]}/status")[1]["state"] == "RUNNING"
             assert worker.ask("GET", "/connectors/route/config")[1]["topics"] == topics
             _, queues = worker.ask("GET", f"/connectors/route/queues?topic={topics[1]}")
             assert [queue["source"] for queue in queues] == [{"broker": "east-a", "queue": i} for i in (0, 1)]
@@ -139,7 +139,7 @@ def _knows_all(worker: Worker, messages: int) -> bool:
     """Whether it knows that all tasks run and have got through so many messages together."""
     tasks, queues = (worker.ask("GET", f"/connectors/route/{page}")[1] for page in ("tasks", "queues"))
     positions = sum(queue["position"] or 0 for queue in queues)
-    return positions == messages and all(task["state"] == "running" for task in tasks)
+    return positions == messages and all(task["state"] == "RUNNING" for task in tasks)
 
 
 async def test_pause_stop_resume_and_delete_are_three_things(

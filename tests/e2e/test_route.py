@@ -93,7 +93,7 @@ async def test_new_topics_and_new_queues_are_copied_from_their_first_message(
     pattern = topic_name(".*")
     flags = ("--topics", pattern, "--start-from", "latest", "--metadata-refresh-interval", str(interval))
     async with Worker(source, target, tmp_path, *flags) as worker:
-        await until(lambda: worker.topic(first)["state"] == "running")
+        await until(lambda: worker.topic(first)["state"] == "RUNNING")
         await create_topic(source, late, queues=2)
         await produce(source, late, 500)
         await create_topic(source, first, queues=4)
@@ -118,7 +118,7 @@ async def test_a_topic_made_while_the_target_is_away(
         clusters.lent(ClusterSpec(name="west", version="5.3.3")) as target,
         Worker(source, target, tmp_path, "--topics", topic_name(".*"), "--log-level", "debug") as worker,
     ):
-        await until(lambda: worker.topic(first)["state"] == "running")
+        await until(lambda: worker.topic(first)["state"] == "RUNNING")
         await until(lambda: '"changed": false, "event": "cluster metadata refreshed"' in worker.log)
         target.nameserver.pause()
         await until(lambda: "refresh failed" in worker.log)

@@ -46,7 +46,7 @@ async def test_no_secret_is_told_to_anybody(
     ]
     async with workers[0], workers[1]:
         ask = partial(workers[0].ask, token=secrets["TOKEN"])
-        await until(lambda: ask("GET", "/connectors/route/tasks")[1][0]["state"] == "running")
+        await until(lambda: ask("GET", "/connectors/route/tasks")[1][0]["state"] == "RUNNING")
         await until(lambda: not ask("GET", "/getClusterInfo")[1]["rebalancing"])
         wrong = {"topics": "(", "rest_token": "x", "secret_key": "y"}
         written = [

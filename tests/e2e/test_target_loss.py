@@ -103,7 +103,7 @@ async def test_with_a_restart_in_between(scene: SceneOf, tmp_path: Path) -> None
         await here.route.assert_clean_soon(KEPT + LOST + LATER)
 
 
-@pytest.mark.parametrize(("policy", "state"), [("fail", "failed"), ("wait", "waiting")])
+@pytest.mark.parametrize(("policy", "state"), [("fail", "FAILED"), ("wait", "WAITING")])
 async def test_policies(scene: SceneOf, tmp_path: Path, policy: str, state: str) -> None:
     """Nothing is sent, and it is said how many messages are missing, once."""
     async with lossy(scene, FORGETFUL, tmp_path, "--on-target-loss", policy) as here:

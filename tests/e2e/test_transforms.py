@@ -109,7 +109,7 @@ async def test_one_that_raises(
         flags = ("--on-error", policy, "--dead-letter-topic", letters, "--transforms", f"picky?until={mended}")
         async with route.worker(*flags) as worker:
             if policy in ("fail", "wait"):
-                state = {"fail": "failed", "wait": "waiting"}[policy]
+                state = {"fail": "FAILED", "wait": "WAITING"}[policy]
                 await until(lambda: worker.topic(topic).get("state") == state)
                 queue = next(q for q in worker.queues(topic) if q["source"]["queue"] == 0)
                 assert queue["position"] == 1

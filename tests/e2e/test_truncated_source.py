@@ -82,7 +82,7 @@ async def test_while_it_is_away(scene: SceneOf, tmp_path: Path) -> None:
             assert await worker.drain() == 0
         await truncation.restore()
         async with route.worker("--on-gap", "fail") as worker:
-            await until(lambda: worker.topic(route.topic).get("state") == "failed")
+            await until(lambda: worker.topic(route.topic).get("state") == "FAILED")
             told = f"ends at offset {KEPT}, before the position {KEPT + LOST}"
             assert told in worker.topic(route.topic)["reason"]
         async with route.worker() as worker:

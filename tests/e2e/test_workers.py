@@ -166,7 +166,7 @@ async def test_a_fourth_worker_takes_a_quarter_and_stops_no_other(
     flags = ("--topics", topic, "--task-granularity", "queue")
     async with workers_of(source, target, tmp_path, 3, *flags) as workers:
         await until(lambda: sorted(len(w.queues(topic)) for w in workers) == [6, 7, 7])
-        await until(lambda: all(q["state"] == "running" for w in workers for q in w.queues(topic)))
+        await until(lambda: all(q["state"] == "RUNNING" for w in workers for q in w.queues(topic)))
         before = _owners(workers, topic)
         stopped = [worker.log.count('"event": "task stopped"') for worker in workers]
         fourth = Worker(source, target, tmp_path / "w3", "--worker-id", "w3", *flags)

@@ -124,7 +124,7 @@ async def test_nothing_comes_twice_when_the_owner_changes(
         await until(lambda: _moves(first), what="Spark copies")
         first.signal(signal.SIGSTOP)
         async with second:
-            await until(lambda: "running" in _states(second), what="the other's Spark has copied a queue")
+            await until(lambda: "RUNNING" in _states(second), what="the other's Spark has copied a queue")
             first.signal(signal.SIGCONT)
             await until(lambda: _told(second, "backfill interrupted: some of its tasks end here"))
             await second.set_rates()

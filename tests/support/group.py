@@ -63,4 +63,4 @@ def share(workers: Sequence[Worker], topics: int) -> list[set[str]] | None:
 
 def caught_up(workers: Sequence[Worker], topic: str) -> bool:
     queues = [queue for worker in workers for queue in worker.queues(topic)]
-    return bool(queues) and all(q["state"] == "running" and q["position"] == q["max_offset"] for q in queues)
+    return bool(queues) and all(q["state"] == "RUNNING" and q["position"] == q["max_offset"] for q in queues)

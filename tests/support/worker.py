@@ -183,7 +183,7 @@ class Worker:
     @property
     def running(self) -> list[str]:
         """The topics that it copies, all of whose queues run."""
-        return [topic["topic"] for topic in self.get("/status")["topics"] if topic["state"] == "running"]
+        return [topic["topic"] for topic in self.get("/status")["topics"] if topic["state"] == "RUNNING"]
 
     async def set_rates(self, *, messages: int = 0, size: int = 0) -> None:
         """Changes its limits, per second; 0: no limit."""
@@ -216,7 +216,7 @@ class Worker:
             queues = self.queues(name)
             return (
                 bool(queues)
-                and all(q["state"] == "running" and q["position"] == q["max_offset"] for q in queues)
+                and all(q["state"] == "RUNNING" and q["position"] == q["max_offset"] for q in queues)
                 and sum(q["copied"] for q in queues) >= copied
             )
 
