@@ -94,7 +94,16 @@ class Spark:
         self._program = list(program)
 
     async def command(self, job: Job) -> list[str]:
-        options = ["--source", job.source, "--topics", job.topic, "--master", self.master.url, "--output", "json"]
+        options = [
+            "--source",
+            job.source,
+            "--topics",
+            job.topic,
+            "--spark-master",
+            self.master.url,
+            "--output",
+            "json",
+        ]
         if self._command == "export":
             return [*self._program, "export", str(job.directory / "archive"), *options]
         options += ["--target", job.target, "--rename", job.target_topic.replace(job.topic, "{topic}")]

@@ -17,6 +17,7 @@ from typer.main import get_command
 
 from replicator import __version__, service
 from replicator.errors import ConfigError, ReplicatorError
+from replicator.exit_codes import ExitCode
 from replicator.observe.logging import configure
 from replicator.operate import add_commands
 from replicator.operate.options import ConfigFile, flag_of, with_settings
@@ -24,11 +25,8 @@ from replicator.operate.show import Output
 from replicator.plugins.transforms import chain_of
 from replicator.settings import leaves, load, origins, setting_fields
 
-__all__ = ["BAD_CONFIG", "START_FAILED", "app", "main"]
+__all__ = ["app", "main"]
 
-#: Exit codes, see docs/CONFIG.md: the user's input (sysexits' EX_CONFIG), and the surroundings.
-BAD_CONFIG: Final = 78
-START_FAILED: Final = 3
 
 #: What the user typed wrong: typer names only this one of its kinds.
 _Misuse: Final[type[typer.BadParameter]] = typer.BadParameter.__bases__[0]
@@ -145,7 +143,7 @@ def main() -> None:
     except ReplicatorError as error:
         for line in _lines(error):
             print(f"replicator: {line}", file=sys.stderr)
-        sys.exit(BAD_CONFIG if isinstance(error, ConfigError) else START_FAILED)
+        sys.exit(ExitCode.BAD_CONFIG if isinstance(error, ConfigError) else ExitCode.UNUSABLE)
 
 
 def _lines(error: ReplicatorError) -> Iterator[str]:

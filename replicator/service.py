@@ -22,6 +22,7 @@ from replicator.client.cluster import Cluster
 from replicator.client.nameservers import NoBrokers
 from replicator.client.security import Security
 from replicator.errors import ClientError, StartupError
+from replicator.exit_codes import ExitCode
 from replicator.observe.logging import get_logger, tell_repeats
 from replicator.protocol.uniform_run import COMPILED
 from replicator.ranges.access import Access
@@ -31,11 +32,7 @@ from replicator.stop_signals import StopSignals
 from replicator.worker.builder import build
 from replicator.worker.worker import Worker
 
-__all__ = ["DRAINED", "cluster_of", "run"]
-
-#: Exit codes.
-DRAINED: Final = 0
-NOT_DRAINED: Final = 4
+__all__ = ["cluster_of", "run"]
 
 #: Workers that may share one directory without saying where each keeps its state.
 _WORKERS: Final = 100
@@ -73,7 +70,7 @@ async def _serve(settings: Settings) -> int:
         worker = await signals.unless_asked(_start(settings, security, store, sock))
         if worker is None:
             log.info("stopped before it had started")
-            return DRAINED
+            return ExitCode.OK
         gc.freeze()  # what a start has made stays: looking through it again and again finds nothing
         try:
             return await _run_until_signal(worker, sock, token, signals)
@@ -178,9 +175,9 @@ async def _run_until_signal(worker: Worker, sock: socket.socket, token: str | No
         await serving
     if left := worker.routes.cut - cut:
         log.warning("stopped before everything was drained", copied=worker.routes.copied, left=left)
-        return NOT_DRAINED
+        return ExitCode.NOT_DRAINED
     log.info("drained", copied=worker.routes.copied)
-    return DRAINED
+    return ExitCode.OK
 
 
 def cluster_of(settings: ClusterSettings) -> Cluster:

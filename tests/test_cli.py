@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from replicator import __version__
-from replicator.cli import BAD_CONFIG, START_FAILED
+from replicator.exit_codes import ExitCode
 from replicator.settings import setting_fields
 from tests.client.peer import unused_port
 
@@ -102,7 +102,7 @@ def test_the_help_has_every_setting(tmp_path: Path) -> None:
 def test_mistakes_of_the_user(tmp_path: Path, arguments: list[str], lines: list[str]) -> None:
     """Exit code 78, one line each, nothing on standard output, and nothing was written anywhere."""
     ended = run(*arguments, cwd=tmp_path)
-    assert (ended.returncode, ended.stdout) == (BAD_CONFIG, "")
+    assert (ended.returncode, ended.stdout) == (ExitCode.BAD_CONFIG, "")
     told = ended.stderr.splitlines()
     assert len(told) == len(lines)
     for line, begin in zip(sorted(told), sorted(lines), strict=True):
@@ -113,7 +113,7 @@ def test_mistakes_of_the_user(tmp_path: Path, arguments: list[str], lines: list[
 def test_an_unknown_variable_of_the_environment(tmp_path: Path) -> None:
     """It is a mistake of the user too."""
     ended = run("--source", "a:1", "--target", "b:1", cwd=tmp_path, REPLICATOR_TOPIC="x")
-    assert ended.returncode == BAD_CONFIG
+    assert ended.returncode == ExitCode.BAD_CONFIG
     reason = "the environment has REPLICATOR_TOPIC, which is not a setting: did you mean REPLICATOR_TOPICS?"
     assert ended.stderr == f"replicator: {reason}\n"
 
@@ -128,7 +128,7 @@ def test_an_unreadable_secret(tmp_path: Path) -> None:
         *("--source-secret-key-file", str(secret)),
         cwd=tmp_path,
     )
-    assert ended.returncode == BAD_CONFIG
+    assert ended.returncode == ExitCode.BAD_CONFIG
     assert "chmod 600" in ended.stderr
     assert CANARY not in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
@@ -138,7 +138,7 @@ def test_surroundings_that_do_not_allow_a_start(tmp_path: Path) -> None:
     """Exit code 3; the side, the address and the reason in one line, after the JSON log."""
     source = dead()
     ended = run("--source", source, "--target", dead(), "--rest-port", "0", cwd=tmp_path)
-    assert ended.returncode == START_FAILED
+    assert ended.returncode == ExitCode.UNUSABLE
     line = ended.stderr.splitlines()[-1]
     assert line.startswith("replicator: ")
     assert source in line
@@ -215,7 +215,7 @@ def test_config_check_refuses_an_unknown_output(tmp_path: Path) -> None:
 def test_config_check_tells_mistakes_as_a_run_does(tmp_path: Path) -> None:
     """With the same exit code."""
     ended = run("config", "check", "--source", "a", "--rename", "x", cwd=tmp_path)
-    assert ended.returncode == BAD_CONFIG
+    assert ended.returncode == ExitCode.BAD_CONFIG
     assert len(ended.stderr.splitlines()) == 3
 
 

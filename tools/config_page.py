@@ -35,13 +35,14 @@ comma, `%26` for `&`, `%2B` for `+`, `%25` for `%`. No secrets belong there: all
 
 | code | meaning |
 |---|---|
-| 0 | drained after SIGTERM or SIGINT, or asked to stop before it had started |
+| 0 | done; a worker: drained after SIGTERM or SIGINT, or asked to stop before it had started |
+| 1 | a bug, please report it |
 | 2 | unknown flag or command |
-| 3 | it could not start: a cluster, a port or the store path cannot be used; nothing was written to either cluster |
+| 3 | a cluster, a worker, a port or the store path cannot be used; nothing was written to either cluster |
 | 4 | it was asked to stop, and not all that was pulled could be sent within `drain_timeout`; the next owner copies it |
+| 5 | the command ran, and what it reports is not as it should be, not complete or not known: differences, not ready, queues that failed, brokers that did not answer |
 | 78 | a setting is wrong; every mistake is named, one a line |
 | 130, 143 | a second SIGINT or SIGTERM ended it before all was drained, or the first came while the program was loading |
-| 1 | anything else: a bug, please tell us |
 """
 
 

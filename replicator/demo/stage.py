@@ -18,12 +18,9 @@ from replicator.demo.traffic import Traffic
 from replicator.demo.verdict import judge
 from replicator.demo.view import View
 from replicator.demo.worker import Worker
+from replicator.exit_codes import ExitCode
 
 __all__ = ["run"]
-
-#: Exit codes.
-_CLEAN: Final = 0
-_UNCLEAN: Final = 1
 
 #: How long the consumer may get nothing before its rest is given up.
 _IDLE_SECONDS: Final = 10.0
@@ -59,7 +56,7 @@ class _Stage:
         keep = True
         try:
             code = await self._run_in(directory, seconds=seconds)
-            keep = code != _CLEAN
+            keep = code != ExitCode.OK
             return code
         except asyncio.CancelledError:
             keep = False
@@ -91,7 +88,7 @@ class _Stage:
             self._say("Reading the topic whole on both clusters …")
             verdict = await judge(source.namesrv, target.namesrv, topic=TOPIC)
             view.summary(verdict, traffic)
-        return _CLEAN if verdict.clean else _UNCLEAN
+        return ExitCode.OK if verdict.clean else ExitCode.NOT_AS_EXPECTED
 
     async def _flow(self, view: View, worker: Worker, *, traffic: Traffic, seconds: float | None) -> None:
         """Orders flow until it is time to stop; returns when all are over and the replicator has ended."""

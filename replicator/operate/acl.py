@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from rich.text import Text
 from acl_sync import AclOptions, AclPlan, AclSyncer, Applied
 from replicator.connector.sync.acl import acl_options
 from replicator.errors import StartupError
+from replicator.exit_codes import ExitCode
 from replicator.observe.logging import configure
 from replicator.operate.options import ConfigFile
 from replicator.operate.show import Output, Shown, show, table
@@ -26,8 +28,6 @@ from replicator.state import state_file
 __all__ = ["app"]
 
 _FILE: Final = "acl.json"
-#: Exit code: not all was done, or could be looked at.
-_NOT_ALL: Final = 1
 
 app = typer.Typer(no_args_is_help=True, help="Sync accounts and rights from the source to the target.")
 
@@ -189,16 +189,24 @@ def plan(wanted: _Wanted, output: Shown = Output.TABLE) -> None:
 @_command
 def apply(
     wanted: _Wanted,
-    yes: Annotated[bool, typer.Option("--yes", help="Do so on the first run too.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask on the first run.")] = False,
     output: Shown = Output.TABLE,
 ) -> None:
-    """Makes the target's accounts those of the source. The first run only shows the plan, without --yes."""
-    first = not yes and not wanted.file.exists()
-    made, done, _ = asyncio.run(_run(wanted, apply=not first))
-    rows = [_drawn(made, {id(each.action): each.error or "done" for each in done})]
-    if first:
-        rows.append(Text("Nothing was changed, since this is the first run: give --yes.", style="yellow"))
-    show({**made.as_json(), "applied": [each.as_json() for each in done]}, output, Group(*rows))
+    """Makes the target's accounts those of the source.
+
+    The first run shows its plan and asks; without a terminal it changes nothing and exits with 5. --yes skips that.
+    """
+    asks = not yes and not wanted.file.exists()
+    made, done, _ = asyncio.run(_run(wanted, apply=not asks))
+    if asks and made.pending:
+        show({**made.as_json(), "applied": []}, output, _drawn(made))
+        answers = output is Output.TABLE and sys.stdin.isatty()
+        if not (answers and typer.confirm("This is the first run. Apply this plan?")):
+            typer.echo("Nothing was changed, since this is the first run: give --yes.", err=True)
+            raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
+        made, done, _ = asyncio.run(_run(wanted, apply=True))
+    drawn = _drawn(made, {id(each.action): each.error or "done" for each in done})
+    show({**made.as_json(), "applied": [each.as_json() for each in done]}, output, drawn)
     _end(made, done)
 
 
@@ -230,7 +238,7 @@ def status(wanted: _Wanted, output: Shown = Output.TABLE) -> None:
 def _end(made: AclPlan, done: Sequence[Applied] = ()) -> None:
     """Where brokers were left out, or something could not be done, scripts are to see it."""
     if made.unreachable_brokers or any(each.error for each in done):
-        raise typer.Exit(_NOT_ALL)
+        raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
 
 
 def _drawn(made: AclPlan, outcomes: Mapping[int, str] | None = None) -> RenderableType:

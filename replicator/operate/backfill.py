@@ -14,7 +14,7 @@ import typer
 from replicator.observe.logging import configure
 from replicator.operate.job_preflight import surveying
 from replicator.operate.manifest import Manifest
-from replicator.operate.options import SELECTION, ConfigFile, Master, MetricsPort, with_settings
+from replicator.operate.options import SELECTION, ConfigFile, MetricsPort, with_settings
 from replicator.operate.outcomes import copying, show_copied
 from replicator.operate.show import Output, Shown
 from replicator.ranges.copier import CopyJob
@@ -48,6 +48,7 @@ SETTINGS: Final = (
     "settle_timeout",
     "stall_timeout",
     "store_path",
+    "spark_master",
     "log_level",
 )
 
@@ -65,18 +66,17 @@ def backfill(
     flags: Mapping[str, Any],
     config: ConfigFile = None,
     manifest: ManifestFile = None,
-    master: Master = None,
     metrics_port: MetricsPort = None,
     output: Shown = Output.TABLE,
 ) -> None:
     """Copies what the source has now, by Spark; a live route goes on behind it.
 
-    Run again, it continues where it stopped. Exit code 1: some queue is not copied to its end.
+    Run again, it continues where it stopped. Exit code 5: some queue is not copied to its end.
     """
     settings = load(flags, file=config)
     configure(level=settings.log_level)
     with ExitStack() as stack:
-        begin = partial(stack.enter_context, session(master=master))
+        begin = partial(stack.enter_context, session(master=settings.spark_master))
         made, job, spark = asyncio.run(_prepare(settings, manifest or settings.store_path / _FILE, begin, stack))
         if made.open:
             drawn = copying("backfill", settings.store_path, made.open, made.add, port=metrics_port)

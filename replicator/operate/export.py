@@ -20,9 +20,10 @@ from replicator.client.cluster import Topology
 from replicator.client.discovery import Discovery
 from replicator.connector.context import first_look
 from replicator.errors import ConfigError, StartupError
+from replicator.exit_codes import ExitCode
 from replicator.observe.logging import configure
 from replicator.operate.archive import MANIFEST, Archive, Contents
-from replicator.operate.options import ConfigFile, Master, MetricsPort, with_settings
+from replicator.operate.options import ConfigFile, MetricsPort, with_settings
 from replicator.operate.progress import watched
 from replicator.operate.show import Output, Shown, show, table
 from replicator.ranges.access import Access
@@ -39,7 +40,7 @@ __all__ = ["SETTINGS", "Directory", "app"]
 
 #: Settings that say what is exported; with others the slices would be others.
 _SELECTION: Final = ("topics", "exclude_topics", "start_from")
-SETTINGS: Final = (*_SELECTION, "on_gap", "rate_messages", "rate_bytes", "log_level")
+SETTINGS: Final = (*_SELECTION, "on_gap", "rate_messages", "rate_bytes", "spark_master", "log_level")
 
 #: Settings know two clusters, this command one.
 _NO_TARGET: Final = {"target": {"namesrv": "none:1"}}
@@ -57,13 +58,12 @@ def export(
     flags: Mapping[str, Any],
     directory: Directory,
     config: ConfigFile = None,
-    master: Master = None,
     metrics_port: MetricsPort = None,
     output: Shown = Output.TABLE,
 ) -> None:
     """Writes what the source has now as Parquet, by topic and day.
 
-    Run again, it continues where it stopped. Exit code 1: some queue is not written to its end.
+    Run again, it continues where it stopped. Exit code 5: some queue is not written to its end.
     """
     settings = load({**flags, **_NO_TARGET}, file=config)
     configure(level=settings.log_level)
@@ -77,7 +77,7 @@ def export(
             rate_bytes=settings.rate_bytes,
         )
         drawn = watched("export", port=metrics_port, queues=len(archive.open))
-        with closing(archive), session(master=master) as spark, drawn as watching:
+        with closing(archive), session(master=settings.spark_master) as spark, drawn as watching:
 
             def exported(outcome: Exported) -> None:
                 archive.add(outcome)
@@ -87,7 +87,7 @@ def export(
             export_all(spark, job, archive.open, on_exported=exported)
     _show(archive, output)
     if archive.open:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
 
 
 async def _plan(settings: Settings, directory: Path) -> Archive:

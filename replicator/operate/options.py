@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from replicator.settings import setting_fields
 
-__all__ = ["SELECTION", "ConfigFile", "Master", "MetricsPort", "flag_of", "is_of", "with_settings"]
+__all__ = ["SELECTION", "ConfigFile", "MetricsPort", "flag_of", "is_of", "with_settings"]
 
 #: The route's settings that say which messages are copied, and where to.
 SELECTION: Final = ("topics", "exclude_topics", "rename", "start_from", "tags", "sql", "forward")
@@ -87,11 +87,6 @@ def _put(values: dict[str, Any], path: list[str], value: object) -> None:
 ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", envvar="REPLICATOR_CONFIG", help="TOML file with settings.", show_default=False),
-]
-
-#: `--master`.
-Master = Annotated[
-    str | None, typer.Option("--master", help="Spark's master (default: local[*,4]).", show_default=False)
 ]
 
 #: `--metrics-port`.

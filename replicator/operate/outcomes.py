@@ -11,6 +11,7 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
+from replicator.exit_codes import ExitCode
 from replicator.operate.progress import watched
 from replicator.operate.show import Output, show, table
 from replicator.ranges.copier import CopyOutcome, Range
@@ -53,7 +54,7 @@ def show_copied(ranges: Sequence[Range], known: Mapping[str, CopyOutcome], outpu
     """Shows what became of `ranges`, by their keys.
 
     Raises:
-        typer.Exit: with 1 where one is open, or messages came twice.
+        typer.Exit: with NOT_AS_EXPECTED where one is open, or messages came twice.
     """
     outcomes = [known[part.key] for part in ranges if part.key in known]
     still = len(ranges) - sum(not outcome.error for outcome in outcomes)
@@ -69,7 +70,7 @@ def show_copied(ranges: Sequence[Range], known: Mapping[str, CopyOutcome], outpu
     state = f"{still} of {len(ranges)} queues are open: run it again" if still else "complete"
     show(found, output, Group(table(columns, rows, empty="nothing was copied"), Text(state)))
     if still or any(outcome.duplicates for outcome in outcomes):
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
 
 
 def _notes(outcome: CopyOutcome) -> str:

@@ -20,7 +20,7 @@ from replicator.observe.logging import configure
 from replicator.operate.archive import MANIFEST, Archive
 from replicator.operate.export import Directory
 from replicator.operate.job_preflight import JobPreflight, world_of
-from replicator.operate.options import ConfigFile, Master, MetricsPort, with_settings
+from replicator.operate.options import ConfigFile, MetricsPort, with_settings
 from replicator.operate.outcomes import copying, show_copied
 from replicator.operate.show import Output, Shown
 from replicator.ranges.access import Access
@@ -52,6 +52,7 @@ SETTINGS: Final = (
     "settle_timeout",
     "stall_timeout",
     "store_path",
+    "spark_master",
     "log_level",
 )
 
@@ -64,13 +65,12 @@ def restore(
     flags: Mapping[str, Any],
     directory: Directory,
     config: ConfigFile = None,
-    master: Master = None,
     metrics_port: MetricsPort = None,
     output: Shown = Output.TABLE,
 ) -> None:
     """Sends an archive's messages as a route from its cluster would have; what is there already is not sent again.
 
-    Exit code 1: some queue is not imported to its end.
+    Exit code 5: some queue is not imported to its end.
     """
     archive = Archive.read(directory.absolute())
     if archive is None:
@@ -90,7 +90,7 @@ def restore(
         done[outcome.key] = outcome
 
     drawn = copying("import", settings.store_path, ranges, keep, port=metrics_port)
-    with session(master=master) as spark, drawn as (on_copied, on_look):
+    with session(master=settings.spark_master) as spark, drawn as (on_copied, on_look):
         import_all(spark, job, parts, on_copied=on_copied, on_look=on_look)
     show_copied(ranges, done, output)
 

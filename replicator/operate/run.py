@@ -16,10 +16,11 @@ import typer
 from replicator import service
 from replicator.aio.backoff import Backoff
 from replicator.errors import ConfigError, ReplicatorError, StartupError
+from replicator.exit_codes import ExitCode
 from replicator.observe.logging import configure, get_logger
 from replicator.operate import backfill
 from replicator.operate.job_preflight import JobPreflight, surveying
-from replicator.operate.options import ConfigFile, Master, MetricsPort, flag_of, is_of, with_settings
+from replicator.operate.options import ConfigFile, MetricsPort, flag_of, is_of, with_settings
 from replicator.operate.outcomes import findings_of
 from replicator.operate.progress import JobProgress, watched
 from replicator.ranges.access import run as run_async
@@ -62,13 +63,12 @@ def run(
     config: ConfigFile = None,
     engine: Annotated[Engine, typer.Option(help="This process, or a Structured Streaming job.")] = Engine.LIVE,
     checkpoint: Checkpoint = None,
-    master: Master = None,
     metrics_port: MetricsPort = None,
 ) -> None:
     """Copies topics from one RocketMQ cluster to another, until told to stop."""
     settings = load(flags, file=config)
     if engine is Engine.LIVE:
-        given = (("--checkpoint", checkpoint), ("--master", master), ("--metrics-port", metrics_port))
+        given = (("--checkpoint", checkpoint), ("--metrics-port", metrics_port))
         for flag, value in given:
             if value is not None:
                 raise ConfigError(
@@ -83,13 +83,11 @@ def run(
         raise ConfigError("checkpoint is missing", hint="give --checkpoint, a directory that is kept")
     configure(level=settings.log_level)
     with ExitStack() as stack:
-        code = run_async(_serve(settings, checkpoint, master, metrics_port, stack))
+        code = run_async(_serve(settings, checkpoint, metrics_port, stack))
     raise typer.Exit(code)
 
 
-async def _serve(
-    settings: Settings, checkpoint: str, master: str | None, metrics_port: int | None, stack: ExitStack
-) -> int:
+async def _serve(settings: Settings, checkpoint: str, metrics_port: int | None, stack: ExitStack) -> int:
     """Runs the job until it is told to stop; others know of it until `stack` ends. Gives the exit code."""
     from replicator.spark.jobs.route_stream import RouteStream  # noqa: PLC0415 - PySpark may be missing
 
@@ -104,7 +102,7 @@ async def _serve(
         def ranges_of(parts: Sequence[Part]) -> Sequence[Range]:
             return asyncio.run_coroutine_threadsafe(_ranges_of(survey, parts), loop).result()
 
-        with session(master=master) as spark, watched("run", port=metrics_port) as job:
+        with session(master=settings.spark_master) as spark, watched("run", port=metrics_port) as job:
             told = _Told(job)
             stream = RouteStream(
                 spark,
@@ -122,7 +120,7 @@ async def _serve(
             )
             await _keep_on(stream, stop, told, drain_timeout=settings.drain_timeout)
             log.info("drained", copied=told.copied)
-    return service.DRAINED
+    return ExitCode.OK
 
 
 async def _ranges_of(survey: JobPreflight, parts: Sequence[Part]) -> list[Range]:

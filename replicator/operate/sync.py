@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 from rich.console import Group
 from rich.text import Text
 
-from replicator.errors import ConfigError
+from replicator.exit_codes import ExitCode
 from replicator.operate.rest import HERE, Rest, Url, path
 from replicator.operate.show import Output, Shown, show, table
 
 __all__ = ["apply", "failover", "plan", "readiness"]
-
-#: Exit code when not all is well, or not all is known.
-NOT_READY: Final = 1
 
 Of = Annotated[str, typer.Option("--connector", help="The connector's name.")]
 
@@ -26,7 +23,7 @@ def plan(connector: Of = "route", url: Url = HERE, output: Shown = Output.TABLE)
     found = Rest(url, timeout=90).get(path("connectors", connector, "plan"))
     show(found, output, _actions(found, "blocked", empty="the target is in step"))
     if any(action["action"] == "unknown" for action in found):
-        raise typer.Exit(NOT_READY)
+        raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
 
 
 def apply(
@@ -42,7 +39,7 @@ def apply(
     found = Rest(url, timeout=90).ask("POST", path("connectors", connector, "apply"), {"force": force or []})
     show(found, output, _actions(found, "error", empty="there was nothing to do"))
     if any(action["error"] for action in found):
-        raise typer.Exit(NOT_READY)
+        raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
 
 
 def readiness(connector: Of = "route", url: Url = HERE, output: Shown = Output.TABLE) -> None:
@@ -62,11 +59,10 @@ def readiness(connector: Of = "route", url: Url = HERE, output: Shown = Output.T
         ),
     )
     if not found["ready"]:
-        raise typer.Exit(NOT_READY)
+        raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
 
 
 def failover(
-    to: Annotated[str, typer.Option("--to", help="Only `target` is possible: a route has one direction.")],
     drain_seconds: Annotated[float, typer.Option(help="Wait so long for messages that are not copied yet.")] = 60.0,
     source_dead: Annotated[
         bool, typer.Option("--source-dead", help="The source is lost: do not wait for it.")
@@ -79,16 +75,11 @@ def failover(
     output: Shown = Output.TABLE,
 ) -> None:
     """Stop copying and make the target the one that applications use: drain, last offsets, writable topics."""
-    if to != "target":
-        raise ConfigError(
-            f"--to = {to!r}: a route goes from its source to its target",
-            hint="say --to target; for the way back run a replicator with the clusters exchanged",
-        )
     wanted = {"drain_seconds": drain_seconds, "source_dead": source_dead, "open_all": open_all}
     found = Rest(url, timeout=drain_seconds + 180).ask("POST", path("connectors", connector, "failover"), wanted)
     show(found, output, _report(found))
     if not found["drained"] or found["problems"] or not found["stopped"]:
-        raise typer.Exit(NOT_READY)
+        raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
 
 
 def _report(found: dict[str, Any]) -> Group:

@@ -14,10 +14,11 @@ from rich.console import Group
 from rich.text import Text
 
 from replicator.errors import StartupError
+from replicator.exit_codes import ExitCode
 from replicator.observe.logging import configure
 from replicator.operate.job_preflight import surveying
 from replicator.operate.offset_bounds import OffsetBound, narrowed, offset_bound
-from replicator.operate.options import SELECTION, ConfigFile, Master, MetricsPort, with_settings
+from replicator.operate.options import SELECTION, ConfigFile, MetricsPort, with_settings
 from replicator.operate.progress import watched
 from replicator.operate.show import Output, Shown, show, table
 from replicator.operate.verify_report import counts_of, findings, render, said
@@ -36,6 +37,7 @@ SETTINGS: Final = (
     "rate_bytes",
     "pulls_in_flight",
     "connector",
+    "spark_master",
     "log_level",
 )
 
@@ -63,11 +65,10 @@ def verify(
     report: Annotated[
         Path | None, typer.Option("--report", help="File for a report in Markdown.", show_default=False)
     ] = None,
-    master: Master = None,
     metrics_port: MetricsPort = None,
     output: Shown = Output.TABLE,
 ) -> None:
-    """Compares source and target: each message once, in order, unchanged. Exit code 1: something is not so.
+    """Compares source and target: each message once, in order, unchanged. Exit code 5: something is not so.
 
     While a route runs, all before its last copy is compared.
     """
@@ -77,7 +78,7 @@ def verify(
     job, ranges = asyncio.run(_plan(settings, window, complete=complete, extra=not ignore_extra, most=first))
     found: list[Compared] = []
     drawn = watched("verify", port=metrics_port, queues=len(ranges))
-    with session(master=master) as spark, drawn as watching:
+    with session(master=settings.spark_master) as spark, drawn as watching:
 
         def compared(outcome: Compared) -> None:
             found.append(outcome)
@@ -98,7 +99,7 @@ def verify(
     lines = [Text(line) for line in (*findings(found), words)]
     show(told, output, Group(table(columns, rows, empty="no queue"), *lines))
     if not clean:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
 
 
 async def _plan(

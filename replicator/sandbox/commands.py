@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from replicator.errors import ConfigError, ReplicatorError
+from replicator.exit_codes import ExitCode
 from replicator.protocol.codes import Request
 from replicator.sandbox import config, jars, java, probe, tls
 from replicator.sandbox.cluster import Cluster, together
@@ -22,8 +23,6 @@ from replicator.sandbox.state import Record, RecordedProcess, State
 __all__ = ["app"]
 
 app = typer.Typer(help="Real RocketMQ clusters on this machine.", no_args_is_help=True, add_completion=False)
-
-_FAILED, _BAD_INPUT = 3, 78
 
 
 @app.command()
@@ -45,7 +44,7 @@ def up(
 
 @app.command()
 def status() -> None:
-    """What runs. Exit code 1 when something that was started does not."""
+    """What runs. Exit code 5 when something that was started does not."""
     _run(_status)
 
 
@@ -60,10 +59,10 @@ def _run(command: Callable[[], Coroutine[None, None, int]]) -> None:
         code = asyncio.run(command())
     except ReplicatorError as error:
         Console(stderr=True, soft_wrap=True).print(str(error), style="red", markup=False, highlight=False)
-        code = _BAD_INPUT if isinstance(error, ConfigError) else _FAILED
+        code = ExitCode.BAD_CONFIG if isinstance(error, ConfigError) else ExitCode.UNUSABLE
     except OSError as error:  # a full disk, a directory that is not ours
         Console(stderr=True, soft_wrap=True).print(str(error), style="red", markup=False, highlight=False)
-        code = _FAILED
+        code = ExitCode.UNUSABLE
     raise typer.Exit(code)
 
 
@@ -108,7 +107,8 @@ async def _status() -> int:
         for process in record.processes
     }
     _show(Console(soft_wrap=True), records, state=state, states=states)
-    return 0 if all(each == "running" for each in states.values()) else 1
+    running = all(each == "running" for each in states.values())
+    return ExitCode.OK if running else ExitCode.NOT_AS_EXPECTED
 
 
 async def _down() -> int:

@@ -266,7 +266,7 @@ class Settings(RouteSettings, BaseSettings):
         60.0, ge=1, description="seconds without progress after which a queue that lags is restarted"
     )
     spark_master: str | None = Field(
-        None, description="Spark's master for backfills (default: local[*,4], where `backfill` is set)"
+        None, description="Spark's master, for `backfill` and the Spark commands (default: local[*,4])"
     )
     store_path: Path = Field(Path("replicator-store"), description="directory of the state files")
     rest: RestSettings = RestSettings()

@@ -91,7 +91,7 @@ def test_up_status_down(state: Path) -> None:
 
     started[1].signal(signal.SIGKILL)
     result = sandbox("status")
-    assert result.returncode == 1
+    assert result.returncode == 5
     assert result.stdout.count("running") == 3
     assert result.stdout.count("ended") == 1
 

@@ -89,7 +89,7 @@ async def test_accounts_that_lack_a_right(
             await place.put(without(who, action))
             await until(partial(is_known, place, who, action, probe, allowed=False), what=f"{action} is taken")
             ended = await (slow if action == PUB else command("backfill", *flags, begun))
-            assert ended.exit_code == 1, (ended.output, ended.exception)
+            assert ended.exit_code == 5, (ended.output, ended.exception)
             errors = [queue["error"] for queue in json.loads(ended.stdout)["queues"]]
             assert len(errors) == 2
             for error in errors:
@@ -132,7 +132,7 @@ async def test_import_and_a_route_by_spark(
         assert (verdict.clean, verdict.copies) == (True, 1000), verdict.report()
 
         given = {**os.environ, **environment, "SPARK_CONF_DIR": str(conf)}
-        job = Job(here, tmp_path, "--master", "local[2,4]", environment=given)
+        job = Job(here, tmp_path, "--spark-master", "local[2,4]", environment=given)
 
         async def all_there() -> bool:
             return sum(await ends(here.target, here.topic)) == 1000

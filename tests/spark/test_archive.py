@@ -242,7 +242,7 @@ async def test_a_disk_that_is_full_leaves_its_queue_open(
         with monkeypatch.context() as patch:
             patch.setattr(export_job, "_export", full)
             ended = await export(command, here, archive)
-        assert ended.exit_code == 1
+        assert ended.exit_code == 5
         queues = {queue["key"].rpartition("/")[2]: queue for queue in json.loads(ended.stdout)["queues"]}
         assert "cannot be written to" in queues["1"]["error"]
         assert "(File too large): fix that and run it again" in queues["1"]["error"]
@@ -263,7 +263,7 @@ async def test_a_disk_that_is_full_leaves_its_queue_open(
         assert f"has {len(whole) - 1} bytes instead of {len(whole)}" in str(cut.exception)
         victim.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
         bad = await restore(command, here, archive, tmp_path / "store")
-        assert bad.exit_code == 1
+        assert bad.exit_code == 5
         (problem,) = [queue["error"] for queue in json.loads(bad.stdout)["queues"] if queue["error"]]
         assert "cannot be read" in problem
         victim.write_bytes(whole)
@@ -290,7 +290,7 @@ async def test_an_archive_is_not_put_behind_a_later_copy(command: Command, scene
         source, target = (Queue(side.brokers[0].name, 0) for side in (here.source, here.target))
         await copy_range(job, Range(here.topic, source, here.topic, target, 50, 100))
         ended = await restore(command, here, archive, tmp_path / "store")
-        assert ended.exit_code == 1
+        assert ended.exit_code == 5
         assert "begin with source offset 50, so that offset 0 would come after them" in ended.stdout
         nothing = await restore(command, here, tmp_path / "none", tmp_path / "store")
         assert "has no _manifest.json: name one that `export` wrote" in str(nothing.exception)

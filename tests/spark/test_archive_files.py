@@ -115,7 +115,7 @@ async def test_a_disk_without_room(command: Command, scene: SceneOf, small_disk:
         await settled(here.source, here.topic, 500)
         archive = small_disk / "archive"
         ended = await export(command, here, archive)
-        assert ended.exit_code == 1, (ended.output, ended.exception)
+        assert ended.exit_code == 5, (ended.output, ended.exception)
         whole, cut = json.loads(ended.stdout)["queues"]
         assert (whole["error"], whole["messages"]) == ("", 50)
         assert cut["error"].endswith(

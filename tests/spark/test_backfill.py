@@ -208,7 +208,7 @@ async def test_a_run_that_was_broken_off_goes_on(
         with monkeypatch.context() as patch:
             patch.setattr(job, "_copy", refusing)
             ended = await run(here)
-        assert ended.exit_code == 1, (ended.output, ended.exception)
+        assert ended.exit_code == 5, (ended.output, ended.exception)
         assert "1 of 4 queues are open: run it again" in ended.stdout
         assert "refused by the test" in " ".join(ended.stdout.split())
         await here.produce(400, start=4000)

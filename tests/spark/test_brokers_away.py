@@ -91,7 +91,7 @@ async def test_a_source_broker(
             archive = (tmp_path / "archive",) if name == "export" else ()
             flags = (*archive, *of_source) if name == "export" else (*both, "--complete")
             ended = await killed(name, *flags, back=False)
-            assert ended.exit_code == 1, (ended.output, ended.exception)
+            assert ended.exit_code == 5, (ended.output, ended.exception)
             queues = {queue["key"].split("/")[1]: queue for queue in json.loads(ended.stdout)["queues"]}
             assert re.search(f"{victim.name}.* cannot be re(ad|ached)", queues[victim.name]["error"])
             assert "\n" not in queues[victim.name]["error"]
@@ -150,7 +150,7 @@ async def test_a_target_broker_of_an_import(command: Any, scene: SceneOf, tmp_pa
         done = told(await killed("back", back=True))
         assert done["before"] + done["copied"] == COUNT
         ended = await killed("away", "--stall-timeout", "2", back=False)
-        assert ended.exit_code == 1, (ended.output, ended.exception)
+        assert ended.exit_code == 5, (ended.output, ended.exception)
         errors = [queue["error"] for queue in json.loads(ended.stdout)["queues"]]
         assert errors[1] == ""
         assert "\n" not in errors[0]

@@ -96,7 +96,7 @@ async def test_executors_are_killed_in_mid_task(scene: SceneOf, tmp_path: Path) 
         environment = {**cluster.environment, "SPARK_CONF_DIR": str(conf), "PYSPARK_PYTHON": str(python)}
 
         async def replicator(command: str, *flags: str) -> asyncio.subprocess.Process:
-            more = ("--master", cluster.url, "--output", "json")
+            more = ("--spark-master", cluster.url, "--output", "json")
             return await started("-m", "replicator", command, *flags, *more, environment=environment)
 
         async def outcome(command: str, *flags: str) -> Any:
@@ -126,7 +126,7 @@ async def test_executors_are_killed_in_mid_task(scene: SceneOf, tmp_path: Path) 
 
         await here.produce(8000, start=8000)
         await settled(here.source, here.topic, 16_000)
-        job = Job(here, tmp_path, "--master", cluster.url, *slowly, environment=environment)
+        job = Job(here, tmp_path, "--spark-master", cluster.url, *slowly, environment=environment)
 
         async def all_there() -> bool:
             return sum(await ends(here.target, here.topic)) == 16_000

@@ -26,7 +26,7 @@ async def killed(*arguments: object) -> AsyncIterator[asyncio.subprocess.Process
     """A command in a process of its own, which is killed at the end of the context if it still runs."""
     given = [str(each) for each in arguments]
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "replicator", *given, "--master", "local[2,4]"),
+        *(sys.executable, "-m", "replicator", *given, "--spark-master", "local[2,4]"),
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
     )

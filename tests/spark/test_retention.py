@@ -79,7 +79,7 @@ async def test_messages_that_are_gone(
             patch.setattr(backfill, "_copy", broken_off(CopyOutcome.failed))
             patch.setattr(export, "_export", broken_off(Exported.failed))
             for name, flags in jobs.items():
-                assert (await run(name, *flags))[0].exit_code == 1
+                assert (await run(name, *flags))[0].exit_code == 5
         planned = [reading(source, here, failOnDataLoss=flag).rdd for flag in ("true", "false")]
         assert [rdd.getNumPartitions() for rdd in planned] == [2, 2]
 
@@ -88,7 +88,7 @@ async def test_messages_that_are_gone(
         assert 500 < min(oldest) <= max(oldest) < COUNT - 500
         for name, flags in jobs.items():
             ended, told = await run(name, *flags, "--on-gap", "fail")
-            assert ended.exit_code == 1
+            assert ended.exit_code == 5
             assert not told["complete"]
             for queue, first in zip(told["queues"], oldest, strict=True):
                 assert f"{first} messages at offsets 0 to {first - 1}" in queue["error"]

@@ -232,7 +232,7 @@ async def test_brokers_that_go_in_the_middle_of_a_job(command: Command, scene: S
         (broker,) = here.target.brokers
         await broker.kill()
         ended = await job
-        assert ended.exit_code == 1, (ended.output, ended.exception)
+        assert ended.exit_code == 5, (ended.output, ended.exception)
         found = json.loads(ended.stdout)
         assert not found["complete"]
         for queue in found["queues"]:

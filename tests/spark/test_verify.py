@@ -168,7 +168,7 @@ async def test_every_kind_of_damage_is_found_where_it_is(run: Any, scene: SceneO
         assert "extra" not in (await compared(here, extra=False)).counts
 
         ended = await run(here, "--output", "json", "--report", str(tmp_path / "report.md"))
-        assert ended.exit_code == 1, (ended.output, ended.exception)
+        assert ended.exit_code == 5, (ended.output, ended.exception)
         told = json.loads(ended.stdout)
         (queue,) = told["queues"]
         assert (told["clean"], told["counts"]) == (False, outcome.counts)
@@ -278,7 +278,7 @@ async def test_the_command_beside_a_running_route(run: Any, scene: SceneOf, tmp_
             stored = await send(client, broker, here.topic, 2, [(b"foreign", {"UNIQ_KEY": "X"})])
         report = tmp_path / "report.md"
         ended = await run(here, "--report", str(report))
-        assert ended.exit_code == 1, (ended.output, ended.exception)
+        assert ended.exit_code == 5, (ended.output, ended.exception)
         assert f"- extra: target {here.topic}/{broker}/2/{stored.offset}" in report.read_text()
         assert re.search(r"source and target differ\s*$", ended.stdout)
         assert (await run(here, "--ignore-extra")).exit_code == 0

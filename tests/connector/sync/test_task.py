@@ -21,6 +21,7 @@ from replicator.connector.context import ConnectorContext
 from replicator.connector.sync.task import SyncTask
 from replicator.connector.topics import RouteTopics
 from replicator.errors import Unreachable
+from replicator.exit_codes import ExitCode
 from replicator.metadata import group_positions, syncer
 from replicator.metadata.action import Action, Unasked, WriteTopic
 from replicator.metadata.offsets import CopiedQueue
@@ -134,7 +135,7 @@ async def test_accounts_that_could_not_be_looked_at(setup: Setup, monkeypatch: p
     task = setup.syncing("groups", "acl")
     assert (await task.look()).unasked == [told]
     assert await task.sync() == [told]
-    assert "left out" in task.reason
+    assert "is skipped" in task.reason
     assert (await task.hand_over(open_all=False))[1] == [str(told)]
 
 
@@ -175,7 +176,7 @@ def test_commands_end_with_1_where_something_is_not_known(command: Any, monkeypa
     monkeypatch.setattr(Rest, "ask", lambda *_: found)
     with pytest.raises(typer.Exit) as ended:
         command()
-    assert ended.value.exit_code == commands.NOT_READY
+    assert ended.value.exit_code == ExitCode.NOT_AS_EXPECTED
     found.clear()  # and otherwise with 0
     command()
 
