@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from replicator import __version__
 from replicator.connector.status import task_states
 from replicator.group.membership import Heartbeat, MemberState
+from replicator.routing.state import Phase
 from replicator.routing.task_id import TaskId
 from replicator.state.connector_configs import Connector, State
 from replicator.state.record import Kind
 from replicator.worker.worker import Worker
 
 __all__ = ["GroupView"]
+
+#: State of a task that no worker runs, as Kafka Connect has it.
+_UNASSIGNED: Final = "UNASSIGNED"
 
 
 class GroupView:
@@ -76,19 +80,30 @@ class GroupView:
 
     def tasks(self, connector: Connector) -> list[dict[str, Any]]:
         """The tasks of a connector, each with its owner and state."""
-        states = self._states()
-        owners = self._worker.coordinator.assignment.owners
-        return [
-            {
-                "id": TaskId.parse(task).task,
-                "worker_id": owner,
-                "state": states.get(
-                    task, connector.state.value.lower() if connector.state is not State.RUNNING else "unassigned"
-                ),
-            }
-            for task, owner in sorted(owners.items())
-            if TaskId.parse(task).connector == connector.name
-        ]
+        states, reasons = self._states(), self._reasons(connector)
+        idle = _UNASSIGNED if connector.state is State.RUNNING else connector.state.value
+        found = []
+        for task, owner in sorted(self._worker.coordinator.assignment.owners.items()):
+            name = TaskId.parse(task)
+            if name.connector == connector.name:
+                state = states.get(task, idle)
+                trace = (
+                    reasons.get((owner, name.name)) or reasons.get((owner, "")) if state == Phase.FAILED else None
+                )
+                found.append({"id": name.task, "worker_id": owner, "state": state, "trace": trace})
+        return found
+
+    def _reasons(self, connector: Connector) -> dict[tuple[str, str], str]:
+        """Why tasks failed, by worker and topic, as the workers last published it; "" stands for any topic.
+
+        A plugin's tasks are not named for topics.
+        """
+        found: dict[tuple[str, str], str] = {}
+        for worker, status in self._statuses():
+            for topic in status["topics"]:
+                if topic["connector"] == connector.name and topic["state"] == Phase.FAILED:
+                    found[worker, topic["topic"]] = found[worker, ""] = topic["reason"]
+        return found
 
     def status(self, connector: Connector) -> dict[str, Any]:
         """A connector's status as RocketMQ Connect gives it."""
@@ -118,7 +133,7 @@ class GroupView:
         for task, owner in sorted(self._worker.coordinator.assignment.owners.items()):
             name = TaskId.parse(task)
             found.setdefault(owner, []).append(
-                {"connector": name.connector, "task": name.task, "state": states.get(task, "unassigned")}
+                {"connector": name.connector, "task": name.task, "state": states.get(task, _UNASSIGNED)}
             )
         return found
 
@@ -128,7 +143,7 @@ class GroupView:
         `copied` counts since the route began, so that it goes on when a task moves to another worker.
         """
         topics: dict[str, dict[str, Any]] = {}
-        for status in self._statuses():
+        for _, status in self._statuses():
             for topic in status["topics"]:
                 if topic["connector"] != connector.name:
                     continue
@@ -141,13 +156,14 @@ class GroupView:
 
     def problems(self) -> dict[str, str]:
         """Topics that cannot be copied, as any worker has found."""
-        return {topic: reason for status in self._statuses() for topic, reason in status["problems"].items()}
+        return {topic: reason for _, status in self._statuses() for topic, reason in status["problems"].items()}
 
-    def _statuses(self) -> Iterator[dict[str, Any]]:
+    def _statuses(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """What each live worker last published, by its id."""
         alive = {self._worker.id, *self._worker.coordinator.membership.others}
         for name, status in self._worker.store.state.items(Kind.STATUS).items():
             if name in alive:
-                yield status
+                yield name, status
 
     def queues(self, connector: Connector, topic: str | None = None) -> list[dict[str, Any]]:
         """The queue map with the progress of each queue."""

@@ -40,32 +40,43 @@ class Rates(BaseModel):
 def connector_routes(worker: Worker) -> APIRouter:
     """All paths that begin with /connectors."""
     routes = APIRouter(tags=["connectors"])
-    view, connectors = GroupView(worker), worker.connectors
+    _add_states(routes, worker)
+    _add_configurations(routes, worker)
+    _add_views(routes, worker)
+    _add_rates(routes, worker)
+    _add_lookups(routes, worker)
+    return routes
 
-    async def change(do: Callable[[], Connector | None]) -> Connector | None:
-        """Changes something once nothing changes hands, and tells the group."""
-        deadline = asyncio.get_running_loop().time() + _PATIENCE
-        while view.rebalancing:
-            if asyncio.get_running_loop().time() > deadline:
-                raise Rebalancing("tasks are changing hands now", hint="try again in a second")
-            await asyncio.sleep(0.05)
-        changed = do()
-        await worker.changed()
-        return changed
 
-    @routes.get("/connectors/list")
-    async def all_connectors() -> JSONResponse:
-        return answer(
-            {
-                name: {"status": view.status(connector), "info": view.info(connector)}
-                for name, connector in connectors.all().items()
-            }
-        )
+async def _change(worker: Worker, do: Callable[[], Connector | None]) -> Connector | None:
+    """Changes something once nothing changes hands, and tells the group."""
+    deadline = asyncio.get_running_loop().time() + _PATIENCE
+    while worker.coordinator.changing_hands:
+        if asyncio.get_running_loop().time() > deadline:
+            raise Rebalancing("tasks are changing hands now", hint="try again in a second")
+        await asyncio.sleep(0.05)
+    changed = do()
+    await worker.changed()
+    return changed
+
+
+def _add_states(routes: APIRouter, worker: Worker) -> None:
+    """Pause, resume, stop and restart. The paths for all connectors come before those of one."""
+    connectors, view = worker.connectors, GroupView(worker)
+
+    async def set_state(name: str, state: State) -> None:
+        if state is State.RUNNING:
+            refuse_rivals(worker, name, connectors.get(name).settings)
+        await _change(worker, lambda: connectors.set_state(name, state))
+
+    async def set_one(name: str, state: State) -> JSONResponse:
+        await set_state(name, state)
+        return answer({"name": name, "state": state})
 
     async def set_all(state: State) -> JSONResponse:
         names = list(connectors.all())
         for name in names:
-            await change(lambda name=name: connectors.set_state(name, state))  # type: ignore[misc]
+            await set_state(name, state)
         return answer(dict.fromkeys(names, state.value))
 
     @routes.put("/connectors/stop/all")
@@ -76,10 +87,6 @@ def connector_routes(worker: Worker) -> APIRouter:
     async def pause_all() -> JSONResponse:
         return await set_all(State.PAUSED)
 
-    async def run(name: str) -> None:
-        refuse_rivals(worker, name, connectors.get(name).settings)
-        await change(lambda: connectors.set_state(name, State.RUNNING))
-
     @routes.put("/connectors/resume/all")
     async def resume_all() -> JSONResponse:
         refused = []
@@ -87,32 +94,69 @@ def connector_routes(worker: Worker) -> APIRouter:
             if connector.state is State.RUNNING:
                 continue
             try:
-                await run(name)
+                await set_state(name, State.RUNNING)
             except ConfigError as error:
                 refused.append(f"connector {name} is not resumed, all others are: {error.message}")
         if refused:
             raise ConfigError("\n".join(refused))
         return answer(dict.fromkeys(connectors.all(), State.RUNNING.value))
 
+    @routes.put("/connectors/{name}/stop")
+    async def stop(name: str) -> JSONResponse:
+        return await set_one(name, State.STOPPED)
+
+    @routes.put("/connectors/{name}/pause")
+    async def pause(name: str) -> JSONResponse:
+        return await set_one(name, State.PAUSED)
+
+    @routes.put("/connectors/{name}/resume")
+    async def resume(name: str) -> JSONResponse:
+        return await set_one(name, State.RUNNING)
+
+    @routes.post("/connectors/{name}/restart")
+    async def restart(name: str) -> JSONResponse:
+        await _change(worker, lambda: connectors.restart(name))
+        return answer({"name": name, "state": connectors.get(name).state})
+
+    @routes.post("/connectors/{name}/tasks/{task:path}/restart")
+    async def restart_task(name: str, task: str) -> JSONResponse:
+        """Restarts one task, wherever it runs."""
+        _task_of(view, connectors.get(name), task)
+        await _change(worker, lambda: connectors.restart_task(name, task))
+        return answer(_task_of(view, connectors.get(name), task))
+
+
+def _add_configurations(routes: APIRouter, worker: Worker) -> None:
+    """Create, change and delete."""
+    connectors, view = worker.connectors, GroupView(worker)
+
     @routes.post("/connectors/{name}")
     async def create(name: str, config: Config) -> JSONResponse:
         refuse_rivals(worker, name, await refuse_wrong(worker, name, config))
         known = name in connectors.all()
-        made = await change(lambda: connectors.create(name, config))
-        assert made is not None  # noqa: S101 - create gives it
-        return answer(view.info(made), 200 if known else 201)
+        await _change(worker, lambda: connectors.create(name, config))
+        return answer(view.info(connectors.get(name)), 200 if known else 201)
 
     @routes.put("/connectors/{name}")
     async def update(name: str, config: Config) -> JSONResponse:
         refuse_rivals(worker, name, await refuse_wrong(worker, name, config))
-        made = await change(lambda: connectors.update(name, config))
-        assert made is not None  # noqa: S101 - update gives it
-        return answer(view.info(made))
+        await _change(worker, lambda: connectors.update(name, config))
+        return answer(view.info(connectors.get(name)))
 
     @routes.delete("/connectors/{name}")
     async def delete(name: str) -> JSONResponse:
-        await change(lambda: connectors.delete(name))
+        await _change(worker, lambda: connectors.delete(name))
         return answer(None)
+
+
+def _add_views(routes: APIRouter, worker: Worker) -> None:
+    """What connectors are, and how they are doing."""
+    connectors, view = worker.connectors, GroupView(worker)
+
+    @routes.get("/connectors/list")
+    async def all_connectors() -> JSONResponse:
+        found = connectors.all().items()
+        return answer({name: {"status": view.status(each), "info": view.info(each)} for name, each in found})
 
     @routes.get("/connectors/{name}")
     async def info(name: str) -> JSONResponse:
@@ -132,31 +176,12 @@ def connector_routes(worker: Worker) -> APIRouter:
 
     @routes.get("/connectors/{name}/tasks/{task:path}/status")
     async def task_status(name: str, task: str) -> JSONResponse:
-        for found in view.tasks(connectors.get(name)):
-            if found["id"] == task:
-                return answer(found)
-        raise Unknown(f"connector {name!r} has no task {task!r}", hint="see its list of tasks")
+        return answer(_task_of(view, connectors.get(name), task))
 
-    @routes.put("/connectors/{name}/stop")
-    async def stop(name: str) -> JSONResponse:
-        await change(lambda: connectors.set_state(name, State.STOPPED))
-        return answer({"name": name, "state": State.STOPPED})
 
-    @routes.put("/connectors/{name}/pause")
-    async def pause(name: str) -> JSONResponse:
-        await change(lambda: connectors.set_state(name, State.PAUSED))
-        return answer({"name": name, "state": State.PAUSED})
-
-    @routes.put("/connectors/{name}/resume")
-    async def resume(name: str) -> JSONResponse:
-        await run(name)
-        return answer({"name": name, "state": State.RUNNING})
-
-    @routes.post("/connectors/{name}/restart")
-    async def restart(name: str) -> JSONResponse:
-        restarted = await change(lambda: connectors.restart(name))
-        assert restarted is not None  # noqa: S101 - restart gives it
-        return answer({"name": name, "state": restarted.state})
+def _add_rates(routes: APIRouter, worker: Worker) -> None:
+    """The limits of a route."""
+    connectors = worker.connectors
 
     @routes.get("/connectors/{name}/rates")
     async def rates(name: str) -> JSONResponse:
@@ -167,8 +192,14 @@ def connector_routes(worker: Worker) -> APIRouter:
 
     @routes.put("/connectors/{name}/rates")
     async def set_rates(name: str, wanted: Rates) -> JSONResponse:
-        await change(lambda: connectors.update(name, connectors.get(name).config | wanted.model_dump()))
+        config = connectors.get(name).config | wanted.model_dump()
+        await _change(worker, lambda: connectors.update(name, config))
         return answer(wanted.model_dump())
+
+
+def _add_lookups(routes: APIRouter, worker: Worker) -> None:
+    """Where queues and messages are."""
+    connectors, view = worker.connectors, GroupView(worker)
 
     @routes.get("/connectors/{name}/queues")
     async def queues(name: str, topic: str | None = None) -> JSONResponse:
@@ -191,4 +222,10 @@ def connector_routes(worker: Worker) -> APIRouter:
         """Where the copies of the messages with `key` are, and where they came from."""
         return answer(await by_key(worker, connectors.get(name), topic, key))
 
-    return routes
+
+def _task_of(view: GroupView, connector: Connector, task: str) -> dict[str, Any]:
+    for found in view.tasks(connector):
+        if found["id"] == task:
+            return found
+    tasks = ", ".join(each["id"] for each in view.tasks(connector)[:10]) or "none"
+    raise Unknown(f"connector {connector.name!r} has no task {task!r}", hint=f"it has: {tasks}")

@@ -181,11 +181,20 @@ def stop(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
 
 
 @connectors.command()
-def restart(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
-    """End all tasks of a connector and begin them again; one that is paused or stopped stays so."""
+def restart(
+    name: Name,
+    task: Annotated[str | None, typer.Option("--task", help="Only this task of it.", show_default=False)] = None,
+    url: Url = HERE,
+    output: Shown = Output.TABLE,
+) -> None:
+    """Restart all tasks of a connector, or one; a connector that is paused or stopped stays so."""
+    if task is not None:
+        done = Rest(url).ask("POST", path("connectors", name, "tasks", task, "restart"))
+        _told(done, output, f"task {task} of connector {name} restarts")
+        return
     done = Rest(url).ask("POST", path("connectors", name, "restart"))
     rests = f"connector {name} is {done['state']} and stays so: replicator connectors resume {name}"
-    _told(done, output, f"connector {name} begins again" if done["state"] == "RUNNING" else rests)
+    _told(done, output, f"connector {name} restarts" if done["state"] == "RUNNING" else rests)
 
 
 @connectors.command()

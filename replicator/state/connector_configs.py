@@ -6,7 +6,7 @@ They are records of the shared state, so that a change at one worker reaches all
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -57,13 +57,17 @@ class Exists(ReplicatorError):
 
 @dataclass(frozen=True, slots=True)
 class Connector:
-    """One connector; `origin` is `command line` or `rest`. `epoch` counts restarts that were requested."""
+    """One connector; `origin` is `command line` or `rest`.
+
+    `epoch` counts requested restarts of the whole connector, `task_epochs` those of single tasks since then.
+    """
 
     name: str
     settings: RouteSettings | PluginConfig
     state: State
     origin: str
     epoch: int
+    task_epochs: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def type(self) -> str:
@@ -95,7 +99,10 @@ def _log_change(before: Connector | None, after: Connector | None, *, worker: st
         if connector is not None:
             log.info("connector changed at another worker", connector=connector.name, worker=worker, change=change)
         return
-    change = "restart" if after.epoch != before.epoch else f"{before.state} -> {after.state}"
+    if (after.epoch, after.task_epochs) != (before.epoch, before.task_epochs):
+        change = "restart"
+    else:
+        change = f"{before.state} -> {after.state}"
     log.info(
         "connector changed at another worker",
         connector=after.name,
@@ -161,6 +168,7 @@ class Connectors:
                 State(value["state"]),
                 value["origin"],
                 value["epoch"],
+                value.get("task_epochs", {}),
             )
         except (ConfigError, KeyError, ValueError, TypeError) as error:
             log.error(
@@ -179,6 +187,7 @@ class Connectors:
                 "state": connector.state,
                 "origin": connector.origin,
                 "epoch": connector.epoch,
+                "task_epochs": connector.task_epochs,
             },
         )
         return connector
@@ -207,7 +216,7 @@ class Connectors:
                 )
             else:
                 log.warning("connector has a new configuration", connector=name, differ=differ, actor=_OPERATOR)
-                self._put(Connector(name, settings, known.state, "command line", known.epoch))
+                self._put(replace(known, settings=settings, origin="command line"))
 
     def _new(self, name: str, settings: RouteSettings | PluginConfig) -> Connector:
         """A version that cannot be mistaken for another of the same name that was deleted just before."""
@@ -240,7 +249,7 @@ class Connectors:
             return self._create(name, settings)
         if known.settings == settings:
             return known
-        changed = self._put(Connector(name, settings, known.state, "rest", known.epoch))
+        changed = self._put(replace(known, settings=settings, origin="rest"))
         log.warning("connector has a new configuration", connector=name, differ=_differences(known, changed))
         return changed
 
@@ -270,7 +279,7 @@ class Connectors:
         known = self.get(name)
         if known.state is state:
             return known
-        changed = self._put(Connector(name, known.settings, state, known.origin, known.epoch))
+        changed = self._put(replace(known, state=state))
         log.warning(_CHANGES[state], connector=name, before=known.state)
         return changed
 
@@ -282,7 +291,22 @@ class Connectors:
         """
         known = self.get(name)
         log.warning("connector restarted", connector=name, state=known.state)
-        return self._put(Connector(name, known.settings, known.state, known.origin, known.epoch + 1))
+        return self._put(replace(known, epoch=known.epoch + 1, task_epochs={}))
+
+    def restart_task(self, name: str, task: str) -> Connector:
+        """Ends and begins one task of a connector, wherever it runs.
+
+        Args:
+            task: its name within the connector; whether there is one is not looked at.
+
+        Raises:
+            Unknown: there is no such connector.
+        """
+        known = self.get(name)
+        log.warning("task restarted", connector=name, task=task, state=known.state)
+        return self._put(
+            replace(known, task_epochs={**known.task_epochs, task: known.task_epochs.get(task, 0) + 1})
+        )
 
     def delete(self, name: str) -> None:
         """Forgets a connector and its progress; there may be none. What it has copied stays at the target."""

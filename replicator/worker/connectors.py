@@ -40,6 +40,8 @@ class Routes:
         self._bulk = bulk
         self._routes: dict[str, WorkerConnector] = {}
         self._epochs: dict[str, int] = {}
+        #: Of tasks that run here, how often each was restarted before it started.
+        self._task_epochs: dict[str, int] = {}
 
     def __iter__(self) -> Iterator[WorkerConnector]:
         return iter(list(self._routes.values()))
@@ -82,14 +84,25 @@ class Routes:
         }
 
     def wanted(self) -> Callable[[str], bool]:
-        """Whether a task of ours is to run now: its connector runs as configured, its queues have a map."""
+        """Whether a task of ours is to run now: its connector runs as configured, its queues have a map.
+
+        A task that was restarted meanwhile is not wanted until it has stopped.
+        """
         running = {
-            name: self._routes[name] for name, connector in self._connectors.all().items() if self._runs(connector)
+            name: (self._routes[name], connector.task_epochs)
+            for name, connector in self._connectors.all().items()
+            if self._runs(connector)
         }
+        busy = self._coordinator.running
+        self._task_epochs = {task: epoch for task, epoch in self._task_epochs.items() if task in busy}
 
         def is_wanted(task: str) -> bool:
-            route = running.get(TaskId.parse(task).connector)
-            return route is not None and route.knows(task)
+            name = TaskId.parse(task)
+            if name.connector not in running:
+                return False
+            route, epochs = running[name.connector]
+            epoch = epochs.get(name.task, 0)
+            return route.knows(task) and self._task_epochs.setdefault(task, epoch) == epoch
 
         return is_wanted
 
@@ -113,6 +126,8 @@ class Routes:
             return f"its connector is {connector.state.value.lower()}"
         if not self._is_current(connector):
             return "its connector has a new configuration or was restarted"
+        if self._task_epochs.get(task, 0) != connector.task_epochs.get(TaskId.parse(task).task, 0):
+            return "it was restarted"
         return "its queues have no queue map"
 
     def reconcile(self) -> bool:

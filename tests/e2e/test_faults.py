@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ from tests.support.traffic import (
     send,
     topics_of,
 )
-from tests.support.worker import until
+from tests.support.worker import Worker, until
 
 pytestmark = pytest.mark.brokers
 
@@ -169,6 +170,12 @@ async def _too_large(source: Cluster, topic: str) -> None:
         await send(client, "east-a", topic, 1, small)
 
 
+def _task(worker: Worker) -> dict[str, Any]:
+    """The task of the topic, without its owner."""
+    (task,) = worker.ask("GET", "/connectors/route/tasks")[1]
+    return {name: task[name] for name in ("id", "state", "trace")}
+
+
 @pytest.mark.parametrize("spec", [NARROW, NARROW_49], ids=["5.5.0", "4.9.7"])
 @pytest.mark.parametrize("policy", ["fail", "skip", "wait", "dead-letter"])
 async def test_a_message_larger_than_the_target_takes(
@@ -187,6 +194,8 @@ async def test_a_message_larger_than_the_target_takes(
                 assert stopped["position"] == 10
                 assert f"message at offset 10 of {topic}/east-a/0" in stopped["reason"]
                 assert other["copied"] == 10
+                trace = stopped["reason"] if policy == "fail" else None
+                await until(lambda: _task(worker) == {"id": topic, "state": state, "trace": trace})
                 async with connected(route.source) as client:
                     await send(client, "east-a", topic, 1, [(b"others go on", {})] * 1000)
                 await until(lambda: worker.has_copied(topic, 1020))

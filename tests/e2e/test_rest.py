@@ -10,7 +10,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -142,6 +142,20 @@ def _knows_all(worker: Worker, messages: int) -> bool:
     return positions == messages and all(task["state"] == "RUNNING" for task in tasks)
 
 
+async def _restarts_one_task(first: Worker, second: Worker, topics: Sequence[str]) -> None:
+    """Asked of one worker, done by the task's owner, and of no other task."""
+    await until(lambda: first.running and second.running)
+    (other,), (restarted,) = first.running, second.running
+    assert sorted([other, restarted]) == sorted(topics)
+    assert "restarts" in await run(first, "connectors", "restart", "route", "--task", restarted)
+    await until(lambda: '"reason": "it was restarted"' in second.log, what="its owner restarts it")
+    await until(lambda: second.running == [restarted])
+    assert '"reason": "it was restarted"' not in first.log
+    status, page = await asyncio.to_thread(first.ask, "POST", "/connectors/route/tasks/none/restart")
+    assert (status, "has no task 'none'" in page["errors"][0]) == (404, True)
+    assert min(topics) in page["hint"]
+
+
 async def test_pause_stop_resume_and_delete_are_three_things(
     clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
 ) -> None:
@@ -161,8 +175,9 @@ async def test_pause_stop_resume_and_delete_are_three_things(
             assert first.ask("PUT", "/connectors/resume/all")[0] == 200
             await until(lambda: sorted(first.running + second.running) == sorted(topics))
             await until(lambda: _lag(first, second) == 0)
-        assert "begins again" in await run(second, "connectors", "restart", "route")
+        assert "restarts" in await run(second, "connectors", "restart", "route")
         await until(lambda: sorted(first.running + second.running) == sorted(topics))
+        await _restarts_one_task(first, second, topics)
         assert first.ask("DELETE", "/connectors/route")[0] == 200
         assert first.ask("DELETE", "/connectors/route")[0] == 200
         await until(lambda: not first.running and not second.running)

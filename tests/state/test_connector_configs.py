@@ -80,6 +80,18 @@ def test_a_restart_leaves_the_state_as_it_is(connectors: Connectors, state: Stat
     assert (after.state, after.epoch) == (state, before.epoch + 1)
 
 
+def test_a_task_is_restarted_alone_until_all_are(connectors: Connectors) -> None:
+    before = connectors.create("one", {"topics": "a"})
+    connectors.restart_task("one", "a")
+    connectors.restart_task("one", "a")
+    connectors.set_state("one", State.PAUSED)
+    after = connectors.update("one", {"topics": "a", "rate_messages": 5})
+    assert (after.epoch, after.task_epochs) == (before.epoch, {"a": 2})
+    assert connectors.restart("one").task_epochs == {}
+    with pytest.raises(Unknown, match="there is no connector 'two'"):
+        connectors.restart_task("two", "a")
+
+
 def test_creating_twice_the_same_is_no_conflict(connectors: Connectors) -> None:
     connectors.create("one", {"topics": "a"})
     assert connectors.create("one", {"topics": "a"}).config["topics"] == ["a"]
