@@ -82,7 +82,7 @@ class Backfill:
         self._task_of = task_of
         self._rates = rates
         self._on_over = on_over
-        # A route that is made anew must wait for what its predecessor began.
+        # A rebuilt route must wait for what its predecessor began.
         self._runs: dict[MessageQueue, _Run] = bulk.runs.setdefault(name, {})
 
     @property

@@ -133,5 +133,5 @@ class Archive:
         except OSError as error:
             raise StartupError(
                 f"directory = {str(self.directory)!r} cannot be written ({error.strerror})",
-                hint="mend that, or name a directory of ours",
+                hint="fix that, or name another directory",
             ) from None

@@ -16,6 +16,7 @@ from replicator.errors import ConfigError
 from replicator.operate.rest import HERE, Rest, Url, path
 from replicator.operate.show import Output, Shown, cluster_table, lag_table, show, table
 from replicator.operate.sync import apply, failover, plan, readiness
+from replicator.operate.version import version
 
 __all__ = ["add_commands"]
 
@@ -33,7 +34,7 @@ def add_commands(app: typer.Typer) -> None:
     """Gives `app` all commands that ask or steer a running group."""
     app.add_typer(connectors, name="connectors")
     app.add_typer(plugins, name="plugins")
-    for command in (cluster, allocated, lag, where, top, plan, apply, readiness, failover):
+    for command in (cluster, allocated, lag, where, top, plan, apply, readiness, failover, version):
         app.command()(command)
 
 
@@ -141,7 +142,7 @@ def update(name: Name, config: Config = None, url: Url = HERE, output: Shown = O
 def config(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """A connector's settings."""
     found = Rest(url).get(path("connectors", name, "config"))
-    rows = [[key, ", ".join(value) if isinstance(value, list) else value] for key, value in found.items()]
+    rows = [[key, ", ".join(value) if isinstance(value, list) else _printed(value)] for key, value in found.items()]
     show(found, output, table(("setting", "value"), rows, empty=""))
 
 
@@ -225,6 +226,11 @@ def plugin_config(
 
 def _told(found: Any, output: Output, words: str) -> None:
     show(found, output, Text(words))
+
+
+def _printed(value: Any) -> Any:
+    """`false` and `null` as what they are, since both mean something in a configuration."""
+    return json.dumps(value) if value is None or isinstance(value, bool) else value
 
 
 def _parse(given: list[str] | None) -> dict[str, Any]:

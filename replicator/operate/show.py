@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Final
@@ -14,11 +16,14 @@ from rich.text import Text
 
 __all__ = ["Output", "Shown", "cluster_table", "lag_table", "show", "table"]
 
+#: Columns of output that is no terminal.
+_PIPED: Final = 10_000
+
 _STYLES: Final = {
-    "RUNNING": "green",
+    "running": "green",
     "online": "green",
-    "FAILED": "bold red",
-    "WAITING": "yellow",
+    "failed": "bold red",
+    "waiting": "yellow",
     "stalled": "red",
 }
 
@@ -36,7 +41,8 @@ Shown = Annotated[Output, typer.Option("--output", "-o", help="How to show it.")
 
 def show(found: Any, output: Output, drawn: RenderableType) -> None:
     """`found` as JSON, or `drawn` for people."""
-    console = Console()
+    # Where nothing says how wide the output is, rows must not wrap: scripts read them line by line.
+    console = Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=_PIPED)
     if output is Output.JSON:
         console.print(json.dumps(found, indent=2), soft_wrap=True, markup=False, highlight=False)
     else:

@@ -65,7 +65,7 @@ def test_a_broken_answer_is_a_protocol_error(frame: Frame) -> None:
 async def test_answers_of_real_brokers(
     clusters: ClusterPool, topic_name: Callable[[str], str], version: str
 ) -> None:
-    """Found, at the end, beyond it, empty, no such queue, no permission, no topic, deleted and made anew."""
+    """Found, at the end, beyond it, empty, no such queue, no permission, no topic, deleted and recreated."""
     cluster = await clusters.get(ClusterSpec(name="east", version=version))
     topic, closed = topic_name("t"), topic_name("closed")
     await create_topic(cluster, topic, queues=2)

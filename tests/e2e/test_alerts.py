@@ -110,7 +110,7 @@ async def _damage(source: Cluster, target: Cluster, worker: Worker, topics: dict
         for topic in (orders, strict):
             await send(client, "east-a", topic, 0, [TOO_LONG])
     await produce(source, orders, 5)
-    # A topic that is made anew.
+    # A recreated topic.
     await remove_topic(source, anew)
     await create_topic(source, anew, queues=1)
     await produce(source, anew, 10)

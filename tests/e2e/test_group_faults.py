@@ -50,7 +50,7 @@ async def test_a_worker_that_is_cut_off_from_one_cluster(
             for lonely, other in (workers, workers[::-1]):
                 network.cut(lonely.pid)
                 await until(partial(share, [other], 4), seconds=30, what="the other has it all")
-                network.mend()
+                network.restore()
                 await until(partial(share, workers, 4), seconds=40, what="both share again")
             await asyncio.gather(*(producer.finish() for producer in producers))
             for topic in topics:

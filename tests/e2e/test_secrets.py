@@ -48,7 +48,7 @@ async def test_no_secret_is_told_to_anybody(
         ask = partial(workers[0].ask, token=secrets["TOKEN"])
         await until(lambda: ask("GET", "/connectors/route/tasks")[1][0]["state"] == "RUNNING")
         await until(lambda: not ask("GET", "/getClusterInfo")[1]["rebalancing"])
-        wrong = {"topics": "(", "rest_token": "x", "secret_key": "y"}
+        wrong = {"topics": "(", "token": "x", "secret_key": "y"}
         written = [
             json.dumps(ask("POST", "/connectors/x", wrong)[1]),
             json.dumps(workers[1].ask("GET", "/status", token="x")),

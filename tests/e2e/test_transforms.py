@@ -99,14 +99,14 @@ async def test_one_that_raises(
     scene: SceneOf, topic_name: Callable[[str], str], tmp_path: Path, policy: str
 ) -> None:
     """As if the target had refused the message: each policy does what it says, and the other queue goes on."""
-    letters, mended = topic_name("letters"), tmp_path / "mended"
+    letters, fixed = topic_name("letters"), tmp_path / "fixed"
     async with scene(queues=2) as route:
         topic = route.topic
         async with connected(route.source) as client:
             for keys in ("a", "poison", "b"):
                 await send(client, "east-a", topic, 0, [(keys.encode(), {"KEYS": keys})])
             await send(client, "east-a", topic, 1, [(b"c", {"KEYS": "c"})] * 10)
-        flags = ("--on-error", policy, "--dead-letter-topic", letters, "--transforms", f"picky?until={mended}")
+        flags = ("--on-error", policy, "--dead-letter-topic", letters, "--transforms", f"picky?until={fixed}")
         async with route.worker(*flags) as worker:
             if policy in ("fail", "wait"):
                 state = {"fail": "FAILED", "wait": "WAITING"}[policy]
@@ -118,14 +118,14 @@ async def test_one_that_raises(
                 await until(lambda: _copied(worker, topic, 1) == 10)
                 if policy == "fail":
                     return
-                mended.touch()
+                fixed.touch()
                 await worker.caught_up(topic, 13)
             else:
                 await worker.caught_up(topic, 12)
                 reason = {"skip": "error"}.get(policy, policy)
                 assert {r: n for q in worker.queues(topic) for r, n in q["skipped"].items()} == {reason: 1}
         copies = (await raw_topic(route.target, topic))["west-a", 0]
-        assert [m.body[4:] for m in copies] == ([b"a", b"poison", b"b"] if mended.exists() else [b"a", b"b"])
+        assert [m.body[4:] for m in copies] == ([b"a", b"poison", b"b"] if fixed.exists() else [b"a", b"b"])
         if policy == "dead-letter":
             ((letter,),) = (await raw_topic(route.target, letters)).values()
             told = properties.decode(letter.properties)["__RPL_REASON"]

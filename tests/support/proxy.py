@@ -115,7 +115,7 @@ class FaultProxy:
         self._cut = pid
         self._adjust()
 
-    def mend(self) -> None:
+    def restore(self) -> None:
         """Ends `cut`; what was held back arrives now, but for connections that the process has ended meanwhile.
 
         A reset that came while nothing was read is seen only behind what was sent before it, which is lost with it.
@@ -317,10 +317,10 @@ class BrokerProxies:
         for proxy in self.both:
             proxy.cut(pid)
 
-    def mend(self) -> None:
+    def restore(self) -> None:
         """Ends `cut`."""
         for proxy in self.both:
-            proxy.mend()
+            proxy.restore()
 
     @property
     def both(self) -> tuple[FaultProxy, FaultProxy]:

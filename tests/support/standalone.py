@@ -20,7 +20,7 @@ _CLASSES = "org.apache.spark.deploy"
 
 
 class Standalone:
-    """`url` is what commands take as `--master`; `environment` has a Java for them."""
+    """`url` is what commands take as `--spark-master`; `environment` has a Java for them."""
 
     def __init__(self, directory: Path) -> None:
         self.url = ""

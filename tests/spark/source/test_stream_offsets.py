@@ -1,4 +1,4 @@
-"""How far a stream has come: its JSON, its share of a limit, queues that are new or made anew."""
+"""How far a stream has come: its JSON, its share of a limit, queues that are new or recreated."""
 
 from __future__ import annotations
 

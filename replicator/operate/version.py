@@ -1,0 +1,32 @@
+"""What is installed here."""
+
+from __future__ import annotations
+
+import platform
+from importlib import metadata
+
+from replicator import __version__
+from replicator.operate.show import Output, Shown, show, table
+from replicator.protocol.uniform_run import COMPILED
+
+__all__ = ["version"]
+
+
+def version(output: Shown = Output.TABLE) -> None:
+    """The version of this program and of what it runs on."""
+    found = {
+        "version": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "pyspark": _installed("pyspark"),
+        "compiled": COMPILED,
+    }
+    rows = [[name, "not installed" if value is None else value] for name, value in found.items()]
+    show(found, output, table(("component", "version"), rows, empty=""))
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,67 @@
+"""Names that were replaced are found nowhere: not in code, tests, pages, dashboards, alerts or configuration."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+#: Each as a regular expression, with what took its place. Plain English words stand with what makes them names.
+RETIRED = {
+    # Settings and flags.
+    r"--group-members|group_members\b(?<!worker_group_members)": "worker_group_members",
+    r"\bstall_seconds\b": "stall_timeout",
+    r"\bsettle_seconds\b": "settle_timeout",
+    r"(?<!state_)\bpublish_interval\b": "state_publish_interval",
+    r"\bsnapshot_interval\b": "state_republish_interval",
+    r"\bsave_interval\b": "state_flush_interval",
+    r"(?<!metadata_)\brefresh_interval\b": "metadata_refresh_interval",
+    r"\bbackfill_messages\b": "backfill_min_lag",
+    r"\brest_(host|port|token|token_file|tls)\b": "[rest]",
+    r"\bacl_(accounts|exclude_accounts|admins|adopt|source_dir)\b": "[acl]",
+    r'"--master"|`--master`': "--spark-master",
+    r"failover --to\b|failover\", \"--to\"": "failover",
+    # Metrics, labels, rules.
+    r"\bgroups_(read_again_messages|skipped_messages|queues_without_offset)\b": "consumer_group_…",
+    r"\bcheckpoint_last_success\w*": "state_save_last_success_timestamp_seconds",
+    r"\bmemory_used_bytes\b": "buffer_used_bytes",
+    r"\bsync_drift\b(?!ed)": "sync_drifted_items",
+    r"\brebalance_seconds\w*": "rebalance_duration_seconds",
+    r"\brepeated_messages\w*": "duplicate_messages",
+    r"replicator:hindrances|\bhindrances\b": "replicator:failover_blockers",
+    r"ReplicatorLag(Old|VeryOld)\b|ReplicatorNobodyMaySend": "…LagHigh, …LagCritical, …NoActiveLease",
+    # JSON.
+    r"[\"'](waitingFor|workerId|takesTasks|targetTopic)[\"']": "snake_case",
+    r"\[\"(again|anywhere|unread|opened)\"\]": "redelivered, without_offset, before_start, topics_opened",
+    # Rooms.
+    r"replicator[./]runtime\b": "admin, worker, connector, group, state",
+    r"replicator\.spark\.(access|rates|copies|pairing|patience)\b": "replicator.ranges",
+    r"replicator\.spark\.(reading|copying|comparing|awake)\b": "replicator.ranges",
+    # Inside.
+    r"\bclass (Deeds|Said|World|Reach|Pulse|Seldom|Silence|Sinking|Rated|Copied|Auditor|Alike|Waits)\b": "a noun",
+    r"\bclass (Dispatch|Places|Standing|Speech|Survey|Edge|Repeats|LeftOut)\b": "a noun that says what it is",
+    # Words.
+    r"\b(made|begins?|began|starts?|started|read|written|compiled) anew\b": "recreated, restarted, again",
+    r"\b(mend|mends|mended|seldomer)\b": "fix, more rarely",
+}
+
+
+def test_no_retired_name_is_left() -> None:
+    """The error says where each is, and what to write instead."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    found = []
+    for name in listed.splitlines():
+        file = ROOT / name
+        if file == Path(__file__) or (file.suffix in (".lock", ".json", ".so") and "dashboards" not in name):
+            continue
+        if name == "CHANGELOG.md" or not file.is_file():
+            continue
+        for number, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+            found += [
+                f"{name}:{number}: {match[0]!r}; now {new}"
+                for old, new in RETIRED.items()
+                if (match := re.search(old, line))
+            ]
+    assert not found, "\n".join(found)
