@@ -155,7 +155,7 @@ class QueuePair:
         if transition.phase is None:
             return
         if event in (Event.DONE, Event.DRAINED, Event.ENDED) or fault is None:
-            if transition.phase is Phase.RUNNING and state.phase is Phase.WAITING:
+            if transition.phase is Phase.RUNNING and state.reason:
                 self._log.info("no longer waiting", waited_for=state.reason)
             state.set_phase(transition.phase)
             return
@@ -164,7 +164,7 @@ class QueuePair:
         if transition.phase is Phase.FAILED:
             self._log.error("queue failed", reason=str(fault))
         elif state.reason != str(fault):
-            self._log.warning(str(transition.phase), reason=str(fault))
+            self._log.warning(transition.phase.lower(), reason=str(fault))
         state.set_phase(transition.phase, str(fault))
 
     async def _pause(self, seconds: float) -> None:

@@ -17,6 +17,7 @@ from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
 from replicator.client.pull import GROUP
 from replicator.client.send import Stored, send_batch, send_single
+from replicator.observe.logging import get_logger
 from replicator.protocol import properties
 from replicator.protocol.batch import header_fields
 from replicator.protocol.message import StoredMessage
@@ -50,10 +51,11 @@ _WAYS_OUT: Final = {"the target": "raise the target's limit", "a transform": "fi
 #: A single send of a message with one of these would be delayed or held back once more.
 _NOT_SINGLY = (b"DELAY", b"TIMER_DELIVER_MS", b"TIMER_DELAY_SEC", b"TIMER_DELAY_MS", b"TRAN_MSG")
 
-
 #: Bytes of the length in front of a body.
 _LENGTH: Final = 4
 _OFTEN: Final = str(2**31 - 1)
+
+log = get_logger(__name__)
 
 
 class SinkTask:
@@ -234,6 +236,8 @@ class SinkTask:
             offset += len(pack)
         progress.target_end = offset
         if state.reason:
+            queue = str(MessageQueue(state.topic, *state.source))
+            log.info("no longer waiting", connector=state.route, queue=queue, waited_for=state.reason)
             state.set_phase(Phase.RUNNING)
         progress.position = batch.position
         counters.batches += 1

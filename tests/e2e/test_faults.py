@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import operator
 import resource
 import time
@@ -170,6 +171,12 @@ async def _too_large(source: Cluster, topic: str) -> None:
         await send(client, "east-a", topic, 1, small)
 
 
+def _left_waiting(worker: Worker) -> set[str]:
+    """The queues that the log says wait no longer."""
+    lines = [json.loads(line) for line in worker.log.splitlines() if line.startswith("{")]
+    return {line["queue"] for line in lines if line["event"] == "no longer waiting"}
+
+
 def _task(worker: Worker) -> dict[str, Any]:
     """The task of the topic, without its owner."""
     (task,) = worker.ask("GET", "/connectors/route/tasks")[1]
@@ -204,6 +211,7 @@ async def test_a_message_larger_than_the_target_takes(
                 if policy == "wait":  # the operator raises the limit, and it goes on by itself
                     async with configured(route.target, maxMessageSize=4194304):
                         await worker.caught_up(topic, 1031)
+                        assert _left_waiting(worker) == {f"{topic}/east-a/0"}
                 return
             await worker.caught_up(topic, 30)
             reason = {"skip": "error"}.get(policy, policy)

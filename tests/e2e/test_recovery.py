@@ -127,6 +127,7 @@ async def test_one_of_two_brokers_killed_and_started_again(scene: SceneOf, side:
             assert its_queues_wait()
             await dead.start()
             await until(lambda: worker.topic(topic)["state"] == "RUNNING", seconds=40)
+            assert "no longer waiting" in worker.log
             await route.produce(1000, start=4000)
             await worker.caught_up(topic, 9000 if side == "source" else 9020)
         await route.assert_clean()

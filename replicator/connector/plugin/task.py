@@ -86,7 +86,7 @@ class PluginTask(ABC):
 
     def _stands_still(self, phase: Phase, reason: str) -> None:
         if reason != self._reason:
-            log.warning(str(phase), task=self.name, reason=reason)
+            log.warning(phase.lower(), task=self.name, reason=reason)
         self.set_phase(phase, reason)
 
     def _refuse_without_lease(self) -> None:
