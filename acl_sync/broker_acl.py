@@ -54,7 +54,7 @@ async def read(broker: Endpoint, speech: BrokerAcl) -> AclState:
         if error.code == Response.REQUEST_CODE_NOT_SUPPORTED:
             raise StartupError(
                 f"{broker.address} does not return its ACL {speech.dialect} accounts over the wire",
-                hint="at the source, read its files with --source-acl-dir",
+                hint="at the source, read its files with acl.source_dir",
             ) from None
         raise
     return state

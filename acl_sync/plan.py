@@ -161,13 +161,13 @@ def _for_account(
         yield Action(broker=broker, dialect=dialect, verb=Verb.FORGET, account=name)
         return
     admin = any(each is not None and each.admin for each in (want, have))
-    reason = "it is an admin account: give --admins" if admin and not options.admins else ""
+    reason = "it is an admin account: set acl.admins" if admin and not options.admins else ""
     if want is None:
         verb = Verb.DELETE
         if origin is Origin.ADOPTED:
             reason = reason or "it existed at the target before: delete it there"
         elif not options.deletes:
-            reason = reason or "the source no longer has it, or it cannot be expressed here: give --deletes"
+            reason = reason or "the source no longer has it, or it cannot be expressed here: set sync_deletes"
     elif have is None:
         verb = Verb.CREATE
     elif have == want:
@@ -177,7 +177,7 @@ def _for_account(
     else:
         verb = Verb.UPDATE
         if origin is None and not options.adopt:
-            reason = reason or "it existed at the target before and differs: give --adopt, or rename one of them"
+            reason = reason or "it existed at the target before and differs: set acl.adopt, or rename one of them"
     yield Action(
         broker=broker,
         dialect=dialect,
@@ -213,7 +213,7 @@ def _for_white_list(
             dialect=have.dialect,
             verb=Verb.WHITE_LIST,
             changes=tuple(f"- {each}" for each in sorted(stale)),
-            blocked="the source no longer has it: give --deletes",
+            blocked="the source no longer has it: set sync_deletes",
         )
 
 

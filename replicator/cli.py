@@ -81,7 +81,7 @@ def replicate(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Copies topics from one RocketMQ cluster to another, until told to stop.
+    """Copies topics from one RocketMQ cluster to another, until it is stopped.
 
     Give --source and --target, each the address of a name server: host:port.
     """

@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tools import config_page, metrics_page
+from tools import cli_page, config_page, metrics_page
 
 
 def test_every_setting_is_on_the_page() -> None:
     """`python -m tools.config_page` writes it."""
     assert config_page.PAGE.read_text() == config_page.page()
+
+
+def test_every_command_is_on_the_page() -> None:
+    """`python -m tools.cli_page` writes it."""
+    assert cli_page.PAGE.read_text() == cli_page.page()
 
 
 def test_every_metric_is_on_the_page() -> None:

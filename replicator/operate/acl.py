@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -19,57 +19,20 @@ from replicator.connector.sync.acl import acl_options
 from replicator.errors import StartupError
 from replicator.exit_codes import ExitCode
 from replicator.observe.logging import configure
-from replicator.operate.options import ConfigFile
+from replicator.operate.options import ConfigFile, with_settings
 from replicator.operate.show import Output, Shown, show, table
 from replicator.service import cluster_of
 from replicator.settings import Settings, load
 from replicator.state import state_file
 
-__all__ = ["app"]
+__all__ = ["SETTINGS", "app"]
+
+#: The settings that mean something for accounts.
+SETTINGS: Final = ("acl", "sync_deletes", "store_path", "log_level")
 
 _FILE: Final = "acl.json"
 
 app = typer.Typer(no_args_is_help=True, help="Sync accounts and rights from the source to the target.")
-
-
-def _option(flag: str, text: str) -> Any:
-    return typer.Option(flag, help=text, show_default=False)
-
-
-Address = Annotated[str | None, _option("--source", "Name servers of the source.")]
-Target = Annotated[str | None, _option("--target", "Name servers of the target.")]
-SourceKey = Annotated[str | None, _option("--source-access-key", "Account to read the source as.")]
-SourceSecret = Annotated[str | None, _option("--source-secret-key-file", "File with its secret.")]
-TargetKey = Annotated[str | None, _option("--target-access-key", "Account to change the target as.")]
-TargetSecret = Annotated[str | None, _option("--target-secret-key-file", "File with its secret.")]
-StorePath = Annotated[
-    str | None, _option("--store-path", f"Directory of {_FILE}: which accounts at the target are ours.")
-]
-Include = Annotated[
-    list[str] | None,
-    _option("--include", "Accounts to sync, by name or regular expression (setting acl.accounts)."),
-]
-Exclude = Annotated[
-    list[str] | None,
-    _option("--exclude", "Accounts not to sync; wins over --include (acl.exclude_accounts)."),
-]
-Admins = Annotated[
-    bool | None, _option("--admins/--no-admins", "Sync admins and Super users too (setting acl.admins).")
-]
-Deletes = Annotated[
-    bool | None,
-    _option("--deletes/--no-deletes", "Delete what we created and the source lost (setting sync_deletes)."),
-]
-Adopt = Annotated[
-    bool | None,
-    _option("--adopt/--no-adopt", "Change accounts that were at the target before us (setting acl.adopt)."),
-]
-SourceDir = Annotated[
-    Path | None,
-    _option(
-        "--source-acl-dir", "Read ACL 1.0 from plain_acl.yml and acl/ in this directory (setting acl.source_dir)."
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,49 +47,8 @@ class _Wanted:
         return self.settings.store_path / _FILE
 
 
-def _wanted(
-    *,
-    source: Address = None,
-    target: Target = None,
-    source_access_key: SourceKey = None,
-    source_secret_key_file: SourceSecret = None,
-    target_access_key: TargetKey = None,
-    target_secret_key_file: TargetSecret = None,
-    config: ConfigFile = None,
-    store_path: StorePath = None,
-    include: Include = None,
-    exclude: Exclude = None,
-    admins: Admins = None,
-    deletes: Deletes = None,
-    adopt: Adopt = None,
-    source_acl_dir: SourceDir = None,
-) -> _Wanted:
-    given = {
-        "source": {
-            "namesrv": source,
-            "access_key": source_access_key,
-            "secret_key_file": source_secret_key_file,
-        },
-        "target": {
-            "namesrv": target,
-            "access_key": target_access_key,
-            "secret_key_file": target_secret_key_file,
-        },
-    }
-    flags: dict[str, Any] = {
-        side: {name: value for name, value in values.items() if value is not None} for side, values in given.items()
-    }
-    table = {
-        "accounts": include,
-        "exclude_accounts": exclude,
-        "admins": admins,
-        "adopt": adopt,
-        "source_dir": source_acl_dir,
-    }
-    flags["acl"] = {name: value for name, value in table.items() if value is not None and value != []}
-    others = {"store_path": store_path, "sync_deletes": deletes}
-    flags |= {name: value for name, value in others.items() if value is not None}
-    settings = load({name: value for name, value in flags.items() if value != {}}, file=config)
+def _wanted(flags: Mapping[str, Any], config: Path | None) -> _Wanted:
+    settings = load(flags, file=config)
     configure(level=settings.log_level)
     own = (settings.source.access_key, settings.target.access_key)
     return _Wanted(settings=settings, options=acl_options(settings.route, own=own))
@@ -158,37 +80,21 @@ def _keep(file: Path, owned: dict[str, Any]) -> None:
         ) from None
 
 
-def _command(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives `command` the options of `_wanted`, whose outcome comes as `wanted`."""
-    shared = inspect.signature(_wanted, eval_str=True).parameters
-    own = inspect.signature(command, eval_str=True).parameters
-
-    def run(**values: Any) -> None:
-        given = {name: values.pop(name) for name in shared}
-        command(_wanted(**given), **values)
-
-    parameters = [
-        *shared.values(),
-        *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, each in own.items() if name != "wanted"),
-    ]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
-    run.__doc__ = command.__doc__
-    app.command(command.__name__)(run)
-    return command
-
-
-@_command
-def plan(wanted: _Wanted, output: Shown = Output.TABLE) -> None:
+@app.command()
+@partial(with_settings, only=SETTINGS)
+def plan(flags: Mapping[str, Any], config: ConfigFile = None, output: Shown = Output.TABLE) -> None:
     """Shows what `apply` would do; changes nothing."""
+    wanted = _wanted(flags, config)
     made, _, _ = asyncio.run(_run(wanted, apply=False))
     show(made.as_json(), output, _drawn(made))
     _end(made)
 
 
-@_command
+@app.command()
+@partial(with_settings, only=SETTINGS)
 def apply(
-    wanted: _Wanted,
+    flags: Mapping[str, Any],
+    config: ConfigFile = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask on the first run.")] = False,
     output: Shown = Output.TABLE,
 ) -> None:
@@ -196,6 +102,7 @@ def apply(
 
     The first run shows its plan and asks; without a terminal it changes nothing and exits with 5. --yes skips that.
     """
+    wanted = _wanted(flags, config)
     asks = not yes and not wanted.file.exists()
     made, done, _ = asyncio.run(_run(wanted, apply=not asks))
     if asks and made.pending:
@@ -210,9 +117,11 @@ def apply(
     _end(made, done)
 
 
-@_command
-def status(wanted: _Wanted, output: Shown = Output.TABLE) -> None:
+@app.command()
+@partial(with_settings, only=SETTINGS)
+def status(flags: Mapping[str, Any], config: ConfigFile = None, output: Shown = Output.TABLE) -> None:
     """How far each broker of the target is from the source."""
+    wanted = _wanted(flags, config)
     made, _, owned = asyncio.run(_run(wanted, apply=False))
     rows = [
         {

@@ -296,7 +296,7 @@ async def test_admins_and_the_own_account(clusters: ClusterPool, pair: tuple[Clu
         await scene.source.put(boss)
         before = await target.states()
         blocked = (await scene.step()).blocked
-        assert {action.blocked for action in blocked} == {"it is an admin account: give --admins"}
+        assert {action.blocked for action in blocked} == {"it is an admin account: set acl.admins"}
         assert await target.states() == before
         everything = {"include": (".*",), "admins": True, "adopt": True, "deletes": True}
         plan = await scene.sync(**everything, exclude=("(?!t[0-9a-f]{8}-).*",)).plan()
@@ -349,7 +349,7 @@ async def command(scene: Scene, store: Path, *arguments: str, code: int = 0) -> 
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "replicator", "acl", *arguments),
         *("--source", scene.source.namesrv, "--target", scene.target.namesrv),
-        *("--include", f"{scene.name}.*", "--store-path", str(store)),
+        *("--acl-accounts", f"{scene.name}.*", "--store-path", str(store)),
         env={
             **os.environ,
             "COLUMNS": "250",
@@ -408,9 +408,9 @@ async def test_the_commands(clusters: ClusterPool, tmp_path: Path) -> None:
         told = _json(await run("status", "--output", "json"))
         assert told["brokers"] == [{"broker": "west-a", "acl": "2.0", "ours": 1, "pending": 0, "blocked": 1}]
         await scene.source.drop(scene.name)
-        assert "give --deletes" in await run("apply")
-        assert "done" in await run("apply", "--deletes")
-        assert "invalid regular expression" in await run("plan", "--exclude", "[", code=78)
+        assert "set sync_deletes" in await run("apply")
+        assert "done" in await run("apply", "--sync-deletes")
+        assert "invalid regular expression" in await run("plan", "--acl-exclude-accounts", "[", code=78)
         written += await asyncio.to_thread(lambda: [path.read_text() for path in tmp_path.rglob("*.*")])
         assert scene.name in "".join(written)
         for each in (secret, "sandboxsecret"):

@@ -129,7 +129,7 @@ def test_a_conflict() -> None:
     target = holding(account(secret="secret-two"))
     made = plan(holding(account()), target)
     assert verbs(made) == [(Verb.UPDATE, "account-1", False)]
-    assert "--adopt" in made.actions[0].blocked
+    assert "acl.adopt" in made.actions[0].blocked
     assert verbs(plan(holding(account()), target, adopt=True)) == [(Verb.UPDATE, "account-1", True)]
     assert verbs(plan(holding(account()), holding(account()))) == [(Verb.ADOPT, "account-1", True)]
 
@@ -194,7 +194,7 @@ def test_admins_need_an_opt_in() -> None:
         target = holding(*([have] if have else []))
         owned = Ownership({"t-a": {"accounts": {"account-1": "created"}, "white": []}} if have else None)
         [blocked] = plan(holding(want), target, owned).actions
-        assert blocked.blocked == "it is an admin account: give --admins"
+        assert blocked.blocked == "it is an admin account: set acl.admins"
         assert plan(holding(want), target, owned, admins=True).blocked == ()
 
 

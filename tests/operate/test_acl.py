@@ -31,7 +31,7 @@ def test_settings_of_the_route_hold(file: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("REPLICATOR_SYNC_DELETES", "true")
     monkeypatch.setenv("REPLICATOR_SOURCE__ACCESS_KEY", "me")
     monkeypatch.setenv("REPLICATOR_SOURCE__SECRET_KEY", "mine")
-    assert acl._wanted(config=file).options == AclOptions(
+    assert acl._wanted({}, file).options == AclOptions(
         include=("app.*",),
         exclude=("root",),
         own=frozenset({"me"}),
@@ -43,13 +43,13 @@ def test_settings_of_the_route_hold(file: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_flags_win(file: Path) -> None:
-    given = acl._wanted(
-        config=file, include=["x", "y"], exclude=["z"], admins=False, adopt=False, source_acl_dir=Path("d")
-    )
+    flags = {"accounts": "x,y", "exclude_accounts": "z", "admins": False, "adopt": False, "source_dir": "d"}
+    given = acl._wanted({"acl": flags}, file)
     assert given.options == AclOptions(include=("x", "y"), exclude=("z",), source_dir=Path("d"))
 
 
 def test_without_any_all_accounts_are_synced(file: Path) -> None:
-    assert acl._wanted(source="east:9876", target="west:9876").options == AclOptions()
+    clusters = {"source": {"namesrv": "east:9876"}, "target": {"namesrv": "west:9876"}}
+    assert acl._wanted(clusters, None).options == AclOptions()
     with pytest.raises(ConfigError, match="invalid regular expression"):
-        acl._wanted(config=file, exclude=["["])
+        acl._wanted({"acl": {"exclude_accounts": "["}}, file)
