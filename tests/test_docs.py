@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tools import cli_page, config_page, metrics_page
+from tools import cli_page, config_page, metrics_page, openapi
 
 
 def test_every_setting_is_on_the_page() -> None:
@@ -16,6 +16,13 @@ def test_every_setting_is_on_the_page() -> None:
 def test_every_command_is_on_the_page() -> None:
     """`python -m tools.cli_page` writes it."""
     assert cli_page.PAGE.read_text() == cli_page.page()
+
+
+def test_rest_is_as_the_document_says() -> None:
+    """`python -m tools.openapi` writes it, so that no change of REST goes unseen."""
+    assert openapi.PAGE.read_text() == openapi.page()
+    paths = openapi.document()["paths"]
+    assert {"get", "put", "post", "delete"} == {method for path in paths.values() for method in path}
 
 
 def test_every_metric_is_on_the_page() -> None:
