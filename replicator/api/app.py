@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from replicator import __version__
+from replicator.api import answers
 from replicator.api.actor import install_actor
 from replicator.api.connectors import connector_routes
 from replicator.api.envelope import install
@@ -50,7 +50,7 @@ def make_app(
     async def live() -> dict[str, str]:
         return {"status": "up"}
 
-    @app.get("/health/ready", tags=["worker"])
+    @app.get("/health/ready", tags=["worker"], response_model=answers.Ready)
     async def ready() -> JSONResponse:
         topics = topic_status(worker.routes.states)
         wrong = [topic for topic in topics if topic["stalled"] or topic["state"] in (Phase.FAILED, Phase.WAITING)]
@@ -63,24 +63,26 @@ def make_app(
             reasons["worker"] = "it does not reach its group: no heartbeat of its own comes back"
         return JSONResponse({"ready": not reasons, "reasons": reasons}, status_code=503 if reasons else 200)
 
-    @app.get("/status", tags=["worker"])
-    async def status() -> dict[str, Any]:
+    @app.get("/status", tags=["worker"], response_model=answers.WorkerStatus)
+    async def status() -> JSONResponse:
         """What this worker does; /getClusterInfo and /connectors tell of the group.
 
         `waiting_for` is a job that copies the same queues: the worker joins its group at its end.
         """
-        return {
-            "version": __version__,
-            "worker": worker.id,
-            "source": worker.identity.source,
-            "target": worker.identity.target,
-            "waiting_for": worker.group.waiting_for,
-            "topics": topic_status(worker.routes.states),
-            "problems": worker.routes.problems,
-        }
+        return JSONResponse(
+            {
+                "version": __version__,
+                "worker": worker.id,
+                "source": worker.identity.source,
+                "target": worker.identity.target,
+                "waiting_for": worker.group.waiting_for,
+                "topics": topic_status(worker.routes.states),
+                "problems": worker.routes.problems,
+            }
+        )
 
-    @app.get("/status/queues", tags=["worker"])
-    async def queues() -> list[dict[str, Any]]:
-        return [queue_status(state) for state in worker.routes.states]
+    @app.get("/status/queues", tags=["worker"], response_model=list[answers.QueueStatus])
+    async def queues() -> JSONResponse:
+        return JSONResponse([queue_status(state) for state in worker.routes.states])
 
     return app

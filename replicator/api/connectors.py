@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from replicator.admin.group_view import GroupView
 from replicator.admin.message_lookup import by_key, by_offset
+from replicator.api import answers
 from replicator.api.checking import refuse_rivals, refuse_wrong
 from replicator.api.envelope import Rebalancing, answer
 from replicator.errors import ConfigError
@@ -79,15 +80,15 @@ def _add_states(routes: APIRouter, worker: Worker) -> None:
             await set_state(name, state)
         return answer(dict.fromkeys(names, state.value))
 
-    @routes.put("/connectors/stop/all")
+    @routes.put("/connectors/stop/all", response_model=answers.Envelope[dict[str, str]])
     async def stop_all() -> JSONResponse:
         return await set_all(State.STOPPED)
 
-    @routes.put("/connectors/pause/all")
+    @routes.put("/connectors/pause/all", response_model=answers.Envelope[dict[str, str]])
     async def pause_all() -> JSONResponse:
         return await set_all(State.PAUSED)
 
-    @routes.put("/connectors/resume/all")
+    @routes.put("/connectors/resume/all", response_model=answers.Envelope[dict[str, str]])
     async def resume_all() -> JSONResponse:
         refused = []
         for name, connector in connectors.all().items():
@@ -101,24 +102,24 @@ def _add_states(routes: APIRouter, worker: Worker) -> None:
             raise ConfigError("\n".join(refused))
         return answer(dict.fromkeys(connectors.all(), State.RUNNING.value))
 
-    @routes.put("/connectors/{name}/stop")
+    @routes.put("/connectors/{name}/stop", response_model=answers.Envelope[answers.NamedState])
     async def stop(name: str) -> JSONResponse:
         return await set_one(name, State.STOPPED)
 
-    @routes.put("/connectors/{name}/pause")
+    @routes.put("/connectors/{name}/pause", response_model=answers.Envelope[answers.NamedState])
     async def pause(name: str) -> JSONResponse:
         return await set_one(name, State.PAUSED)
 
-    @routes.put("/connectors/{name}/resume")
+    @routes.put("/connectors/{name}/resume", response_model=answers.Envelope[answers.NamedState])
     async def resume(name: str) -> JSONResponse:
         return await set_one(name, State.RUNNING)
 
-    @routes.post("/connectors/{name}/restart")
+    @routes.post("/connectors/{name}/restart", response_model=answers.Envelope[answers.NamedState])
     async def restart(name: str) -> JSONResponse:
         await _change(worker, lambda: connectors.restart(name))
         return answer({"name": name, "state": connectors.get(name).state})
 
-    @routes.post("/connectors/{name}/tasks/{task:path}/restart")
+    @routes.post("/connectors/{name}/tasks/{task:path}/restart", response_model=answers.Envelope[answers.Task])
     async def restart_task(name: str, task: str) -> JSONResponse:
         """Restarts one task, wherever it runs."""
         _task_of(view, connectors.get(name), task)
@@ -130,20 +131,20 @@ def _add_configurations(routes: APIRouter, worker: Worker) -> None:
     """Create, change and delete."""
     connectors, view = worker.connectors, GroupView(worker)
 
-    @routes.post("/connectors/{name}")
+    @routes.post("/connectors/{name}", response_model=answers.Envelope[answers.ConnectorInfo])
     async def create(name: str, config: Config) -> JSONResponse:
         refuse_rivals(worker, name, await refuse_wrong(worker, name, config))
         known = name in connectors.all()
         await _change(worker, lambda: connectors.create(name, config))
         return answer(view.info(connectors.get(name)), 200 if known else 201)
 
-    @routes.put("/connectors/{name}")
+    @routes.put("/connectors/{name}", response_model=answers.Envelope[answers.ConnectorInfo])
     async def update(name: str, config: Config) -> JSONResponse:
         refuse_rivals(worker, name, await refuse_wrong(worker, name, config))
         await _change(worker, lambda: connectors.update(name, config))
         return answer(view.info(connectors.get(name)))
 
-    @routes.delete("/connectors/{name}")
+    @routes.delete("/connectors/{name}", response_model=answers.Envelope[None])
     async def delete(name: str) -> JSONResponse:
         await _change(worker, lambda: connectors.delete(name))
         return answer(None)
@@ -153,28 +154,28 @@ def _add_views(routes: APIRouter, worker: Worker) -> None:
     """What connectors are, and how they are doing."""
     connectors, view = worker.connectors, GroupView(worker)
 
-    @routes.get("/connectors/list")
+    @routes.get("/connectors/list", response_model=answers.Envelope[answers.ConnectorList])
     async def all_connectors() -> JSONResponse:
         found = connectors.all().items()
         return answer({name: {"status": view.status(each), "info": view.info(each)} for name, each in found})
 
-    @routes.get("/connectors/{name}")
+    @routes.get("/connectors/{name}", response_model=answers.Envelope[answers.ConnectorInfo])
     async def info(name: str) -> JSONResponse:
         return answer(view.info(connectors.get(name)))
 
-    @routes.get("/connectors/{name}/config")
+    @routes.get("/connectors/{name}/config", response_model=answers.Envelope[dict[str, Any]])
     async def config(name: str) -> JSONResponse:
         return answer(connectors.get(name).config)
 
-    @routes.get("/connectors/{name}/status")
+    @routes.get("/connectors/{name}/status", response_model=answers.Envelope[answers.ConnectorStatus])
     async def status(name: str) -> JSONResponse:
         return answer(view.status(connectors.get(name)))
 
-    @routes.get("/connectors/{name}/tasks")
+    @routes.get("/connectors/{name}/tasks", response_model=answers.Envelope[list[answers.Task]])
     async def tasks(name: str) -> JSONResponse:
         return answer(view.tasks(connectors.get(name)))
 
-    @routes.get("/connectors/{name}/tasks/{task:path}/status")
+    @routes.get("/connectors/{name}/tasks/{task:path}/status", response_model=answers.Envelope[answers.Task])
     async def task_status(name: str, task: str) -> JSONResponse:
         return answer(_task_of(view, connectors.get(name), task))
 
@@ -183,14 +184,14 @@ def _add_rates(routes: APIRouter, worker: Worker) -> None:
     """The limits of a route."""
     connectors = worker.connectors
 
-    @routes.get("/connectors/{name}/rates")
+    @routes.get("/connectors/{name}/rates", response_model=answers.Envelope[answers.RatesShown])
     async def rates(name: str) -> JSONResponse:
         route = connectors.get(name).settings
         if not isinstance(route, RouteSettings):
             raise Unknown(f"connector {name!r} has no rates", hint="only routing connectors have")
         return answer({"rate_messages": route.rate_messages, "rate_bytes": route.rate_bytes})
 
-    @routes.put("/connectors/{name}/rates")
+    @routes.put("/connectors/{name}/rates", response_model=answers.Envelope[answers.RatesShown])
     async def set_rates(name: str, wanted: Rates) -> JSONResponse:
         config = connectors.get(name).config | wanted.model_dump()
         await _change(worker, lambda: connectors.update(name, config))
@@ -201,11 +202,11 @@ def _add_lookups(routes: APIRouter, worker: Worker) -> None:
     """Where queues and messages are."""
     connectors, view = worker.connectors, GroupView(worker)
 
-    @routes.get("/connectors/{name}/queues")
+    @routes.get("/connectors/{name}/queues", response_model=answers.Envelope[list[answers.QueueMapping]])
     async def queues(name: str, topic: str | None = None) -> JSONResponse:
         return answer(view.queues(connectors.get(name), topic))
 
-    @routes.get("/connectors/{name}/where")
+    @routes.get("/connectors/{name}/where", response_model=answers.Envelope[answers.Location])
     async def where(
         name: str,
         topic: str,
@@ -217,7 +218,7 @@ def _add_lookups(routes: APIRouter, worker: Worker) -> None:
         """Where the message at an offset of one side is on the other; `topic` is its name at the source."""
         return answer(await by_offset(worker, connectors.get(name), topic, Queue(broker, queue), offset, side))
 
-    @routes.get("/connectors/{name}/where/key")
+    @routes.get("/connectors/{name}/where/key", response_model=answers.Envelope[list[answers.CopyOfKey]])
     async def where_key(name: str, topic: str, key: str) -> JSONResponse:
         """Where the copies of the messages with `key` are, and where they came from."""
         return answer(await by_key(worker, connectors.get(name), topic, key))

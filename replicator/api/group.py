@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 
 from replicator import __version__
 from replicator.admin.group_view import GroupView
+from replicator.api import answers
 from replicator.api.checking import refuse_wrong
 from replicator.api.envelope import answer
 from replicator.errors import ConfigError
@@ -32,28 +33,28 @@ def group_routes(worker: Worker) -> APIRouter:
     routes = APIRouter(tags=["group"])
     view = GroupView(worker)
 
-    @routes.get("/getClusterInfo")
+    @routes.get("/getClusterInfo", response_model=answers.Envelope[answers.Cluster])
     async def cluster() -> JSONResponse:
         return answer(view.cluster())
 
-    @routes.get("/allocated/connectors")
+    @routes.get("/allocated/connectors", response_model=answers.Envelope[dict[str, list[str]]])
     async def allocated_connectors() -> JSONResponse:
         allocated = view.allocated().items()
         return answer({name: sorted({task["connector"] for task in tasks}) for name, tasks in allocated})
 
-    @routes.get("/allocated/tasks")
+    @routes.get("/allocated/tasks", response_model=answers.Envelope[dict[str, list[answers.TaskOfWorker]]])
     async def allocated_tasks() -> JSONResponse:
         return answer(view.allocated())
 
-    @routes.get("/plugin/list")
+    @routes.get("/plugin/list", response_model=answers.Envelope[list[answers.Plugin]])
     async def plugins() -> JSONResponse:
         return answer([*_connectors(), *_transforms(), *_strategies()])
 
-    @routes.get("/plugin/list/connectors")
+    @routes.get("/plugin/list/connectors", response_model=answers.Envelope[list[answers.Plugin]])
     async def connector_plugins() -> JSONResponse:
         return answer(_connectors())
 
-    @routes.get("/plugin/config")
+    @routes.get("/plugin/config", response_model=answers.Envelope[list[answers.Option]])
     async def plugin_config(name: str = "routing") -> JSONResponse:
         try:
             model = RouteSettings if name == "routing" else _model(name)
@@ -61,7 +62,7 @@ def group_routes(worker: Worker) -> APIRouter:
             raise Unknown(error.message) from None
         return answer([_described(name, field) for name, field in setting_fields(model)])
 
-    @routes.put("/plugin/config/validate")
+    @routes.put("/plugin/config/validate", response_model=answers.Envelope[answers.Validation])
     async def validate(config: dict[str, Any]) -> JSONResponse:
         try:
             await refuse_wrong(worker, "validated", config)
@@ -69,7 +70,7 @@ def group_routes(worker: Worker) -> APIRouter:
             return answer({"valid": False, "errors": error.message.splitlines()})
         return answer({"valid": True, "errors": []})
 
-    @routes.post("/plugin/reload")
+    @routes.post("/plugin/reload", response_model=answers.Envelope[list[answers.Plugin]])
     async def reload() -> JSONResponse:
         """Plugins are looked for each time that they are named, so this only tells what is there now."""
         return answer([*_connectors(), *_transforms(), *_strategies()])

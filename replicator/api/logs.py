@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict
 
+from replicator.api import answers
 from replicator.api.envelope import answer
 from replicator.observe.logging import Level, get_level, get_logger, set_level
 
@@ -24,11 +25,11 @@ def log_routes() -> APIRouter:
     """/log/level."""
     routes = APIRouter(tags=["worker"], prefix="/log")
 
-    @routes.get("/level")
+    @routes.get("/level", response_model=answers.Envelope[answers.LogLevel])
     async def level() -> JSONResponse:
         return answer({"level": get_level()})
 
-    @routes.put("/level")
+    @routes.put("/level", response_model=answers.Envelope[answers.LogLevel])
     async def change(wanted: _Level) -> JSONResponse:
         before = get_level()
         set_level(wanted.level)

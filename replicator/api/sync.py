@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from replicator.admin.failover import failover
 from replicator.admin.readiness import readiness
+from replicator.api import answers
 from replicator.api.envelope import NotDone, answer
 from replicator.connector.route import Route
 from replicator.connector.sync.ledger import SyncLedger
@@ -52,7 +53,7 @@ def sync_routes(worker: Worker) -> APIRouter:
             raise Unknown(f"connector {name!r} syncs no metadata", hint="only routing connectors do")
         return connector, route
 
-    @routes.get("/connectors/{name}/plan")
+    @routes.get("/connectors/{name}/plan", response_model=answers.Envelope[list[answers.PlanStep]])
     async def plan(name: str) -> JSONResponse:
         """What is to be done at the target now; `blocked` says why something is not done by itself.
 
@@ -62,26 +63,26 @@ def sync_routes(worker: Worker) -> APIRouter:
         look = await route.sync.look()
         return answer([step.shown() for step in (*look.steps, *look.unasked)])
 
-    @routes.get("/connectors/{name}/sync")
+    @routes.get("/connectors/{name}/sync", response_model=answers.Envelope[answers.SyncStatus])
     async def status(name: str) -> JSONResponse:
         """How the metadata task is doing, and what it did last."""
         _, route = found(name)
         ledger = route.sync.ledger
         return answer({**ledger.get("status"), "audit": ledger.get("audit").get("entries", [])})
 
-    @routes.post("/connectors/{name}/apply")
+    @routes.post("/connectors/{name}/apply", response_model=answers.Envelope[list[answers.Applied]])
     async def apply(name: str, wanted: Wanted) -> JSONResponse:
         """Does now what is to be done; whoever owns the metadata task does it."""
         _, route = found(name)
         return answer(await _applied(worker, route.sync.ledger, wanted.force))
 
-    @routes.get("/connectors/{name}/readiness")
+    @routes.get("/connectors/{name}/readiness", response_model=answers.Envelope[answers.Readiness])
     async def ready(name: str) -> JSONResponse:
         """If one switched to the target now."""
         _, route = found(name)
         return answer(await readiness(route, worker.context))
 
-    @routes.post("/connectors/{name}/failover")
+    @routes.post("/connectors/{name}/failover", response_model=answers.Envelope[answers.FailoverReport])
     async def switch(name: str, how: Switch) -> JSONResponse:
         """Makes the target the one that applications use."""
         connector, route = found(name)

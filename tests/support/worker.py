@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from replicator.sandbox import Cluster
+from tests.support.answers import check_answer
 from tests.support.attempt import attempt
 
 __all__ = ["SYNC_QUICKLY", "Worker", "signing", "until"]
@@ -161,8 +162,11 @@ class Worker:
     def get(self, path: str) -> Any:
         """A page of its HTTP server; JSON is parsed."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
-            body = answer.read().decode()
-        return body if path == "/metrics" else json.loads(body)
+            raw: bytes = answer.read()
+        if path == "/metrics":
+            return raw.decode()
+        check_answer("GET", path, raw)
+        return json.loads(raw)
 
     def ask(self, method: str, path: str, body: Any = None, *, token: str = "") -> tuple[int, Any]:
         """Asks its REST something; the HTTP status, and what stands in the envelope."""
@@ -174,7 +178,9 @@ class Worker:
         )
         try:
             with urllib.request.urlopen(request, timeout=20) as answer:
-                status, page = answer.status, json.loads(answer.read())
+                status, raw = answer.status, answer.read()
+                check_answer(method, path, raw)
+                page = json.loads(raw)
         except urllib.error.HTTPError as error:
             status, page = error.code, json.loads(error.read())
         assert page["status"] == status

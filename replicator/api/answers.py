@@ -1,0 +1,322 @@
+"""What REST answers, for OpenAPI. Each answer of a handler is one of these, in the envelope; tests compare them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = [
+    "Applied",
+    "Cluster",
+    "ConnectorInfo",
+    "ConnectorList",
+    "ConnectorStatus",
+    "CopyOfKey",
+    "Envelope",
+    "FailoverReport",
+    "Location",
+    "LogLevel",
+    "NamedState",
+    "Option",
+    "PlanStep",
+    "Plugin",
+    "QueueMapping",
+    "QueueStatus",
+    "RatesShown",
+    "Readiness",
+    "Ready",
+    "SyncStatus",
+    "Task",
+    "TaskOfWorker",
+    "Validation",
+    "WorkerStatus",
+]
+
+Body = TypeVar("Body")
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Envelope(_Answer, Generic[Body]):
+    """RocketMQ Connect's envelope; `status` is the HTTP status, too."""
+
+    status: int
+    body: Body
+
+
+#: How a queue, a topic or a task is doing; UNASSIGNED: no worker runs the task.
+TaskState = Literal[
+    "STARTING", "BACKFILLING", "RECOVERING", "RUNNING", "WAITING", "FAILED", "STOPPED", "PAUSED", "UNASSIGNED"
+]
+ConnectorState = Literal["RUNNING", "PAUSED", "STOPPED"]
+
+
+class Queue(_Answer):
+    broker: str
+    queue: Annotated[int, Field(description="queue id")]
+
+
+class Location(Queue):
+    """Where a message is."""
+
+    topic: str
+    offset: int
+
+
+class CopyOfKey(_Answer):
+    """A copy, and the message that it was made of."""
+
+    source: Location
+    target: Location
+
+
+class WorkerInfo(_Answer):
+    worker_id: str
+    address: Annotated[str, Field(description="host:port of its REST")]
+    version: str
+    state: Literal["online", "leaving", "left"]
+    waiting_for: Annotated[str, Field(description="a job whose end it waits for before it joins; empty: none")]
+    leader: bool
+    takes_tasks: bool
+    tasks: Annotated[int, Field(description="tasks that it runs")]
+
+
+class Cluster(_Answer):
+    """The group of workers."""
+
+    group: str
+    source: Annotated[str, Field(description="id of the source cluster")]
+    target: Annotated[str, Field(description="id of the target cluster")]
+    generation: Annotated[int, Field(description="number of the current assignment")]
+    leader: str
+    rebalancing: bool
+    workers: list[WorkerInfo]
+
+
+class Task(_Answer):
+    id: Annotated[str, Field(description="name within its connector: topic, topic/broker/queue, or a plugin's own")]
+    worker_id: str
+    state: TaskState
+    trace: Annotated[str | None, Field(description="why it failed; null unless its state is FAILED")]
+
+
+class TaskOfWorker(_Answer):
+    connector: str
+    task: str
+    state: TaskState
+
+
+class TaskName(_Answer):
+    connector: str
+    task: str
+
+
+class ConnectorInfo(_Answer):
+    name: str
+    config: dict[str, Any]
+    tasks: list[TaskName]
+    type: Literal["ROUTE", "SOURCE", "SINK"]
+
+
+class ConnectorCondition(_Answer):
+    state: ConnectorState
+    worker_id: Annotated[str, Field(description="the group's leader, which plans for it")]
+    trace: str | None
+
+
+class TopicStatus(_Answer):
+    """A topic's queues, added up; counters count messages."""
+
+    topic: str
+    connector: str
+    queues: int
+    severity: Annotated[int, Field(description="rank of the worst state among its queues: the higher the worse")]
+    state: TaskState
+    reason: str
+    stalled: Annotated[int, Field(description="queues that lag and make no progress even after a restart")]
+    copied: Annotated[int, Field(description="in a worker's own status: since its process began; else: in all")]
+    copied_in_all: Annotated[int | None, Field(description="since the route began, by any worker")] = None
+    lag_messages: int
+    lag_seconds: Annotated[float, Field(description="age of the oldest message that the target lacks; 0: none")]
+    gap_messages: int
+    target_lost: Annotated[int, Field(description="messages that the target had acknowledged and then lost")]
+    duplicates: int
+    foreign: int
+    skipped: int
+
+
+class ConnectorStatus(_Answer):
+    name: str
+    connector: ConnectorCondition
+    tasks: list[Task]
+    topics: list[TopicStatus]
+    problems: Annotated[dict[str, str], Field(description="by topic, why it cannot be copied")]
+    type: Literal["ROUTE", "SOURCE", "SINK"]
+
+
+class ListedConnector(_Answer):
+    status: ConnectorStatus
+    info: ConnectorInfo
+
+
+ConnectorList = dict[str, ListedConnector]
+
+
+class NamedState(_Answer):
+    name: str
+    state: ConnectorState
+
+
+class RatesShown(_Answer):
+    """Limits of a connector over all workers, per second; 0 is no limit."""
+
+    rate_messages: int
+    rate_bytes: int
+
+
+class QueueMapping(_Answer):
+    """A source queue and the target queue that it is copied to."""
+
+    topic: str
+    target_topic: str
+    source: Queue
+    target: Queue
+    position: Annotated[int | None, Field(description="source offset before which all is copied; null: not known")]
+
+
+class QueueStatus(_Answer):
+    """One queue that this worker copies; counters since its process began."""
+
+    topic: str
+    connector: str
+    stalled: bool
+    source: Queue
+    target: Queue
+    state: TaskState
+    reason: str
+    position: Annotated[int | None, Field(description="next source offset")]
+    max_offset: Annotated[int | None, Field(description="source offset where the queue ends")]
+    lag_messages: int
+    copied: int
+    copied_in_all: int
+    skipped: Annotated[dict[str, int], Field(description="by reason")]
+    gap_messages: int
+    resets: int
+    target_lost: int
+    duplicates: int
+    foreign: int
+    retries: int
+
+
+class WorkerStatus(_Answer):
+    """This worker alone."""
+
+    version: str
+    worker: str
+    source: str
+    target: str
+    waiting_for: str
+    topics: list[TopicStatus]
+    problems: dict[str, str]
+
+
+class Ready(_Answer):
+    ready: bool
+    reasons: Annotated[dict[str, str], Field(description="by topic, or `worker`")]
+
+
+class PlanStep(_Answer):
+    """A difference between what is at the target and what should be there."""
+
+    kind: Literal["topics", "groups", "offsets", "acl"]
+    action: Literal["create", "change", "delete", "unknown"]
+    broker: str
+    name: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    blocked: Annotated[str, Field(description="why it is not done automatically; empty: it is")]
+    note: str
+    error: Annotated[str | None, Field(description="of what could not be asked: why")] = None
+
+
+class Applied(PlanStep):
+    """A step that was tried; `error` is empty where it was done."""
+
+
+class SyncStatus(_Answer):
+    """How the metadata task is doing; empty before it has run."""
+
+    owner: Annotated[str | None, Field(description="worker that runs it")] = None
+    kinds: Annotated[dict[str, Any], Field(description="per resource: last success, counts, reasons")] = {}
+    audit: Annotated[list[dict[str, Any]], Field(description="the last hundred changes, offsets aside")]
+
+
+class TopicLag(_Answer):
+    topic: str
+    target: Annotated[str, Field(description="its name at the target")]
+    messages: Annotated[int, Field(description="that are not at the target")]
+    seconds: Annotated[float, Field(description="age of the oldest of them")]
+    problem: str
+
+
+class GroupReadiness(_Answer):
+    """What a consumer group would meet at the target now, in messages."""
+
+    group: str
+    topic: str
+    redelivered: int
+    missed: int
+    without_offset: Annotated[int, Field(description="queues in which it has no offset there")]
+    not_copied: Annotated[int, Field(description="consumed at the source and not copied yet")]
+    before_start: Annotated[int, Field(description="from before the first copied message")]
+    stopped_by: Annotated[list[str], Field(description="foreign messages that hold its offset back")]
+
+
+class Readiness(_Answer):
+    """Whether one could switch now."""
+
+    ready: bool
+    reasons: list[str]
+    messages: int
+    seconds: float
+    topics: list[TopicLag]
+    groups: list[GroupReadiness]
+    differences: list[PlanStep]
+
+
+class FailoverReport(_Answer):
+    connector: str
+    stopped: bool
+    drained: bool
+    missing: list[TopicLag]
+    offsets: Annotated[int, Field(description="consumer offsets written")]
+    topics_opened: list[str]
+    groups: list[GroupReadiness]
+    problems: list[str]
+
+
+class Plugin(_Answer):
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    class_: Annotated[str, Field(alias="class")]
+    type: Literal["ROUTE", "SOURCE", "SINK", "TRANSFORM", "ASSIGNMENT", "BROKEN"]
+    version: str
+
+
+class Option(_Answer):
+    name: str
+    default: Any
+    documentation: str | None
+    required: bool
+
+
+class Validation(_Answer):
+    valid: bool
+    errors: list[str]
+
+
+class LogLevel(_Answer):
+    level: Literal["debug", "info", "warning", "error"]
