@@ -157,7 +157,7 @@ def group_standings(places: Iterable[GroupQueue]) -> list[dict[str, Any]]:
         if told.foreign is not None:
             target = place.queue.target
             where = f"offset {told.foreign} of {target.broker}/{target.queue_id}"
-            total["stopped_by"].append(f"it has not read a message of others at {where}")
+            total["stopped_by"].append(f"it has not read a foreign message at {where}")
         for name in _COUNTED:
             total[name] += getattr(told, name)
     return [found[key] for key in sorted(found)]

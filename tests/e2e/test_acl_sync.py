@@ -51,7 +51,7 @@ async def test_a_worker_syncs_accounts(clusters: ClusterPool, tmp_path: Path) ->
             await until(refused, seconds=IN_TIME, what="it may not send any more")
             assert asyncio.get_running_loop().time() - sent < IN_TIME
             await source.drop(scene.name)
-            await until(lambda: "gone from the source" in str(_page(worker, "plan")))
+            await until(lambda: "the source no longer has it" in str(_page(worker, "plan")))
             written = [
                 json.dumps(_page(worker, what)) for what in ("plan", "sync", "readiness", "config", "status")
             ]

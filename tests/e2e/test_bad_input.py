@@ -136,7 +136,7 @@ async def test_unknown_key_in_the_file(clusters: ClusterPool, tmp_path: Path) ->
     (tmp_path / "route.toml").write_text('sorce = "127.0.0.1:1"\ntarget = "127.0.0.1:2"\n')
     ended, lines = await _run("--config", "route.toml", cwd=tmp_path)
     assert ended == 78
-    assert "replicator: sorce is no setting: did you mean source?" in lines
+    assert "replicator: sorce is not a setting: did you mean source?" in lines
     assert any(line.startswith("replicator: source is missing") for line in lines)
 
 

@@ -166,7 +166,7 @@ async def test_two_workers_in_one_place_find_room_for_themselves(
             await until(lambda log=log: b"/metrics" in log.read_bytes(), what="it runs")  # type: ignore[misc]
         made = await asyncio.to_thread(lambda: {path.name for path in tmp_path.glob("replicator-store*")})
         assert made == {"replicator-store", "replicator-store-2"}
-        assert b"the default port is taken" in (tmp_path / "log1").read_bytes()
+        assert b"the default port is in use" in (tmp_path / "log1").read_bytes()
     finally:
         for process in started:
             process.kill()

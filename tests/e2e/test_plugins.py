@@ -156,7 +156,7 @@ async def test_a_truncated_file_is_told_and_not_read_on(
         assert refused["errors"] == [
             "filename is missing: it has no default",
             "connect.topicname is missing: it has no default",
-            "filenam is no setting: did you mean filename?",
+            "filenam is not a setting: did you mean filename?",
         ]
         names = {plugin["class"]: plugin["type"] for plugin in worker.ask("GET", "/plugin/list/connectors")[1]}
         assert (names["routing"], names["file-source"], names["file-sink"]) == ("ROUTE", "SOURCE", "SINK")

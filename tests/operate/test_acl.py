@@ -26,6 +26,12 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
+def test_the_commands_have_their_names() -> None:
+    assert [command.callback.__name__ for command in acl.app.registered_commands if command.callback] == [
+        *("plan", "apply", "status")
+    ]
+
+
 def test_settings_of_the_route_hold(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An account that is excluded there is excluded here."""
     monkeypatch.setenv("REPLICATOR_SYNC_DELETES", "true")

@@ -142,7 +142,7 @@ async def test_nothing_is_put_behind_what_it_belongs_before(scene: SceneOf) -> N
         await here.produce(300)
         (part, *_) = await ranges_of(here, 300)
         await copy_range(job_of(here), Range(*msgs(part), 100, 200))
-        with pytest.raises(CopyFailed, match=r"begin with source offset 100, so that offset 0 would come behind"):
+        with pytest.raises(CopyFailed, match=r"begin with source offset 100, so that offset 0 would come after"):
             await copy_range(job_of(here), part)
         tagged = job_of(here)
         tagged = replace(tagged, options=replace(tagged.options, tags=frozenset({b"no-such-tag"})))

@@ -235,7 +235,7 @@ async def test_a_broker_that_stays_away(scene: SceneOf, monkeypatch: pytest.Monk
         await sender.send(copies(here, range(10)))
         assert sender.sent == 10
         with pytest.raises(
-            ReplicatorError, match=r"^broker west-z: .* do not know it\), for 0.2 s: see that its broker runs"
+            ReplicatorError, match=r"^broker west-z: .* do not know it\), for 0.2 s: check that its broker runs"
         ):
             await sender.send(sharded(here))
         with pytest.raises(

@@ -29,7 +29,7 @@ async def test_a_topic_that_is_not_there(source: Any, scene: SceneOf) -> None:
         rows = source.createDataFrame([("a", "no-such-column")], "body STRING, topic STRING")
         for options, topic in (({"topic": "no-such-option"}, "no-such-option"), ({}, "no-such-column")):
             with pytest.raises(
-                Exception, match=f"topic {topic} cannot be written: no broker has it: make it first"
+                Exception, match=f"topic {topic} cannot be written: no broker has it: create it first"
             ):
                 writing(rows, here, **options)
 
