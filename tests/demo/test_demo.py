@@ -178,7 +178,7 @@ async def test_a_terminal_gets_a_live_view(tmp_path: Path) -> None:
     plain = {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "30"}
     async with running(tmp_path, "--version", "4.9.7", environment=plain, in_terminal=True) as demo:
         await demo.says(r"replicator demo · RocketMQ 4\.9\.7 · 0:\d\d")
-        await demo.says(r"│ +orders +running +[1-9][\d,]* +[1-9][\d,]* +[\d,]+ +\d+\.\d ")
+        await demo.says(r"│ +orders +RUNNING +[1-9][\d,]* +[1-9][\d,]* +[\d,]+ +\d+\.\d ")
         await demo.says(r"Orders as the consumer on west gets them: [1-9][\d,]* of [1-9][\d,]* produced")
         await demo.says(r"│ +\d+ +order-0*[1-9]\d* +\w+ +\S+ +\w.* +\d+ +[\d,]+\.\d\d +│")
         await demo.says(r"Ctrl-C drains and ends everything")
