@@ -35,6 +35,8 @@ def _routes() -> list[tuple[APIRoute, TypeAdapter[Any] | None]]:
 
 def check_answer(method: str, path: str, raw: bytes) -> None:
     """Raises a ValidationError where the body of a successful answer is not as the document says."""
+    if path == "/openapi.json":
+        return  # the document itself
     scope = {"type": "http", "method": method, "path": unquote(urlsplit(path).path), "headers": []}
     for route, answer in _routes():
         if route.matches(scope)[0] is Match.FULL:

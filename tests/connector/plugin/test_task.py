@@ -60,7 +60,7 @@ async def test_errors_are_shown_and_tried_again(
     assert task.seen[0] == (Phase.STARTING, "")
     assert [seen[0] for seen in task.seen[1:]] == [phase, phase]
     assert all(reason in seen[1] for seen in task.seen[1:])
-    assert sum(entry["event"] == str(phase) for entry in logs) == 1, "the same reason is logged once"
+    assert sum(entry["event"] == phase.lower() for entry in logs) == 1, "the same reason is logged once"
     assert task.phase is Phase.STOPPED
 
 
