@@ -99,7 +99,7 @@ def _throughput(rounds: Sequence[Round]) -> str:
     names = [name for name in _ABOUT if any(r.contender == name for r in rounds)]
     by_name = {name: [r for r in rounds if r.contender == name] for name in names}
     whole = {name: Spread.of([_rate(r) for r in several]).median for name, several in by_name.items()}
-    # A ceiling is the broker's: how long its JVM takes to start has no part in it.
+    # The ceiling is that of the broker, so the start of the contender's JVM does not count.
     moving = {name: Spread.of([_moving(r) for r in several]).median for name, several in by_name.items()}
     rows = []
     for name, several in by_name.items():
