@@ -1,4 +1,4 @@
-"""One broker as the benchmark looks at it: topics, how far they are, and when messages were stored."""
+"""One broker as the benchmark uses it: topics, their offsets, and the store times of messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from replicator.protocol.message import StoredMessage
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """When a topic's first and last message were stored, in seconds since the epoch, and how many there are."""
+    """Store times of a topic's first and last message, in seconds since the epoch, and their number."""
 
     first: float
     last: float
@@ -28,7 +28,7 @@ class Span:
 
 
 class Broker:
-    """Reached at `address`, past any wire."""
+    """Reached at `address`, without any delay proxy."""
 
     def __init__(self, address: str) -> None:
         self._endpoint = Endpoint(address, Security())
@@ -47,7 +47,7 @@ class Broker:
         return await asyncio.gather(*(self._head(topic, queue) for queue in range(queues)))
 
     async def span(self, topic: str, *, queues: int) -> Span:
-        """By the broker's own clock, so neither polling nor the looker's load blurs it."""
+        """By the broker's own clock, so it does not depend on polling, or on the observer's load."""
         heads = await self.heads(topic, queues=queues)
         firsts, lasts = [], []
         for queue, head in enumerate(heads):
@@ -67,7 +67,7 @@ class Broker:
         return found
 
     async def send(self, topic: str, queue: int, body: bytes) -> None:
-        """One message; it is stored when this returns."""
+        """Sends one message; it is stored when this returns."""
         length = len(body).to_bytes(4, "big")
         fields = batch.header_fields(
             group="bench",

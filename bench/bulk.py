@@ -21,14 +21,14 @@ __all__ = ["BULK_QUEUES", "Bulk", "bulk_rounds"]
 BULK_QUEUES = 16
 _SIZE = 1024
 
-#: The source's broker takes all its messages for being on disk, of which it gives 8 a pull instead of 32
-#: (maxTransferCountOnMessageInDisk); this machine's memory holds them all the same.
+#: The source's broker treats all its messages as being on disk, where a pull returns 8 instead of 32
+#: (maxTransferCountOnMessageInDisk); in fact they are in this machine's memory.
 _ON_DISK = {"accessMessageInMemoryMaxRatio": "0"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bulk:
-    """One turn: `seconds` and CPU seconds from the first message on, and what the start took before."""
+    """One turn: `seconds` and CPU seconds from the first message on, and those of the start before it."""
 
     name: str
     messages: int
@@ -54,7 +54,7 @@ async def bulk_rounds(
     """All rounds, on clusters of their own.
 
     Args:
-        spark: Spark's masters, each of which backfills; the first verifies and exports too.
+        spark: Spark's masters; each runs a backfill, the first also verify and export.
     """
     found: list[Bulk] = []
     topic = f"bulk-{_SIZE}"
@@ -104,7 +104,7 @@ async def _moved(stage: Stage, contender: Contender, job: Job, *, limit: float) 
 
 
 async def _read(contender: Spark, job: Job, backfill: Bulk, *, limit: float) -> Bulk:
-    """A command that stores nothing: its time is that of its tasks, its CPU less what `backfill` took to start."""
+    """A command that stores nothing: the time of its tasks, and its CPU without the start of `backfill`."""
     log = job.directory / "output"
     process = Measured(
         await contender.command(job),

@@ -1,4 +1,4 @@
-"""Who is measured: each contender is a command line that moves one topic, and a way to know its end."""
+"""The measured programs: each contender is a command line that copies one topic, and a way to detect its end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _JAVA_FLAGS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What to move: name servers, `topic` into `target_topic`, and a directory for files."""
+    """What to copy: name servers, `topic` into `target_topic`, and a directory for files."""
 
     source: str
     target: str
@@ -39,7 +39,7 @@ class Job:
 
 
 class Contender(Protocol):
-    """`ends` says that it ends by itself after the last message; `makes_topic` that it creates the target."""
+    """`ends`: it ends by itself after the last message; `makes_topic`: it creates the target topic."""
 
     name: str
     ends: bool
@@ -51,7 +51,7 @@ class Contender(Protocol):
 
 
 class Replicator:
-    """This project, as its users start it. It runs until it is asked to stop."""
+    """This project, as its users start it. It runs until it is stopped."""
 
     name = "replicator"
     ends = False
@@ -68,7 +68,7 @@ class Replicator:
         options = ["--source", job.source, "--target", job.target, "--topics", job.topic]
         if job.target_topic != job.topic:
             options += ["--rename", job.target_topic.replace(job.topic, "{topic}")]
-        options += ["--worker-group", job.target_topic.replace(".*", "")]  # earlier rounds are another group's
+        options += ["--worker-group", job.target_topic.replace(".*", "")]  # each round has its own group
         return [*self._program, *options, "--store-path", str(job.directory / "store"), "--rest-port", "0"]
 
     def environment(self, job: Job) -> dict[str, str]:
@@ -76,13 +76,13 @@ class Replicator:
 
 
 class Scraped(Replicator):
-    """The same, with a Prometheus that asks for its metrics each second."""
+    """The same, with its metrics scraped every second."""
 
     name = "replicator-scraped"
 
 
 class Spark:
-    """A command of this project's that Spark runs, on `master`."""
+    """A command of this project that Spark runs, on `master`."""
 
     ends = True
     makes_topic = True
@@ -138,7 +138,7 @@ class Relay:
 
 
 class Fill:
-    """Batches of the official Java client into one topic: fills sources, and shows the target's ceiling."""
+    """Batches of the official Java client into one topic: fills sources, and measures the target's ceiling."""
 
     name = "ceiling"
     ends = True

@@ -1,4 +1,4 @@
-"""Numbers of repeated rounds, reduced to what a table shows."""
+"""Results of repeated rounds, reduced to the cells of a table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The smallest, the middle and the largest of several values."""
+    """The smallest, the median and the largest of several values."""
 
     low: float
     median: float

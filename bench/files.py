@@ -6,6 +6,6 @@ from pathlib import Path
 
 
 def made(directory: Path) -> Path:
-    """The directory, which exists then."""
+    """Creates the directory if needed, and returns it."""
     directory.mkdir(parents=True, exist_ok=True)
     return directory

@@ -1,4 +1,4 @@
-"""Idle cost: what the replicator uses while it waits on many queues in which nothing happens."""
+"""Idle cost: what the replicator uses while it waits on many idle queues."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SCRAPES = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Idle:
-    """`cpu_share` is of one core; `scrape` is the slowest of twenty, of which each costs `scrape_cpu_seconds`."""
+    """`cpu_share` is of one core; `scrape` is the slowest of twenty, each of which costs `scrape_cpu_seconds`."""
 
     queues: int
     cpu_share: float
@@ -41,7 +41,7 @@ async def idle_costs(
     directory: Path,
     say: Callable[[str], None],
 ) -> list[Idle]:
-    """One run for each number of queues, each on fresh clusters."""
+    """One run for each number of queues, each on new clusters."""
     found = []
     for count in queues:
         found.append(await _one(contender, count, seconds=seconds, directory=made(directory / f"idle-{count}")))
@@ -58,7 +58,7 @@ async def _one(contender: Contender, queues: int, *, seconds: float, directory: 
             await contender.command(job), log=directory / "output", environment=contender.environment(job)
         )
         try:
-            # It is at work on a topic when a message in its last queue arrives.
+            # A topic is being copied once a message in its last queue arrives.
             for topic in topics:
                 await stage.source.broker.send(topic, QUEUES - 1, topic.encode())
             await _copied(stage.target.broker, topics, process=process)

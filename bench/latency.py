@@ -1,4 +1,4 @@
-"""Live latency: a steady trickle at the source, and how much later each message is stored at the target."""
+"""Live latency: a steady low rate at the source, and how much later the target stores each message."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def _one(stage: Stage, contender: Contender, *, seconds: float, directory:
     process = Measured(
         await contender.command(job), log=directory / "output", environment=contender.environment(job)
     )
-    # The first messages find a contender that still starts; they are sent, but not counted.
+    # The first messages, sent while the contender may still be starting, are not counted.
     await _trickle(stage, topic, range(warm))
     begun, used = time.monotonic(), process.cpu()
     await _trickle(stage, topic, range(warm, total))
@@ -93,4 +93,4 @@ async def _trickle(stage: Stage, topic: str, numbers: range) -> None:
 
 
 def _number(body: bytes) -> int:
-    return int(body[4:14])  # after its length
+    return int(body[4:14])  # the number follows the length

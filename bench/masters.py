@@ -1,4 +1,4 @@
-"""Where Spark's commands run: masters by their URLs, and a standalone cluster of our own."""
+"""The masters on which the Spark commands run: given by URL, and a standalone cluster of our own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WORKERS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Master:
-    """`slots`: tasks at a time; `helpers`: processes whose CPU and memory are its commands' too."""
+    """`slots`: concurrent tasks; `helpers`: processes whose CPU and memory count as those of its commands."""
 
     name: str
     url: str
@@ -32,7 +32,7 @@ class Master:
 
 @asynccontextmanager
 async def masters(names: Sequence[str], *, directory: Path) -> AsyncIterator[list[Master]]:
-    """All that `names` say, ended with the context where they are our own."""
+    """The masters in `names`; our own are stopped with the context."""
     async with AsyncExitStack() as stack:
         found = []
         for name in names:
@@ -48,7 +48,7 @@ async def masters(names: Sequence[str], *, directory: Path) -> AsyncIterator[lis
                     )
                 )
             else:
-                # Elsewhere only the master knows how many.
+                # For other masters the number is not known here.
                 slots = int(local[1]) if (local := re.match(r"local\[(\d+)", name)) else 1
                 found.append(Master(name=name, url=name, slots=slots))
         yield found

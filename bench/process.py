@@ -1,4 +1,4 @@
-"""One measured process: what it cost in CPU and memory, children included."""
+"""One measured process: its CPU and memory, children included."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class ContenderFailed(RuntimeError):
-    """A measured process ended when it should not have, or too late."""
+    """A measured process ended unexpectedly, or too late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class Measured:
     """A running process; `await finished()` or `await stopped()` gives its cost.
 
     Args:
-        helpers: processes that work for it without being its children; what they and their children take counts for
-            `cpu_by` and the peak of memory.
+        helpers: processes that work for it without being its children; they and their children count for `cpu_by`
+            and the peak of memory.
     """
 
     def __init__(
@@ -64,20 +64,20 @@ class Measured:
         return not self._end.done()
 
     def cpu(self) -> float:
-        """CPU seconds until now of the process and those of its children that have ended."""
+        """CPU seconds used so far by the process and those of its children that have ended."""
         return _cpu(self._process.pid)
 
     def cpu_by(self, moment: float) -> float:
-        """CPU seconds of it and all its descendants until `moment` (seconds since the epoch), as last looked at."""
-        # The most of all looks: what a process took that nobody waited for is not to be seen after its end.
+        """CPU seconds of it and all its descendants until `moment` (seconds since the epoch), as last sampled."""
+        # The highest sample: after a process ends that was not waited for, its CPU is not counted any more.
         return max((cpu for at, cpu in self._cpu if at <= moment), default=0.0)
 
     def memory(self) -> int:
-        """Resident bytes now, of it and all its descendants."""
+        """Current resident bytes of it and all its descendants."""
         return sum(_memory(pid, "VmRSS") for pid in self._family())
 
     async def finished(self, *, seconds: float) -> Cost:
-        """Its cost once it has ended by itself."""
+        """Its cost, after it has ended by itself."""
         done, _ = await asyncio.wait([self._end], timeout=seconds)
         if not done:
             await self.stopped()
@@ -85,7 +85,7 @@ class Measured:
         return await self._cost()
 
     async def stopped(self) -> Cost:
-        """Its cost after SIGTERM, or SIGKILL when that does not end it."""
+        """Its cost, after SIGTERM, or SIGKILL if SIGTERM does not end it."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             if not self.running:
                 break
@@ -98,7 +98,7 @@ class Measured:
         return self._log.read_text(encoding="utf-8", errors="replace").splitlines()
 
     def output(self) -> str:
-        """The last lines that it printed."""
+        """The last lines of its output."""
         return "\n".join(self.printed()[-20:])
 
     async def _cost(self) -> Cost:
@@ -108,7 +108,7 @@ class Measured:
         return Cost(_seconds(usage), self._peak, self._process.returncode)
 
     async def _sample(self) -> None:
-        # The kernel keeps each process's own peak, so the last look before its end is what counts.
+        # The kernel keeps each process's own peak, so the last sample before its end counts.
         while self.running:
             family = self._family()
             self._peak = max(self._peak, sum(_memory(pid, "VmHWM") for pid in family))

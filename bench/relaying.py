@@ -1,4 +1,4 @@
-"""Throughput: contenders take turns to move the same full topic, each time into a fresh one."""
+"""Throughput: contenders take turns to copy the same full topic, each time into a new one."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _SETTLE_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """One contender's turn. `seconds` is from its start to the last message's storing at the target,
-    `moving` from the first message's storing to the last one's."""
+    """One contender's turn. `seconds` is from its start until the target stored the last message,
+    `moving` from the first stored message to the last one."""
 
     scenario: str
     contender: str
@@ -65,7 +65,7 @@ async def relay_rounds(
                 await warm_up(stage, contenders, scale=scale, size=size, directory=directory)
             async with stage.reachable(delayed=True):
                 for turn in range(scale.rounds):
-                    # Whoever goes first meets other caches than whoever goes last.
+                    # The first contender has other caches than the last one.
                     shift = turn % len(contenders)
                     for contender in (*contenders[shift:], *contenders[:shift]):
                         job = stage.job(
@@ -82,7 +82,7 @@ async def relay_rounds(
 
 
 async def one_round(stage: Stage, contender: Contender, job: Job, *, scenario: str, limit: float) -> Round:
-    """One turn, and the topic is away again."""
+    """One turn; the target topic is deleted afterwards."""
     await asyncio.to_thread(touch)
     process, cost, span = await moved(stage, contender, job, queues=QUEUES, limit=limit)
     await stage.target.broker.delete(job.target_topic)
@@ -100,7 +100,7 @@ async def one_round(stage: Stage, contender: Contender, job: Job, *, scenario: s
 async def moved(
     stage: Stage, contender: Contender, job: Job, *, queues: int, limit: float
 ) -> tuple[Measured, Cost, Span]:
-    """Start, wait until the target has all messages, end, and look at what was stored when."""
+    """Start, wait until the target has all messages, end, and read the store times."""
     target = stage.target.broker
     if not contender.makes_topic:
         await target.create(job.target_topic, queues=queues)
@@ -133,7 +133,7 @@ async def _arrived(
             await process.stopped()
             raise ContenderFailed(f"{contender.name} did not move all messages; its output:\n{process.output()}")
         if not process.running:
-            # It ended by itself: the last offsets may still be on their way into the queues.
+            # It ended by itself: the last messages may not be visible in the queues yet.
             await asyncio.sleep(_SETTLE_SECONDS)
             stored = sum(await target.heads(job.target_topic, queues=queues))
             if stored < job.messages:
@@ -155,7 +155,7 @@ async def fill(
 async def warm_up(
     stage: Stage, contenders: Sequence[Contender], *, scale: Scale, size: int, directory: Path
 ) -> None:
-    """Has both brokers' JVMs compile their code before the first round: everybody moves a smaller topic once."""
+    """Each contender copies a smaller topic once, so that both brokers' JVMs have compiled their code."""
     topic, messages = f"warm-up-{size}", scale.messages // 5
     await fill(stage, topic, messages=messages, size=size, directory=directory)
     for contender in contenders:
@@ -184,7 +184,7 @@ async def _fill(namesrv: str, topic: str, *, messages: int, size: int, directory
 
 
 async def _routed() -> None:
-    """Brokers tell the name servers of a new topic at once, but not before they answer."""
+    """Waits: brokers register a new topic with the name servers immediately, but after they answer."""
     await asyncio.sleep(_SETTLE_SECONDS)
 
 

@@ -18,18 +18,18 @@ from bench.stage import SCENARIOS, VERSION
 R = TypeVar("R")
 
 _ABOUT = {
-    Replicator.name: "this project, `replicator`, started like any user would, stopped with SIGTERM at the end",
-    Scraped.name: "the same, with its metrics asked for each second instead of once",
+    Replicator.name: "this project, `replicator`, started as users start it, stopped with SIGTERM at the end",
+    Scraped.name: "the same, with its metrics scraped every second instead of once",
     Relay.name: "a plain relay with the official Java client: a thread per queue pulls 32 messages and sends"
     " them as one batch to the same queue ([source](../bench/java/Relay.java)); it keeps no progress",
-    Fill.name: "batches of 64 put into the target by the Java client, without a source: what the target takes"
-    " at most on this machine",
+    Fill.name: "batches of 64 sent to the target by the Java client, without a source: the most that the target"
+    " accepts on this machine",
 }
 
 
 @dataclass(slots=True, kw_only=True)
 class Results:
-    """All measurements until now."""
+    """All measurements taken."""
 
     machine: Machine
     command: str
@@ -83,14 +83,15 @@ def _contenders(rounds: Iterable[Round]) -> str:
 
 def _ways() -> str:
     return (
-        f"Contenders take turns, each into a fresh topic of {QUEUES} queues; each has moved a fifth of it before,"
-        " which is not counted: brokers that have just started are slower. The rate counts from the start of"
-        " the process to the moment at which the target stored the last message (its own timestamp);"
-        " *moving* leaves out what comes before the first stored message, such as the start of a JVM. CPU is"
-        " user and system time of the whole process, start included. Every cell is the median, with the"
-        " smallest and largest of all rounds. A round trip of 50 ms is made by a wire that holds bytes back in the"
-        " kernel for 25 ms each way and limits no bandwidth; it takes a tenth of a core. Before each turn some GiB"
-        " of memory are touched, which a virtual machine may get from its host only then."
+        f"Contenders take turns, each with a new topic of {QUEUES} queues; before the count starts, each"
+        " copies a fifth of the messages, since brokers that have just started are slower. The rate counts"
+        " from the start of the process to the moment at which the target stored the last message (its own"
+        " timestamp); *moving* leaves out what comes before the first stored message, such as the start of a"
+        " JVM. CPU is user and system time of the whole process, start included. Every cell is the median,"
+        " with the smallest and largest of all rounds. A round trip of 50 ms is simulated by a proxy that"
+        " holds bytes back in the kernel for 25 ms each way and does not limit bandwidth; it takes a tenth of"
+        " a core. Before each turn some GiB of memory are touched, which a virtual machine may get from its"
+        " host only then."
     )
 
 
@@ -98,7 +99,7 @@ def _throughput(rounds: Sequence[Round]) -> str:
     names = [name for name in _ABOUT if any(r.contender == name for r in rounds)]
     by_name = {name: [r for r in rounds if r.contender == name] for name in names}
     whole = {name: Spread.of([_rate(r) for r in several]).median for name, several in by_name.items()}
-    # A ceiling is the broker's: how long its JVM takes to start has no part in it.
+    # The ceiling is that of the broker, so the start of the contender's JVM does not count.
     moving = {name: Spread.of([_moving(r) for r in several]).median for name, several in by_name.items()}
     rows = []
     for name, several in by_name.items():
@@ -151,8 +152,8 @@ def _idle(found: Iterable[Idle]) -> str:
         ]
         for i in found
     ]
-    intro = f"One replicator waits on topics of {QUEUES} queues each in which nothing happens."
-    intro += " Of twenty scrapes of its metrics the slowest, and the CPU that one costs."
+    intro = f"One replicator waits on idle topics of {QUEUES} queues each."
+    intro += " Of twenty scrapes of its metrics the time of the slowest, and the CPU time of one."
     return f"{intro}\n\n" + _table(
         ["queues", "CPU of a core", "memory MB", "scrape s", "scrape MB", "scrape CPU ms"], rows
     )
@@ -177,11 +178,12 @@ def _bulk(found: Sequence[Bulk]) -> str:
         ])  # fmt: skip
     intro = (
         f"{found[0].messages:,} messages of {found[0].size:,} B in {BULK_QUEUES} queues a round, both clusters"
-        " near. The source takes its messages for history on disk, of which it gives 8 a pull. Start-up is left"
-        " out of all columns but those that say so: for what moves messages it ends when the target stores the"
-        " first one. `verify` and `export` are as long as their tasks, by those that run at a time; their CPU is"
-        " without what the backfill of the same round took to start, which is coarse. CPU is that of the process"
-        " and all that it starts, JVM and Python workers too; brokers' is not counted."
+        " near. The source treats its messages as history on disk, of which a pull brings 8. Start-up counts"
+        " only in the columns that name it: where messages are sent it ends when the target stores the first"
+        " one. The time of `verify` and `export` is that of their tasks, divided by the number that run at a"
+        " time; from their CPU the start-up CPU of the same round's backfill is subtracted, which is coarse."
+        " CPU is that of the process and all its children, JVM and Python workers included, without the"
+        " brokers'."
     )
     titles = ["what", "rounds", "messages/s", "MB/s", "seconds", "CPU s per million"]
     titles += ["start-up s", "start-up CPU s", "of the live path"]

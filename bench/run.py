@@ -1,4 +1,4 @@
-"""The command: which parts to run, at which scale, and where the page goes."""
+"""The command: which parts to run, at which scale, and where to write the page."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ class Plan:
 
 
 async def run(plan: Plan, results: Results, *, directory: Path, save: Callable[[], None]) -> None:
-    """Runs part after part and saves after each, so that a failure leaves what came before."""
+    """Runs part after part and saves after each, so that a failure keeps the earlier results."""
     movers = [contender for contender in plan.contenders if contender.name not in (Fill.name, Scraped.name)]
     for part in plan.parts:
         results.loads[part] = os.getloadavg()[0]
         say(f"{part}: load average {results.loads[part]:.2f}")
         place = directory / part
         if part in SCENARIOS:
-            # The ceiling needs no source, and a delay before it would show the delay, not the target; what scrapes
-            # cost is seen best where nothing else takes time.
+            # The ceiling needs no source, and a delay would be measured instead of the target; the cost of scrapes
+            # shows best without other delays.
             present = plan.contenders if part == "loopback" else movers
             results.rounds += await relay_rounds(
                 SCENARIOS[part], present, scale=plan.scale, directory=place, say=say

@@ -1,4 +1,4 @@
-"""Scrapes of a worker's /metrics, as Prometheus makes them."""
+"""Scrapes of a worker's /metrics, as by Prometheus."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SOON = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """One answer: seconds until it was whole, and its bytes."""
+    """One answer: seconds until it was complete, and its bytes."""
 
     seconds: float
     size: int
@@ -50,7 +50,7 @@ def _get(url: str) -> bytes:
 
 @asynccontextmanager
 async def scraped(process: Measured, *, often: bool) -> AsyncIterator[None]:
-    """Once meanwhile, since a worker loads its HTTP application then; each second if `often`."""
+    """Scrapes once, since a worker loads its HTTP application then; every second if `often`."""
 
     async def ask() -> None:
         found: Scrape | None = None

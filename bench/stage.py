@@ -1,4 +1,4 @@
-"""Where a benchmark plays: a source and a target cluster, one of them perhaps far away."""
+"""The clusters of a benchmark: a source and a target, one of them possibly far away."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ FAR = "127.0.0.2"
 NEAR = "127.0.0.1"
 
 _PROPERTIES = {
-    # The machine is loaded on purpose: brokers shall not answer "busy" after the usual 200 ms.
+    # The machine is loaded on purpose: brokers must not answer "busy" after the default of 200 ms.
     "waitTimeMillsInSendQueue": "10000",
-    # The sandbox's small files would have brokers busy with making new ones.
+    # With the sandbox's small files brokers would spend their time on creating new ones.
     "mappedFileSizeCommitLog": str(1 << 30),
     "mappedFileSizeConsumeQueue": "6000000",
     "maxIndexNum": "20000000",
@@ -59,7 +59,7 @@ class Side:
 
     @asynccontextmanager
     async def reachable(self, *, delayed: bool) -> AsyncIterator[None]:
-        """Its registered address leads to it, with the delay or, for preparations, without."""
+        """Makes its registered address reachable, with the delay or, for preparations, without."""
         if not self.round_trip_ms:
             yield
             return
@@ -82,14 +82,14 @@ class Side:
 
 
 class Stage:
-    """Both sides, running."""
+    """Both clusters, running."""
 
     def __init__(self, source: Side, target: Side) -> None:
         self.source = source
         self.target = target
 
     def job(self, topic: str, target_topic: str, *, messages: int, size: int, directory: Path) -> Job:
-        """To move `topic` from here to there; makes the directory."""
+        """A job that copies `topic` from source to target; creates the directory."""
         return Job(
             source=self.source.namesrv,
             target=self.target.namesrv,
@@ -110,7 +110,7 @@ class Stage:
 async def staged(
     scenario: Scenario, *, directory: Path, source: Mapping[str, str] | None = None
 ) -> AsyncIterator[Stage]:
-    """Fresh clusters, ended afterwards. `source`: properties of the source's broker beside those of both."""
+    """New clusters, ended afterwards. `source`: extra properties of the source's broker."""
     async with AsyncExitStack() as stack:
         sides = []
         for name, delay, own in (

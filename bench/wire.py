@@ -1,7 +1,7 @@
-"""TCP connections made longer: what comes at one end leaves at the other after a while, however much it is.
+"""A delay proxy for TCP connections: bytes that arrive at one end leave at the other after a fixed time.
 
-Bytes stay in the kernel (splice), so that a wire takes little of the cores on which both clusters and the contender
-run.
+It does not limit bandwidth. Bytes stay in the kernel (splice), so that it takes little of the cores on which both
+clusters and the contender run.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ import uvloop
 
 Address: TypeAlias = tuple[str, int]
 
-#: Bytes that one pipe may hold; what any user may ask for.
+#: Bytes that one pipe may hold; the most that an unprivileged user may set.
 _PIPE: Final = 1 << 20
-#: Pipes of one direction that may hold something: some hundred megabytes, if all were full.
+#: Maximum of used pipes per direction: some hundred megabytes if all are full.
 _MOST: Final = 400
-#: What comes within this time (seconds) leaves together, all of it at least as late as it has to.
+#: Bytes that arrive within this time (seconds) leave together, none of them early.
 _TOGETHER: Final = 0.0005
 
 
 class _Pipe:
-    """What leaves together: `size` bytes at loop time `due`."""
+    """Bytes that leave together: `size` bytes at loop time `due`."""
 
     def __init__(self) -> None:
         self.out, self.into = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -45,7 +45,7 @@ class _Pipe:
 
 
 class _Direction:
-    """From `source` to `sink`; `on_end` is called when nothing comes any more and all has left."""
+    """From `source` to `sink`; `on_end` is called when the source has ended and all bytes have left."""
 
     def __init__(
         self, source: socket.socket, sink: socket.socket, delay: float, on_end: Callable[[], None]
@@ -90,7 +90,7 @@ class _Direction:
             self._timer = self._loop.call_at(self._full[0].due, self._leave)
 
     def _fill(self, pipe: _Pipe) -> bool:
-        """Takes what has come; False when `pipe` holds as much as it can."""
+        """Reads bytes that have arrived; False if `pipe` is full."""
         try:
             size = os.splice(self._source.fileno(), pipe.into, _PIPE, flags=os.SPLICE_F_NONBLOCK | os.SPLICE_F_MOVE)
         except BlockingIOError:
@@ -100,7 +100,7 @@ class _Direction:
         return True
 
     def _leave(self) -> None:
-        """Writes what is due."""
+        """Writes the bytes that are due."""
         self._timer = None
         now = self._loop.time()
         try:
@@ -120,7 +120,7 @@ class _Direction:
             self._on_end()
 
     def _empty(self, pipe: _Pipe) -> bool:
-        """Writes what is in `pipe`; False when the sink takes no more now."""
+        """Writes the bytes of `pipe`; False if the sink accepts no more now."""
         while pipe.size:
             try:
                 pipe.size -= os.splice(
@@ -136,7 +136,7 @@ class _Direction:
         self._leave()
 
     def close(self) -> None:
-        """Drops what has not left."""
+        """Drops bytes that have not left yet."""
         self._pause()
         self._ended = True
         if self._writing:

@@ -1,4 +1,4 @@
-"""Writes docs/ALERTS.md from the rules; a test holds the two together."""
+"""Writes docs/ALERTS.md from the rules; a test compares the two."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["PAGE", "SEEN", "page"]
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "ALERTS.md"
 
-#: What made an alert fire in a real Prometheus that scrapes real workers between real brokers.
+#: The causes by which tests made alerts fire, in a real Prometheus that scrapes real workers between real brokers.
 SEEN: Final = {
     "WorkerDown": "a worker killed with SIGKILL",
     "Absent": "the last worker killed",

@@ -1,4 +1,4 @@
-"""Makes docs/CLI.md: every command with its arguments and options, from the program itself."""
+"""Writes docs/CLI.md: every command with its arguments and options, from the program itself."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ codes of all commands. `-o json` of every command that shows something prints JS
 
 #: Flags that are settings, which CONFIG.md describes.
 _SETTINGS: Final = frozenset(flag_of(name) for name, _ in setting_fields())
-#: Of every command, or of the shell.
+#: Options of every command, or of the shell.
 _COMMON: Final = frozenset({"--help", "--install-completion", "--show-completion"})
 
 
@@ -34,7 +34,7 @@ def page() -> str:
 
 
 def _described(name: str, command: Any) -> Iterator[str]:
-    """A command, and those below it; typed by what click has, since typer names no types of its own for them."""
+    """A command and its subcommands; the types are click's, since typer has no public ones."""
     options = [each for each in command.params if each.param_type_name == "option" and not _COMMON & {*each.opts}]
     own = [each for each in options if each.opts[0] not in _SETTINGS]
     settings = sorted({each.opts[0] for each in options if each.opts[0] in _SETTINGS})

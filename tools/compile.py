@@ -1,4 +1,4 @@
-"""Compiles `replicator/protocol/uniform_run.c` while the package is built or installed, by a C compiler that is a wheel."""
+"""Compiles `replicator/protocol/uniform_run.c` when the package is built or installed; the compiler is a wheel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SOURCE = "replicator/protocol/uniform_run.c"
 LIBRARY = "replicator/protocol/_uniform_run.so"
-#: It runs on other machines than the one that it is built on, so nothing but what every processor has.
+#: It also runs on other machines than the one that built it, so only with instructions that every processor has.
 FLAGS = ("-O2", "-mcpu=baseline", "-shared", "-fPIC", "-std=c11", "-Wall", "-Wextra", "-Werror")
 
 
@@ -25,5 +25,5 @@ class Compile(BuildHookInterface):
         subprocess.run(command, check=True)
         build_data["artifacts"].append(LIBRARY)
         build_data["pure_python"] = False
-        # No part of it knows Python, so one serves all versions.
+        # It does not use Python's API, so one wheel serves all versions.
         build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"

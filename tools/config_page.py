@@ -1,4 +1,4 @@
-"""Writes docs/CONFIG.md from the settings themselves; a test holds the two together."""
+"""Writes docs/CONFIG.md from the settings themselves; a test compares the two."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ comma, `%26` for `&`, `%2B` for `+`, `%25` for `%`. No secrets belong there: all
 
 
 def page() -> str:
-    """The page as it should be."""
+    """The whole page."""
     rows = []
     for name, field in setting_fields():
         secret = name.endswith(("secret_key", "rest.token"))

@@ -1,9 +1,9 @@
-"""Writes replicator/sandbox/jars.lock.json: which jars each sandbox cluster runs on, with checksums.
+"""Writes replicator/sandbox/jars.lock.json: the jars of each sandbox cluster, with checksums.
 
     python tools/lock_jars.py
 
-Needs Maven: it alone knows how to settle the dependencies of the three RocketMQ artifacts. The
-sandbox then needs neither Maven nor a resolver, only the files this lock names.
+Needs Maven to resolve the dependencies of the three RocketMQ artifacts. The sandbox then needs neither
+Maven nor a resolver, only the files in this lock.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def main() -> int:
                 content = jar.read_bytes()
                 jars[path] = {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
                 members.setdefault(path, []).append(group)
-    # One line per jar, each once with the groups it belongs to: a change of one jar is a diff of one line.
+    # One line per jar, with the groups it belongs to: a change of one jar is a diff of one line.
     lines = [json.dumps({"path": path, **jars[path], "groups": members[path]}) for path in sorted(jars)]
     LOCK.write_text('{"jars": [\n' + ",\n".join(lines) + "\n]}\n", encoding="utf-8")
     sys.stdout.write(f"{len(lines)} jars in {LOCK}\n")

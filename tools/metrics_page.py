@@ -1,4 +1,4 @@
-"""Writes docs/METRICS.md from the catalogue of metrics; a test holds the two together."""
+"""Writes docs/METRICS.md from the catalogue of metrics; a test compares the two."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes docs/openapi.json: REST as the program itself describes it, so that a change of it is seen in a review."""
+"""Writes docs/openapi.json: REST as the program itself describes it, so that reviews show its changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "openapi.json"
 
 
 def document() -> dict[str, Any]:
-    """The OpenAPI document; no worker is needed to make it."""
+    """The OpenAPI document; it is generated without a worker."""
 
     async def no_metrics() -> bytes:
         return b""

@@ -1,4 +1,4 @@
-"""The switch to the target: drain, stop, take over the last offsets, open the target's topics, tell."""
+"""The failover to the target: drain, stop, sync the last offsets, open the target's topics, report."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from replicator.worker.worker import Worker
 
 __all__ = ["NotNow", "failover"]
 
-#: Seconds between two looks at what is still to come, and for which tasks may take to stop.
+#: Seconds between two checks of what is still missing; and seconds that tasks may take to stop.
 _LOOK: Final = 0.5
 _STOP_SECONDS: Final = 60.0
-#: Seconds for which a source that was given up is asked what it has.
+#: Seconds for which a source that was given up is queried.
 _DEAD_SECONDS: Final = 15.0
 
 _NOT_STOPPED: Final = (
@@ -33,7 +33,7 @@ log = get_logger(__name__)
 
 
 class NotNow(ReplicatorError):
-    """The switch was not begun; nothing has changed."""
+    """The failover did not start; nothing has changed."""
 
 
 async def failover(
@@ -48,13 +48,13 @@ async def failover(
     """Makes the target the one that applications use.
 
     Args:
-        drain_seconds: for which messages that are not copied yet are waited for.
-        source_dead: the source is given up; what cannot be reached of it is told, not waited for.
-        open_all: all topics become writable at the target, those too that are not at the source.
+        drain_seconds: seconds to wait for messages that are not copied yet.
+        source_dead: the source is given up; what cannot be reached there is reported, not waited for.
+        open_all: all topics become writable at the target, including those that the source does not have.
 
     Raises:
-        NotNow: this worker cannot speak for its group.
-        BrokerRefused, Unreachable, RequestTimeout: the target cannot be asked.
+        NotNow: this worker does not reach its group.
+        BrokerRefused, Unreachable, RequestTimeout: the target does not answer.
     """
     if not worker.may_send() and not source_dead:
         raise NotNow(
@@ -98,7 +98,7 @@ async def failover(
 
 
 async def _missing(worker: Worker, route: Route, *, patience: float = inf) -> list[dict[str, Any]]:
-    """Topics of which something is not at the target, or not known."""
+    """Topics with messages that are not at the target, or whose state is not known."""
     route.keep(ended=True)
     lags = await topic_lags(route, worker.context, patience=patience)
     return [topic for topic in lags if topic["messages"] or topic["problem"]]
@@ -108,7 +108,7 @@ async def _drain(worker: Worker, route: Route, seconds: float) -> None:
     """Waits until nothing is missing at the target."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
-    empty = 0  # a broker's end of a queue lags behind what it has acknowledged: look twice
+    empty = 0  # a broker reports the end of a queue late: check twice
     while True:
         missing = await _missing(worker, route)
         empty = 0 if missing else empty + 1
@@ -118,7 +118,7 @@ async def _drain(worker: Worker, route: Route, seconds: float) -> None:
 
 
 async def _stopped(worker: Worker, name: str, *, alone: bool) -> bool:
-    """Waits until no task of the connector runs; here only, if the group cannot be heard."""
+    """Waits until no task of the connector runs; with `alone` only those of this worker count."""
     deadline = asyncio.get_running_loop().time() + _STOP_SECONDS
     while asyncio.get_running_loop().time() < deadline:
         coordinator = worker.coordinator

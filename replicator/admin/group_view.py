@@ -1,4 +1,4 @@
-"""The whole group as any of its workers can tell it: workers, connectors, tasks, queues."""
+"""The whole group as any of its workers knows it: workers, connectors, tasks, queues."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from replicator.worker.worker import Worker
 
 __all__ = ["GroupView"]
 
-#: State of a task that no worker runs, as Kafka Connect has it.
+#: State of a task that no worker runs, as in Kafka Connect.
 _UNASSIGNED: Final = "UNASSIGNED"
 
 
@@ -28,7 +28,7 @@ class GroupView:
 
     @property
     def rebalancing(self) -> bool:
-        """Whether tasks are changing hands now."""
+        """Whether a rebalance is under way."""
         return self._worker.coordinator.changing_hands
 
     def workers(self) -> list[dict[str, Any]]:
@@ -96,7 +96,7 @@ class GroupView:
     def _reasons(self, connector: Connector) -> dict[tuple[str, str], str]:
         """Why tasks failed, by worker and topic, as the workers last published it; "" stands for any topic.
 
-        A plugin's tasks are not named for topics.
+        A plugin's tasks are not named after topics.
         """
         found: dict[tuple[str, str], str] = {}
         for worker, status in self._statuses():
@@ -106,7 +106,7 @@ class GroupView:
         return found
 
     def status(self, connector: Connector) -> dict[str, Any]:
-        """A connector's status as RocketMQ Connect gives it."""
+        """A connector's status in the form of RocketMQ Connect."""
         leader = self._worker.coordinator.assignment.generation.leader
         return {
             "name": connector.name,
@@ -118,7 +118,7 @@ class GroupView:
         }
 
     def info(self, connector: Connector) -> dict[str, Any]:
-        """A connector's configuration and tasks as RocketMQ Connect gives them."""
+        """A connector's configuration and tasks in the form of RocketMQ Connect."""
         return {
             "name": connector.name,
             "config": connector.config,
@@ -127,7 +127,7 @@ class GroupView:
         }
 
     def allocated(self) -> dict[str, list[dict[str, Any]]]:
-        """Per worker the tasks that the assignment gives to it."""
+        """Per worker the tasks that are assigned to it."""
         states = self._states()
         found: dict[str, list[dict[str, Any]]] = {worker["worker_id"]: [] for worker in self.workers()}
         for task, owner in sorted(self._worker.coordinator.assignment.owners.items()):
@@ -138,9 +138,9 @@ class GroupView:
         return found
 
     def topics(self, connector: Connector) -> list[dict[str, Any]]:
-        """What the workers that are there last said of a connector's topics, added up over workers.
+        """What the live workers last published about a connector's topics, summed up over workers.
 
-        `copied` counts since the route began, so that it goes on when a task moves to another worker.
+        `copied` counts since the route began, so it continues when a task moves to another worker.
         """
         topics: dict[str, dict[str, Any]] = {}
         for _, status in self._statuses():
@@ -155,7 +155,7 @@ class GroupView:
         return [topics[name] for name in sorted(topics)]
 
     def problems(self) -> dict[str, str]:
-        """Topics that cannot be copied, as any worker has found."""
+        """Topics that cannot be copied, as published by the workers."""
         return {topic: reason for _, status in self._statuses() for topic, reason in status["problems"].items()}
 
     def _statuses(self) -> Iterator[tuple[str, dict[str, Any]]]:

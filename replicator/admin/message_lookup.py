@@ -1,4 +1,4 @@
-"""Where a message is on the other side: by its offset, from the offset map, else from the copies; or by its key."""
+"""Finds a message on the other side: by its offset, from the offset map, else from the copies; or by its key."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ async def by_offset(
     """Where the message at `offset` of `queue`, which is one of `side`, is on the other side.
 
     Raises:
-        Unknown: the queue is not copied, or the message is not known to have been.
-        ClientError: the target cannot be asked, and the map does not reach so far back.
+        Unknown: the queue is not copied, or no copy of the message is known.
+        ClientError: the target does not answer, and the map does not go back that far.
     """
     there = side == "source"
     for source, target in worker.store.queue_map(connector.name, topic).items():
@@ -57,7 +57,7 @@ async def by_offset(
 
 
 class _Copies:
-    """Those of the queue `source` in the queue `target` of `topic` there; none before `floor` counts."""
+    """The copies of the queue `source` in the queue `target` of `topic`; those before `floor` do not count."""
 
     def __init__(self, worker: Worker, topic: str, source: Queue, target: Queue, *, floor: int) -> None:
         self._place = (worker.context.target.cluster.reader(target.broker), topic, target.queue_id)
@@ -91,8 +91,8 @@ async def by_key(worker: Worker, connector: Connector, topic: str, key: str) -> 
     """The copies with `key` that the target has, each with where it came from.
 
     Raises:
-        Unknown: there is none.
-        ClientError: the target cannot be asked.
+        Unknown: the target has none.
+        ClientError: the target does not answer.
     """
     queue_map = worker.store.queue_map(connector.name, topic)
     found = []

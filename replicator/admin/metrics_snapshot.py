@@ -1,4 +1,4 @@
-"""A worker's figures at one moment, for /metrics."""
+"""A snapshot of a worker's metrics, for /metrics."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from replicator.worker.worker import Worker
 
 __all__ = ["snapshot"]
 
-#: Queues that are added up before the event loop may do something else.
+#: Queues that are summed up before other tasks of the event loop get a turn.
 _AT_ONCE: Final = 256
 
-#: Metrics of a kind of metadata, by their name in its status; and those of groups' offsets.
+#: Metrics of a kind of metadata with their names in its status; then those of consumer offsets.
 _SYNC: Final = {
     "sync_last_success_timestamp_seconds": "at",
     "sync_actions_applied": "applied",
@@ -44,7 +44,7 @@ _PER_QUEUE: Final[dict[str, Callable[[QueueState, float], float]]] = {
 
 
 async def snapshot(worker: Worker, loop_monitor: EventLoopMonitor) -> Snapshot:
-    """Adds up what runs in `worker`, a few queues at a time: messages flow meanwhile."""
+    """Sums up the queues of `worker`, a few at a time, so that messages are copied meanwhile."""
     at = time.time()
     identity = worker.identity
     found = Snapshot(
@@ -92,7 +92,7 @@ def _plain(worker: Worker) -> dict[str, float]:
 
 
 def _group(worker: Worker, at: float) -> dict[str, list[Sample]]:
-    """Times of the group's monotonic clock are told as seconds since the epoch."""
+    """Metrics of the group; its monotonic times are converted to seconds since the epoch."""
     ahead, membership = at - now(), worker.coordinator.membership
     return {
         "heartbeat_last_echo_timestamp_seconds": [

@@ -1,4 +1,4 @@
-"""If one switched to the target now: what is missing there, and what each group would read again."""
+"""What a failover now would mean: which messages are missing at the target, and which each group reads again."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from replicator.routing.message_queue import MessageQueue
 
 __all__ = ["group_standings", "readiness", "topic_lags"]
 
-#: Requests under way at once.
+#: Concurrent requests.
 _AT_ONCE: Final = 64
 _COUNTED: Final = ("redelivered", "missed", "without_offset", "not_copied", "before_start")
 
 
 async def readiness(route: Route, context: ConnectorContext) -> dict[str, Any]:
-    """Failover blockers of a switch, and how far the copy is.
+    """What blocks a failover now, and how far the copy is.
 
     Raises:
-        BrokerRefused, Unreachable, RequestTimeout: the target cannot be asked.
+        BrokerRefused, Unreachable, RequestTimeout: the target does not answer.
     """
     route.keep(ended=False)
     topics = await topic_lags(route, context)
@@ -66,7 +66,7 @@ async def topic_lags(route: Route, context: ConnectorContext, *, patience: float
     """Per topic how many messages of the source are not at the target, and since when.
 
     Args:
-        patience: seconds, after which no more is asked.
+        patience: seconds after which no more requests are made.
     """
     problems = route.problems
     plans = list(route.topics.plans)
@@ -101,7 +101,7 @@ class _Lag:
 
 
 class _Source:
-    """One look at the source."""
+    """The lag of queues, from one round of requests to the source."""
 
     def __init__(self, copy: ReplicationSnapshot, context: ConnectorContext, patience: float) -> None:
         self._copy = copy
@@ -110,7 +110,7 @@ class _Source:
         self._silence = UnresponsiveBrokers({})
 
     async def lag(self, queue: MessageQueue) -> _Lag:
-        """What is missing of a source topic's queue."""
+        """The messages of a source queue that are missing at the target."""
         if time.monotonic() >= self._deadline:
             return _unknown("the look at it took too long")
         try:
@@ -146,7 +146,7 @@ def _of_topics(topics: Iterable[dict[str, Any]]) -> Iterable[str]:
 
 
 def group_standings(places: Iterable[GroupQueue]) -> list[dict[str, Any]]:
-    """Per group and topic what it would read again and miss, added up over queues."""
+    """Per group and topic what it would read again and miss, summed up over queues."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for place in places:
         told = standing(place)
@@ -179,7 +179,7 @@ def _of_differences(differences: Iterable[dict[str, Any]]) -> Iterable[str]:
     words = {"create": "is missing", "change": "is different", "delete": "is not seen at the source"}
     for action in differences:
         if action["blocked"] == UNTAKEN:
-            continue  # there is nothing that anybody could do
+            continue  # nothing can be done about it
         reason = f": {action['blocked']}" if action["blocked"] else ""
         what = f"{action['kind'].removesuffix('s')} {action['name']} at {action['broker']}"
         yield f"{what} {words[action['action']]}{reason}"

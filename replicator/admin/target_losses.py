@@ -1,4 +1,4 @@
-"""Whether the target still has what it has acknowledged: the last copy of each queue is looked up there."""
+"""Checks that the target still has what it has acknowledged, by looking up the last copy of each queue."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from replicator.routing.message_queue import MessageQueue
 
 __all__ = ["target_losses"]
 
-#: Queues that are looked at at once.
+#: Queues that are checked concurrently.
 _AT_ONCE: Final = 64
 
 
 async def target_losses(copy: ReplicationSnapshot, context: ConnectorContext) -> list[str]:
-    """What is wrong with each queue whose last copy the target lacks, or cannot be asked for."""
+    """The problem of each queue whose last copy the target lacks, or whose broker does not answer."""
     unresponsive = UnresponsiveBrokers({})
     queues = [
         (MessageQueue(plan.topic, *queue), copied)
@@ -44,7 +44,7 @@ async def target_losses(copy: ReplicationSnapshot, context: ConnectorContext) ->
 async def _look(queue: MessageQueue, copied: CopiedQueue, context: ConnectorContext) -> str:
     if await _has_last(queue, copied, context):
         return ""
-    # A queue shows a message some time after the broker has acknowledged it.
+    # A message becomes visible in its queue some time after the broker has acknowledged it.
     await context.barrier.caught_up(context.target.cluster.master(copied.target.broker))
     if await _has_last(queue, copied, context):
         return ""

@@ -1,4 +1,4 @@
-"""Who asks for a change: whatever is logged on behalf of a request names its peer."""
+"""Who requested a change: log lines written for a request name its peer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _READING = ("GET", "HEAD", "OPTIONS")
 
 
 def install_actor(app: FastAPI) -> None:
-    """Log lines of requests that change something have `actor`, the address of whoever has sent it."""
+    """Adds `actor`, the address of the sender, to the log lines of requests that change something."""
 
     @app.middleware("http")
     async def name_actor(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:

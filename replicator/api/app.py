@@ -1,4 +1,4 @@
-"""The HTTP application of a worker: its own state, metrics and health, and the whole group's."""
+"""The HTTP application of a worker: its own state, metrics and health, and those of the whole group."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def make_app(
     """The application; reading is GET.
 
     Args:
-        metrics: what /metrics says.
-        token: what requests must bring, except for metrics and health.
+        metrics: returns the page /metrics.
+        token: must be in all requests, except those for metrics and health.
     """
     app = FastAPI(title="rocketmq-replicator", version=__version__)
     install(app)

@@ -1,4 +1,4 @@
-"""What is looked at before a connector is made or changed over HTTP: its configuration, and whether it can be."""
+"""Checks before a connector is created or changed over HTTP: its configuration, and whether it may run."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["refuse_rivals", "refuse_wrong"]
 
 
 async def refuse_wrong(worker: Worker, name: str, config: Mapping[str, Any]) -> RouteSettings | PluginConfig:
-    """The settings of `config`, if it could be a connector's called `name`.
+    """The settings of `config`, if they are valid for a connector with this `name`.
 
     Raises:
-        ConfigError: all mistakes, one a line; or a source broker does not take its filter.
+        ConfigError: all mistakes, one a line; or a source broker does not accept its filter.
     """
     settings = worker.connectors.parse(name, config)
     if isinstance(settings, RouteSettings):
@@ -31,10 +31,10 @@ async def refuse_wrong(worker: Worker, name: str, config: Mapping[str, Any]) -> 
 
 
 def refuse_rivals(worker: Worker, name: str, settings: RouteSettings | PluginConfig) -> None:
-    """Whether the connector `name` may run with `settings` beside the others: each copy is made by one.
+    """Checks that no other connector makes the same copies as the connector `name` would with `settings`.
 
     Raises:
-        ConfigError: another one copies some of its topics to the same names; all of them, one a line.
+        ConfigError: another connector copies some of its topics to the same names; all of them, one a line.
     """
     if isinstance(settings, RouteSettings):
         RouteTopics(name, settings, worker.context).refuse_rivals()

@@ -1,4 +1,4 @@
-"""The connectors over HTTP, with RocketMQ Connect's paths. Reading is GET; what changes something is not."""
+"""REST for connectors, with RocketMQ Connect's paths. GET only reads; other methods change something."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Rates(BaseModel):
 
 
 def connector_routes(worker: Worker) -> APIRouter:
-    """All paths that begin with /connectors."""
+    """All paths that start with /connectors."""
     routes = APIRouter(tags=["connectors"])
     _add_states(routes, worker)
     _add_configurations(routes, worker)
@@ -50,7 +50,7 @@ def connector_routes(worker: Worker) -> APIRouter:
 
 
 async def _change(worker: Worker, do: Callable[[], Connector | None]) -> Connector | None:
-    """Changes something once nothing changes hands, and tells the group."""
+    """Makes a change once no rebalance is under way, and publishes it to the group."""
     deadline = asyncio.get_running_loop().time() + _PATIENCE
     while worker.coordinator.changing_hands:
         if asyncio.get_running_loop().time() > deadline:
@@ -151,7 +151,7 @@ def _add_configurations(routes: APIRouter, worker: Worker) -> None:
 
 
 def _add_views(routes: APIRouter, worker: Worker) -> None:
-    """What connectors are, and how they are doing."""
+    """Configuration, tasks and status of connectors."""
     connectors, view = worker.connectors, GroupView(worker)
 
     @routes.get("/connectors/list", response_model=answers.Envelope[answers.ConnectorList])

@@ -1,4 +1,4 @@
-"""An HTTP application that is made when it is first asked, so that a worker begins to copy sooner."""
+"""An HTTP application that is built at its first request, so that a worker starts to copy sooner."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 __all__ = ["Application", "Deferred"]
 
-#: As ASGI has it: called with the connection's scope, receive and send.
+#: An ASGI application: called with the connection's scope, receive and send.
 Application = Callable[[MutableMapping[str, Any], Any, Any], Awaitable[None]]
 
 
 class Deferred:
-    """The application that `make` gives, which is called once, in a thread, by the first request.
+    """The application that `make` returns; the first request calls `make` once, in a thread.
 
-    Whatever `make` raises goes to the request that called it; the next one calls it again.
+    If `make` raises, the request that called it gets the error, and the next request calls it again.
     """
 
     def __init__(self, make: Callable[[], Application]) -> None:

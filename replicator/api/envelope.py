@@ -1,4 +1,4 @@
-"""RocketMQ Connect's envelope: `{"status": 200, "body": …}`, with the HTTP status the same; errors too."""
+"""RocketMQ Connect's envelope: `{"status": 200, "body": …}`, with the same HTTP status; for errors too."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["NotDone", "Rebalancing", "answer", "install"]
 
 
 class Rebalancing(ReplicatorError):
-    """Tasks are changing hands; changes have to wait."""
+    """A rebalance is under way; changes have to wait."""
 
 
 class NotDone(ReplicatorError):
-    """Whoever has to do it did not, in time."""
+    """The worker that had to do it did not do it in time."""
 
 
-#: First match decides.
+#: The first match decides.
 _STATUS: tuple[tuple[type[ReplicatorError], int], ...] = (
     (Unknown, 404),
     (Exists, 409),
@@ -70,14 +70,14 @@ async def _invalid(_: Request, error: Exception) -> JSONResponse:
 
 
 async def _bug(_: Request, error: Exception) -> JSONResponse:
-    """Whatever nobody has expected; the server logs it with where it came from."""
+    """An unexpected error; the server logs it with its traceback."""
     return _refusal(
         500, f"{type(error).__name__}: {error}", "this is a bug, not your mistake: see the worker's log"
     )
 
 
 def install(app: FastAPI) -> None:
-    """Errors of all kinds come in the envelope."""
+    """Puts errors of all kinds into the envelope."""
     app.add_exception_handler(ReplicatorError, _ours)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(RequestValidationError, _invalid)

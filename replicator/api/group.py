@@ -1,4 +1,4 @@
-"""The group and what is installed in it, over HTTP, with RocketMQ Connect's paths."""
+"""REST for the group and its plugins, with RocketMQ Connect's paths."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _connectors() -> list[dict[str, str]]:
         try:
             type_ = kind(load(name))
         except ConfigError:
-            type_ = "BROKEN"  # its configurations are refused with the reason
+            type_ = "BROKEN"  # its configurations are refused, with the reason
         found.append({"class": name, "type": type_, "version": version(entry)})
     return found
 

@@ -1,4 +1,4 @@
-"""What a request must pass before anything looks at it: a limit on its size, and the token."""
+"""Checks that a request must pass before any handler sees it: its size, and the token."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["MAX_BODY", "install_guard"]
 #: Bytes. A connector's configuration is a few kilobytes.
 MAX_BODY = 1024 * 1024
 
-#: What may be read without the token: Prometheus and orchestrators have none.
+#: Paths that need no token: Prometheus and orchestrators have none.
 _OPEN = ("/metrics", "/health/")
 
 

@@ -1,4 +1,4 @@
-"""How much a worker logs, over HTTP: of this worker alone, until it ends."""
+"""REST for a worker's log level: for this worker only, until it ends."""
 
 from __future__ import annotations
 

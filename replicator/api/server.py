@@ -1,4 +1,4 @@
-"""uvicorn inside the worker's own loop: it does not take over signals, and its port is known at once."""
+"""uvicorn inside the worker's own loop: it does not handle signals, and its port is known before it serves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def bind(host: str, port: int) -> socket.socket:
     """A bound socket.
 
     Raises:
-        StartupError: the address is taken, or not ours.
+        StartupError: the address is in use, or does not belong to this machine.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
@@ -40,7 +40,7 @@ class Server(uvicorn.Server):
     """Serves `app` on a bound socket until `should_exit` is set; over TLS if there is a certificate.
 
     Raises:
-        StartupError: the certificate, its key or the clients' CA is no such thing, or they do not belong together.
+        StartupError: the certificate, its key or the clients' CA is not valid, or they do not belong together.
     """
 
     def __init__(self, app: Application, sock: socket.socket, tls: RestTls) -> None:
@@ -56,7 +56,7 @@ class Server(uvicorn.Server):
         )
         try:
             config.load()
-        except OSError as error:  # OpenSSL's errors, too
+        except OSError as error:  # includes OpenSSL's errors
             raise StartupError(
                 f"rest.tls.cert_file = {str(tls.cert_file)!r}, rest.tls.key_file = {str(tls.key_file)!r}, "
                 f"rest.tls.ca_file = {str(tls.ca_file)!r} cannot be used ({error.strerror or error})",
@@ -68,7 +68,7 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals are the service's."""
+        """The service handles signals."""
         yield
 
     async def run_on_socket(self) -> None:
@@ -76,6 +76,6 @@ class Server(uvicorn.Server):
 
     @property
     def url(self) -> str:
-        """Where it is served, as bound."""
+        """The bound address."""
         host, port = self._bound.getsockname()[:2]
         return f"{self._scheme}://" + (f"[{host}]:{port}" if ":" in host else f"{host}:{port}")

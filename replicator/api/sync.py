@@ -1,4 +1,4 @@
-"""A route's metadata and its readiness over HTTP; any worker answers for the group."""
+"""REST for a route's metadata and readiness; any worker answers for the group."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from replicator.worker.worker import Worker
 
 __all__ = ["sync_routes"]
 
-#: Seconds within which the owner of the metadata task must have done what it was asked.
+#: Seconds within which the owner of the metadata task must carry out a request.
 _ANSWER_SECONDS: Final = 60.0
 
 
@@ -93,11 +93,11 @@ def sync_routes(worker: Worker) -> APIRouter:
 
 
 async def _applied(worker: Worker, ledger: SyncLedger, force: list[str]) -> list[dict[str, Any]]:
-    """What the owner of the metadata task did, asked to do it now.
+    """Has the owner of the metadata task apply all steps now, and returns the outcomes.
 
     Raises:
-        NotDone: it did not in time, and does not later, either; or it is still at it.
-        Unreachable: the group could not be told.
+        NotDone: the owner did not start in time, and will not start later; or it has not finished yet.
+        Unreachable: the request could not be published to the group.
     """
     asked = ledger.ask(force, seconds=_ANSWER_SECONDS)
     try:

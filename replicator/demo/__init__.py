@@ -1,1 +1,1 @@
-"""The demo: two clusters, orders flowing from one to the other, and a judgement of what arrived."""
+"""The demo: two clusters, orders copied from one to the other, and a verdict on the copies."""

@@ -1,4 +1,4 @@
-"""A process of the demo: out of reach of the terminal's Ctrl-C, and ended with all that it started."""
+"""A process of the demo: not reached by the terminal's Ctrl-C, and ended together with its children."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class DemoError(ReplicatorError):
 
 
 class Child:
-    """`python -m <arguments>`; what it says on standard error goes to `log`, standard output is for `read`."""
+    """`python -m <arguments>`; its standard error goes to `log`, its standard output is for `read`."""
 
     def __init__(self, *arguments: str, log: Path, environment: Mapping[str, str] | None = None) -> None:
         self.name = arguments[0]
         self.log = log
-        # The kernel kills it when we die, however that happens.
+        # The kernel kills it when this process dies for any reason.
         guarded = [sys.executable, "-I", "-S", guard.__file__, str(os.getpid())]
         self._command = [*guarded, sys.executable, "-m", *arguments]
         self._environment = environment
@@ -57,7 +57,7 @@ class Child:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-        # To the end of its output: only then is the pipe closed.
+        # Reads to the end of its output: only then is the pipe closed.
         await process.communicate()
 
     @property
@@ -79,7 +79,7 @@ class Child:
         """Its exit code.
 
         Raises:
-            DemoError: it still runs after `seconds`.
+            DemoError: it is still running after `seconds`.
         """
         try:
             async with asyncio.timeout(seconds):
@@ -88,7 +88,7 @@ class Child:
             raise DemoError(f"{self.name} did not end within {seconds:g} s") from None
 
     async def read(self) -> dict[str, Any]:
-        """The next line, of JSON.
+        """The next line, parsed as JSON.
 
         Raises:
             DemoError: it has ended.
@@ -109,7 +109,7 @@ class Child:
         self._running.stdin.write(json.dumps(line).encode() + b"\n")
 
     def close_input(self) -> None:
-        """Tells it that there is no more to do."""
+        """Closes its input: there is no more to do."""
         assert self._running.stdin is not None  # noqa: S101 - it was made with a pipe
         self._running.stdin.close()
 

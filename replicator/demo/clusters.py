@@ -22,7 +22,7 @@ def specs(version: str) -> tuple[ClusterSpec, ClusterSpec]:
 
 @asynccontextmanager
 async def started(version: str, directory: Path) -> AsyncIterator[tuple[Cluster, Cluster]]:
-    """Source and target, up; ended at the end."""
+    """Source and target, started, and stopped with the context."""
     source, target = (Cluster(spec, directory=directory / spec.name) for spec in specs(version))
     try:
         await together([source.start(), target.start()])
@@ -33,7 +33,7 @@ async def started(version: str, directory: Path) -> AsyncIterator[tuple[Cluster,
 
 @asynccontextmanager
 async def connected(namesrv: str) -> AsyncIterator[Client]:
-    """The project's own client."""
+    """A cluster client of the project's own."""
     client = Client([namesrv])
     try:
         await client.refresh()
@@ -43,7 +43,7 @@ async def connected(namesrv: str) -> AsyncIterator[Client]:
 
 
 async def create_topic(namesrv: str, topic: str, *, queues: int) -> None:
-    """Makes `topic` on every broker of the cluster."""
+    """Creates `topic` on every broker of the cluster."""
     async with connected(namesrv) as client:
         for broker in client.brokers():
             config = TopicConfig(name=topic, read_queues=queues, write_queues=queues)

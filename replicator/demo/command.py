@@ -24,7 +24,7 @@ def demo(
     version: Annotated[str, typer.Option(help="RocketMQ version: 4.9.7, 5.3.3 or 5.5.0.")] = "5.3.3",
 ) -> None:
     """Shows it at work: two clusters on this machine, orders flowing, a live view, and a judgement at the end."""
-    clusters.specs(version)  # a version that does not exist is told before anything is fetched
+    clusters.specs(version)  # an unknown version is refused before anything is downloaded
     console = Console()
     java.java()
     jars.ensure(version)

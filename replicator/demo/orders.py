@@ -16,7 +16,7 @@ _ITEMS = ("desk lamp", "espresso cups", "garden hose", "headphones", "notebook",
 
 
 def order(number: int) -> dict[str, object]:
-    """Order `number` as the producing programs take it."""
+    """Order `number`, in the form that the producers accept."""
     chance = random.Random(number)
     shop, item, quantity = chance.choice(_SHOPS), chance.choice(_ITEMS), chance.randint(1, 9)
     amount = round(quantity * chance.uniform(5, 120), 2)

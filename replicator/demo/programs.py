@@ -1,4 +1,4 @@
-"""The programs that produce and consume orders: an independent client's, or else the project's own."""
+"""The programs that produce and consume orders: with an independent client, or else the project's own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Programs", "choose"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Programs:
-    """Where `producer` and `consumer` are found, and what they need in their environment."""
+    """The location of `producer` and `consumer`, and their environment."""
 
     client: str
     package: str
@@ -34,7 +34,7 @@ _OWN = Programs(client="the project's own client", package="replicator.demo.ownc
 
 
 async def choose(directory: Path, *, say: Callable[[str], None]) -> Programs:
-    """The independent client's, installed at the first time; where that cannot be, our own."""
+    """The programs of the independent client, installed at the first use; if that is not possible, our own."""
     log = directory / "install.log"
     if install.site() is None:
         say(f"Installing the independent client {install.NAME} …")

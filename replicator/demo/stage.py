@@ -1,4 +1,4 @@
-"""The demo from its first process to its summary."""
+"""The course of the demo, from its first process to its summary."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from replicator.exit_codes import ExitCode
 
 __all__ = ["run"]
 
-#: How long the consumer may get nothing before its rest is given up.
+#: Seconds without an order after which the wait for the consumer ends.
 _IDLE_SECONDS: Final = 10.0
 
 
 async def run(*, seconds: float | None, version: str, console: Console) -> int:
-    """Runs until a signal, or for `seconds`; the exit code.
+    """Runs until a signal, or for `seconds`; returns the exit code.
 
     Raises:
-        ReplicatorError: a part failed; everything has been ended.
+        ReplicatorError: a part failed; all processes have been ended.
     """
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - this is a coroutine
@@ -91,7 +91,7 @@ class _Stage:
         return ExitCode.OK if verdict.clean else ExitCode.NOT_AS_EXPECTED
 
     async def _flow(self, view: View, worker: Worker, *, traffic: Traffic, seconds: float | None) -> None:
-        """Orders flow until it is time to stop; returns when all are over and the replicator has ended."""
+        """Runs the traffic until the stop; returns when all orders are copied and the replicator has ended."""
         try:
             async with asyncio.TaskGroup() as group:
                 watching = group.create_task(_watch(view, worker, traffic=traffic))
@@ -111,7 +111,7 @@ class _Stage:
                 await worker.drain()
                 await traffic.stop_consuming()
         except BaseExceptionGroup as failures:
-            # The first is the cause: the others were cancelled for it.
+            # The first is the cause: the others were cancelled because of it.
             raise failures.exceptions[0] from None
 
     def _say(self, line: str) -> None:

@@ -1,4 +1,4 @@
-"""What Ctrl-C means: drain, if there is something to drain; the second time, end at once."""
+"""Handles Ctrl-C: the first one drains, if there is something to drain; the second ends immediately."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stop:
-    """`wanted` is set when it is time to drain; ending at once is a cancellation of `task`."""
+    """`wanted` is set to drain; to end immediately, `task` is cancelled."""
 
     def __init__(self, task: asyncio.Task[int]) -> None:
         self.wanted = asyncio.Event()
@@ -24,7 +24,7 @@ class Stop:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Takes signals over."""
+        """Handles signals, within the context."""
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, self._take, number)
@@ -35,14 +35,14 @@ class Stop:
                 loop.remove_signal_handler(number)
 
     def drain_from_now_on(self) -> None:
-        """There is something to drain."""
+        """From now on the first signal drains."""
         self._may_drain = True
 
     def _take(self, number: signal.Signals) -> None:
         self.signal = self.signal or number
-        # The terminal has gone: nobody would see a summary.
+        # SIGHUP: the terminal has gone, and with it the summary.
         if self._may_drain and not self.wanted.is_set() and number != signal.SIGHUP:
             self.wanted.set()
-        elif not self.at_once:  # a third signal must not disturb the clearing up
+        elif not self.at_once:  # a third signal must not disturb the cleanup
             self.at_once = True
             self._task.cancel()

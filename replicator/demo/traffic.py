@@ -1,4 +1,4 @@
-"""The orders on their way in and out: a producer on the source, a consumer on the target."""
+"""The demo's traffic: a producer at the source, a consumer at the target."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from replicator.demo.programs import Programs
 
 __all__ = ["Traffic"]
 
-#: Orders per second: many enough to be work, few enough for reading some of them.
+#: Orders per second: enough for some load, few enough to read some of them.
 _PER_SECOND: Final = 200
 _TICK_SECONDS: Final = 0.05
 _KEPT: Final = 20
@@ -25,7 +25,7 @@ _END_SECONDS: Final = 20.0
 
 
 class Traffic:
-    """`produced` counts what the source acknowledged, `refused` what it did not, `seen` distinct orders."""
+    """`produced` counts orders that the source acknowledged, `refused` others, `seen` distinct consumed ones."""
 
     def __init__(self, programs: Programs, *, source: str, target: str) -> None:
         self._programs = programs
@@ -51,17 +51,17 @@ class Traffic:
             ):
                 child = self._programs.child(program, "--namesrv", namesrv, *more, directory=directory)
                 await stack.enter_async_context(child)
-                await child.read()  # it says that it is ready
+                await child.read()  # its first line says that it is ready
                 setattr(self, f"_{program}", child)
             yield self
 
     async def produce(self, stop: asyncio.Event) -> None:
-        """Sends orders until `stop`; returns when all that were sent are answered and the program has ended."""
+        """Sends orders until `stop`; returns when all of them are answered and the program has ended."""
         producer = self._producer
         assert producer is not None  # noqa: S101 - `started` comes first
         begin, sent = time.monotonic(), 0
         while not stop.is_set():
-            # As many as are due by now, but no flood after a pause of the machine.
+            # As many as are due now, but no burst after a pause of the machine.
             due = min(int((time.monotonic() - begin) * _PER_SECOND) - sent, _PER_SECOND)
             for number in range(sent + 1, sent + due + 1):
                 producer.write(order(number))
@@ -75,7 +75,7 @@ class Traffic:
         await producer.ended(seconds=_END_SECONDS)
 
     async def consume(self) -> None:
-        """Takes what the consumer prints, until `stop_consuming`."""
+        """Reads the consumer's output, until `stop_consuming`."""
         consumer = self._consumer
         assert consumer is not None  # noqa: S101 - `started` comes first
         while line := await consumer.read_line():
@@ -87,7 +87,7 @@ class Traffic:
             raise consumer.failure(f"the consumer ended with code {code}")
 
     async def all_seen(self, count: int, *, idle_seconds: float) -> None:
-        """Waits until the consumer got `count` orders, or none for `idle_seconds`."""
+        """Waits until the consumer has received `count` orders, or none for `idle_seconds`."""
         before, changed_at = self.seen, time.monotonic()
         while self.seen < count and time.monotonic() - changed_at < idle_seconds:
             await asyncio.sleep(_TICK_SECONDS)
@@ -95,14 +95,14 @@ class Traffic:
                 before, changed_at = self.seen, time.monotonic()
 
     async def stop_consuming(self) -> None:
-        """Ends the consumer, which commits what it got."""
+        """Ends the consumer, which commits its offsets."""
         assert self._consumer is not None  # noqa: S101 - `started` comes first
         self._stopping = True
         self._consumer.close_input()
         await self._consumer.ended(seconds=_END_SECONDS)
 
     def _is_new(self, queue: int, offset: int) -> bool:
-        # A group may get a message twice, which says nothing about the copy.
+        # A group may receive a message twice, whether or not the copy is correct.
         marks = self._seen.setdefault(queue, bytearray())
         if len(marks) <= offset:
             marks.extend(bytes(offset + 1024 - len(marks)))

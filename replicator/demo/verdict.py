@@ -1,7 +1,7 @@
-"""What became of the orders, judged from both topics read whole.
+"""A verdict on the copied orders, from reading both topics completely.
 
-Neither the replicator's counters nor its files are asked: each message on the target says which source
-message it is a copy of (`__RPL_SOURCE`), and is compared with that.
+It uses neither the replicator's counters nor its files: the provenance of each message at the target
+(`__RPL_SOURCE`) names its source message, and both are compared.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from replicator.routing.recovery import read_range
 
 __all__ = ["Judge", "Verdict", "judge"]
 
-#: How properties begin that brokers or the replicator put on a message; the rest are the application's.
+#: Prefixes of properties that brokers or the replicator add to a message; the rest are the application's.
 _ADDED = tuple(name.decode() for name in (*properties.BROKER_MADE, provenance.PREFIX))
 
 
 @dataclass(slots=True)
 class Verdict:
-    """`copied` counts source messages that are on the target; `foreign` is what is no copy of any of them."""
+    """`copied` counts source messages that have a copy; `foreign` counts messages that are not copies of any."""
 
     sources: int = 0
     copied: int = 0
@@ -44,7 +44,7 @@ class Verdict:
 
 
 class _Queue:
-    """A source queue: what its messages were, and what was found of them."""
+    """A source queue: its messages, and which of them have copies."""
 
     def __init__(self) -> None:
         self.first = 0
@@ -80,7 +80,7 @@ class Judge:
         else:
             queue.found[index] = 1
             queue.target = queue.target or target
-            # What lies in another queue than the messages before it has lost its order, too.
+            # A copy in another queue than the copies before it is out of order too.
             self._verdict.out_of_order += index < queue.latest or target != queue.target
             queue.latest = max(queue.latest, index)
             self._verdict.copied += 1

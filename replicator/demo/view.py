@@ -1,4 +1,4 @@
-"""What is seen: a live view on a terminal, plain lines once a second elsewhere."""
+"""The demo's output: a live view on a terminal, otherwise a plain line every second."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _STATE_STYLES: Final = {"RUNNING": "green", "FAILED": "bold red"}
 
 
 class View:
-    """`doing` is what goes on, in words; `show` redraws everything."""
+    """`doing` describes the current step; `show` redraws everything."""
 
     def __init__(self, console: Console, *, source: str, target: str, version: str) -> None:
         self._console = console
@@ -50,13 +50,13 @@ class View:
             self._live.stop()
 
     def tell(self, doing: str) -> None:
-        """Changes what goes on."""
+        """Sets the current step."""
         self.doing = doing
         if not self._live:
             self._console.print(doing, highlight=False, markup=False)
 
     def show(self, worker: Worker, traffic: Traffic) -> None:
-        """Draws the figures as they are now."""
+        """Draws the current figures."""
         if self._live:
             self._live.update(self._picture(worker, traffic), refresh=True)
             return
@@ -96,7 +96,7 @@ class View:
         return max(1, min(_SHOWN, self._console.height - _OTHER_LINES))
 
     def summary(self, verdict: Verdict, traffic: Traffic) -> None:
-        """The last words."""
+        """Prints the final summary."""
         judged = [
             ("lost", verdict.lost),
             ("duplicated", verdict.duplicated),
@@ -123,7 +123,7 @@ def _notes(verdict: Verdict, traffic: Traffic) -> Iterable[str]:
 
 
 def _table(**more: Any) -> Table:
-    # Made to fit into 80 columns.
+    # Fits into 80 columns.
     return Table(box=box.SIMPLE_HEAD, expand=True, header_style="bold", padding=(0, 1, 0, 0), **more)
 
 
@@ -151,7 +151,7 @@ def _topics(topics: Iterable[TopicFigures]) -> Table:
 def _orders(latest: Iterable[dict[str, Any]], traffic: Traffic) -> Table:
     title = f"Orders as the consumer on west gets them: {traffic.seen:,} of {traffic.produced:,} produced"
     table = _table(title=title, title_justify="left")
-    # Fixed widths, or the columns would move with every order.
+    # Fixed widths, so that the columns do not move with every order.
     table.add_column("queue", justify="right", width=5)
     for name, width in (("key", 12), ("tag", 8), ("shop", 8)):
         table.add_column(name, no_wrap=True, width=width)

@@ -1,4 +1,4 @@
-"""The replicator as its users run it: a process of its own, watched over HTTP, ended by SIGTERM."""
+"""The replicator as its users run it: a separate process, watched over HTTP, ended by SIGTERM."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ __all__ = ["TopicFigures", "Worker"]
 _START_SECONDS: Final = 60.0
 _DRAIN_SECONDS: Final = 60.0
 _HTTP_SECONDS: Final = 2.0
-#: Seconds over which a rate is taken.
+#: Seconds over which a rate is averaged.
 _RATE_WINDOW: Final = 3.0
 
 
 @dataclass(slots=True)
 class TopicFigures:
-    """One topic, as `/status` tells it."""
+    """One topic, as reported by `/status`."""
 
     topic: str
     state: str
@@ -59,7 +59,7 @@ class Worker:
 
     def __init__(self, source: str, target: str, *, directory: Path) -> None:
         self._log = directory / "replicator.log"
-        # The user's own settings are for the user's own clusters.
+        # Settings in the user's environment are for the user's own clusters.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("REPLICATOR_")}
         self._child = Child(
             *("replicator", "--source", source, "--target", target, "--topics", TOPIC),
@@ -73,7 +73,7 @@ class Worker:
 
     @property
     def metrics(self) -> str:
-        """Where Prometheus would scrape."""
+        """The URL that Prometheus would scrape."""
         return f"http://{self.address}/metrics"
 
     @asynccontextmanager
@@ -81,7 +81,7 @@ class Worker:
         """The process, once it copies the topic.
 
         Raises:
-            DemoError: it did not come to that.
+            DemoError: it did not start to copy.
         """
         async with self._child:
             deadline = time.monotonic() + _START_SECONDS
@@ -93,7 +93,7 @@ class Worker:
             yield self
 
     async def poll(self) -> None:
-        """Asks it how it is doing.
+        """Requests its status.
 
         Raises:
             DemoError: it has ended.
@@ -108,7 +108,7 @@ class Worker:
         try:
             status = await asyncio.to_thread(_get, self.address, "/status")
         except (OSError, ValueError, http.client.HTTPException):
-            return  # it does not answer yet, or has just ended, which the next call tells
+            return  # it does not answer yet, or has just ended; then the next call raises
         self.topics = [self._figures(topic) for topic in status["topics"]]
 
     def _figures(self, topic: dict[str, Any]) -> TopicFigures:
@@ -117,7 +117,7 @@ class Worker:
         return TopicFigures(**{name: topic[name] for name in names}, rate=rate)
 
     async def caught_up(self, copied: int) -> bool:
-        """Waits until the topic has no lag and at least `copied` messages went over; False: not in time."""
+        """Waits until the topic has no lag and at least `copied` messages are copied; False: not in time."""
         deadline = time.monotonic() + _DRAIN_SECONDS
         while any(topic.lag_messages or topic.copied < copied for topic in self.topics):
             if time.monotonic() > deadline:
@@ -126,7 +126,7 @@ class Worker:
         return True
 
     async def drain(self) -> None:
-        """SIGTERM.
+        """Ends it with SIGTERM.
 
         Raises:
             DemoError: it did not end with 0.
@@ -138,7 +138,7 @@ class Worker:
 
 
 def _get(address: str, path: str) -> Any:
-    # Not urllib: it would ask a proxy that the environment names.
+    # Not urllib: it would use a proxy from the environment.
     connection = http.client.HTTPConnection(address, timeout=_HTTP_SECONDS)
     try:
         connection.request("GET", path)

@@ -1,4 +1,4 @@
-"""Commands that ask and steer a running group, over the REST of any of its workers."""
+"""Commands that query and control a running group, over the REST of any of its workers."""
 
 from replicator.operate.commands import add_commands
 

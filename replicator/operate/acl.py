@@ -27,7 +27,7 @@ from replicator.state import state_file
 
 __all__ = ["SETTINGS", "app"]
 
-#: The settings that mean something for accounts.
+#: The settings that apply to accounts.
 SETTINGS: Final = ("acl", "sync_deletes", "store_path", "log_level")
 
 _FILE: Final = "acl.json"
@@ -37,7 +37,7 @@ app = typer.Typer(no_args_is_help=True, help="Sync accounts and rights from the 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
-    """What a command was given."""
+    """The settings and options of a command."""
 
     settings: Settings
     options: AclOptions
@@ -145,7 +145,7 @@ def status(flags: Mapping[str, Any], config: ConfigFile = None, output: Shown = 
 
 
 def _end(made: AclPlan, done: Sequence[Applied] = ()) -> None:
-    """Where brokers were left out, or something could not be done, scripts are to see it."""
+    """Exits with a code that scripts can check if brokers were left out, or an action failed."""
     if made.unreachable_brokers or any(each.error for each in done):
         raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
 

@@ -1,4 +1,4 @@
-"""The manifest of an archive: what it is of, which slices it has, frozen when it began, and what became of each."""
+"""The manifest of an archive: its source, its slices, fixed when the export started, and their outcomes."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from replicator.state import state_file
 
 __all__ = ["MANIFEST", "Archive", "Contents"]
 
-#: Its name in the directory: readers of Parquet pass over names that begin so.
+#: Its name in the directory: readers of Parquet skip names that start with an underscore.
 MANIFEST: Final = "_manifest.json"
 
 
 class Contents(msgspec.Struct, kw_only=True):
-    """What an archive is of.
+    """The contents of an archive.
 
-    `id` is the one that was set for the cluster, `namesrv` the first of its name servers: an import makes of them
-    the id that a route would have. `selection` are the settings that chose the slices; `topics` are by broker.
+    `id` is the id that was set for the cluster, `namesrv` its first name server: an import derives from them the id
+    that a route would have. `selection` are the settings that selected the slices; `topics` are by broker.
     """
 
     id: str | None
@@ -38,7 +38,7 @@ class Contents(msgspec.Struct, kw_only=True):
 
 
 class Archive:
-    """An archive in `directory`; its manifest is rewritten as outcomes come, and by `close`."""
+    """An archive in `directory`; its manifest is rewritten as outcomes come in, and by `close`."""
 
     def __init__(self, directory: Path, contents: Contents) -> None:
         self.directory = directory
@@ -47,10 +47,10 @@ class Archive:
 
     @classmethod
     def read(cls, directory: Path) -> Archive | None:
-        """The one that is there; None where there is none.
+        """The archive in `directory`; None if there is none.
 
         Raises:
-            ConfigError: the manifest is none of an archive.
+            ConfigError: the manifest is not that of an archive.
         """
         content = state_file.read(directory / MANIFEST)
         if content is None:
@@ -64,10 +64,10 @@ class Archive:
             ) from None
 
     def refuse_other(self, cluster: str, selection: Mapping[str, Any]) -> None:
-        """An archive is of one cluster and one selection.
+        """Refuses another cluster or selection than those of the archive.
 
         Raises:
-            ConfigError: this one was begun with others.
+            ConfigError: the archive was started with others.
         """
         began = {"cluster": self.contents.cluster, **self.contents.selection}
         for name, value in {"cluster": cluster, **selection}.items():
@@ -80,7 +80,7 @@ class Archive:
 
     @property
     def open(self) -> list[Slice]:
-        """The slices that are not written to their ends yet."""
+        """The slices that are not completely written yet."""
         return [part for part in self.contents.slices if self._is_open(part.key)]
 
     def _is_open(self, key: str) -> bool:
@@ -88,10 +88,10 @@ class Archive:
         return outcome is None or bool(outcome.error)
 
     def add(self, outcome: Exported) -> None:
-        """Keeps what became of a slice.
+        """Adds the outcome of a slice.
 
         Raises:
-            StartupError: its files are not in the directory, or that cannot be written.
+            StartupError: its files are not in the directory, or the directory cannot be written.
         """
         if not outcome.error:
             self.refuse_missing([outcome])
@@ -107,10 +107,10 @@ class Archive:
         self._seldom.close()
 
     def refuse_missing(self, outcomes: Iterable[Exported]) -> None:
-        """All files must be there, and whole.
+        """Checks that all files exist and are complete.
 
         Raises:
-            StartupError: names one that is not.
+            StartupError: names a file that is not.
         """
         for file in (file for outcome in outcomes for file in outcome.files):
             path = self.directory / file.path

@@ -1,4 +1,4 @@
-"""`replicator backfill`: what the source has now, copied by Spark; a live route goes on behind it."""
+"""`replicator backfill`: Spark copies what the source has now; a live route continues after it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["SETTINGS", "app"]
 
 _FILE: Final = "backfill.json"
 
-#: The route's settings that mean something without a route.
+#: The route's settings that apply without a route.
 SETTINGS: Final = (
     *SELECTION,
     "born_timestamp",
@@ -89,8 +89,9 @@ def backfill(
 async def _prepare(
     settings: Settings, file: Path, begin: Callable[[], Any], stack: ExitStack
 ) -> tuple[Manifest, CopyJob, Any]:
-    """What is to be done, and the session that `begin` gives, unless all is done; others know of it until `stack`
-    ends.
+    """The manifest, the job, and the session that `begin` starts, unless all is done.
+
+    The job stays announced until `stack` ends.
     """
     async with surveying(settings, writes=True) as survey:
         identity = survey.context.identity
@@ -99,7 +100,7 @@ async def _prepare(
             await survey.check()
         if made is None or made.open:
             ours = stack.enter_context(survey.claimed("backfill"))
-            # Spark starts while we listen. It ends with the command, also where that is refused.
+            # Spark starts while we listen. It ends with the command, also if the command is refused.
             spark, _ = await asyncio.gather(asyncio.to_thread(begin), survey.refuse_others(ours))
         if made is None:
             await survey.make_ready()

@@ -31,7 +31,7 @@ plugins = typer.Typer(no_args_is_help=True, help="What is installed.")
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Gives `app` all commands that ask or steer a running group."""
+    """Adds all commands that query or control a running group to `app`."""
     app.add_typer(connectors, name="connectors")
     app.add_typer(plugins, name="plugins")
     for command in (cluster, allocated, lag, where, top, plan, apply, readiness, failover, version):
@@ -229,12 +229,12 @@ def _told(found: Any, output: Output, words: str) -> None:
 
 
 def _printed(value: Any) -> Any:
-    """`false` and `null` as what they are, since both mean something in a configuration."""
+    """The value for a table; `false` and `null` as JSON, since a configuration may contain both."""
     return json.dumps(value) if value is None or isinstance(value, bool) else value
 
 
 def _parse(given: list[str] | None) -> dict[str, Any]:
-    """Settings as given on the command line."""
+    """The settings given on the command line."""
     if given and len(given) == 1 and given[0].startswith("@"):
         file = Path(given[0][1:])
         try:

@@ -38,13 +38,13 @@ from replicator.spark.jobs.export import Exported, ExportJob, export_all
 
 __all__ = ["SETTINGS", "Directory", "app"]
 
-#: Settings that say what is exported; with others the slices would be others.
+#: Settings that define what is exported; if they changed, the slices would change.
 _SELECTION: Final = ("topics", "exclude_topics", "start_from")
 SETTINGS: Final = (*_SELECTION, "on_gap", "rate_messages", "rate_bytes", "spark_master", "log_level")
 
-#: Settings know two clusters, this command one.
+#: Settings have two clusters, this command uses one.
 _NO_TARGET: Final = {"target": {"namesrv": "none:1"}}
-#: Requests made at the same time.
+#: Concurrent requests.
 _AT_ONCE: Final = 32
 
 app = typer.Typer(help="Write topics as Parquet, by Spark.")
@@ -110,10 +110,10 @@ async def _plan(settings: Settings, directory: Path) -> Archive:
 
 
 def _refuse_others(directory: Path) -> None:
-    """Whatever is in a directory without a manifest is not ours.
+    """Refuses a directory that has files but no manifest.
 
     Raises:
-        ConfigError: there is something, or it cannot be looked at.
+        ConfigError: the directory is not empty, or cannot be read.
     """
     try:
         empty = not directory.exists() or not any(directory.iterdir())
@@ -130,7 +130,7 @@ def _refuse_others(directory: Path) -> None:
 async def _contents(
     settings: Settings, source: Discovery, topology: Topology, selection: dict[str, Any]
 ) -> Contents:
-    """What the source has now of the selected topics: [oldest, next) of each queue."""
+    """The current contents of the selected topics: [oldest, next) of each queue."""
     selector = TopicSelector.of(settings.topics, settings.exclude_topics)
     system = [*source.topics, topology.cluster]
     topics = {

@@ -1,4 +1,4 @@
-"""What `backfill` and `verify` look at before Spark begins: both clusters, the queue maps, the ends of queues."""
+"""Checks of `backfill` and `verify` before Spark starts: both clusters, the queue maps, the ends of queues."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from replicator.state.store import Store
 
 __all__ = ["JobPreflight", "surveying", "world_of"]
 
-#: Requests made at the same time.
+#: Concurrent requests.
 _AT_ONCE: Final = 32
 
 
@@ -46,7 +46,7 @@ _AT_ONCE: Final = 32
 class JobPreflight:
     """Both clusters as a worker would see them; nothing is written to them before `make_ready`.
 
-    `holder` is what the messages are in, as errors call it.
+    `holder` names the place of the messages in error messages: the source, or an archive.
     """
 
     settings: Settings
@@ -76,14 +76,14 @@ class JobPreflight:
         }
 
     async def look_again(self) -> None:
-        """For topics and queues that have turned up meanwhile; errors as those of `make_ready`."""
+        """Looks for topics and queues that were added meanwhile; raises the errors of `make_ready`."""
         await self.context.source.refresh()
         await self.context.target.refresh()
         self.topics.plan()
         await self.make_ready()
 
     async def find_maps(self) -> None:
-        """Finds the queue maps that there are; writes nothing.
+        """Finds the existing queue maps; writes nothing.
 
         Raises:
             StartupError: no topic is selected, or one cannot be copied or read.
@@ -99,10 +99,10 @@ class JobPreflight:
         return config is not None and part.target.queue_id < config.queues
 
     async def check(self) -> None:
-        """Whether all that is selected can be copied; writes nothing.
+        """Checks that all selected topics can be copied; writes nothing.
 
         Raises:
-            StartupError: no topic is selected, one cannot be copied, or a right is missing.
+            StartupError: no topic is selected, one cannot be copied, or a permission is missing.
         """
         self._refuse()
         await refuse_missing_rights(self.topics, self.context)
@@ -111,7 +111,7 @@ class JobPreflight:
         """Gives the target's topics the queues that they need, as the live route does.
 
         Raises:
-            StartupError: no topic is selected, or one cannot be made.
+            StartupError: no topic is selected, or one cannot be created.
         """
         self._refuse()
         await self.topics.make_ready()
@@ -130,7 +130,7 @@ class JobPreflight:
             )
 
     async def ranges(self) -> list[Range]:
-        """All that the source has of the route's queues now: [oldest, next) of each, empty ones too."""
+        """The current range of each of the route's source queues, [oldest, next); empty queues too."""
 
         async def one(copied: tuple[TopicPlan, Queue, Queue]) -> Range:
             plan, source, target = copied
@@ -146,16 +146,18 @@ class JobPreflight:
         reader = self.context.source.cluster.reader(source.broker)
         oldest = await min_offset(reader, topic, source.queue_id)
         moment = self.settings.route.start_timestamp()
-        if isinstance(moment, str):  # `latest` is where the first copy is
+        if isinstance(moment, str):  # `latest`: copies start where the first copy is
             return oldest
         return max(oldest, await offset_at(reader, topic, source.queue_id, moment))
 
     async def refuse_others(self, incarnation: str) -> None:
-        """Listens for a session timeout whether somebody else copies our topics: a worker of the route's group, or
-        a job like the one that has called itself `incarnation`.
+        """Listens for a session timeout for others that copy our topics: workers of the route's group, or jobs.
+
+        Args:
+            incarnation: that of our own job, whose heartbeats do not count.
 
         Raises:
-            StartupError: somebody does, or a worker says nothing of what it runs.
+            StartupError: another one copies them, or a worker does not report what it runs.
         """
         source, heard = self.context.source, self.settings.source_online_topic
         topics = {plan.topic for plan in self.topics.plans}
@@ -164,7 +166,7 @@ class JobPreflight:
         await asyncio.gather(*(listening.at(source.cluster, name, heard) for name in brokers))
 
     def claimed(self, command: str) -> AbstractContextManager[str]:
-        """Tells workers, and jobs like `command`, that it copies our topics; gives what it calls itself."""
+        """Announces to workers and jobs that `command` copies our topics; gives the job's incarnation."""
         if self.settings.standalone:
             return nullcontext("")
         return claimed(command, self.settings, self.group, lambda: cluster_of(self.settings.source))
@@ -177,7 +179,7 @@ class JobPreflight:
 
 
 class _Listening:
-    """For others that copy `topics`, of workers in `group` and jobs beside it."""
+    """Listens for workers of `group`, and jobs beside it, that copy `topics`."""
 
     def __init__(self, group: str, topics: Set[str], incarnation: str, seconds: float) -> None:
         self._group = group
@@ -218,7 +220,7 @@ class _Listening:
 def world_of(
     settings: Settings, source: Discovery, target: Discovery, identity: Identity, store: Store
 ) -> ConnectorContext:
-    """What a worker of its own would share."""
+    """The context that a worker would have."""
     return ConnectorContext(
         source=source,
         target=target,
@@ -237,10 +239,10 @@ def world_of(
 
 @asynccontextmanager
 async def surveying(settings: Settings, *, writes: bool) -> AsyncIterator[JobPreflight]:
-    """A survey, within the context.
+    """The preflight of a job, within the context.
 
     Args:
-        writes: it is for a copy, so no worker may use the store path meanwhile; else its queue maps are not needed.
+        writes: the job copies, so no worker may use the store path meanwhile; else its queue maps are not needed.
 
     Raises:
         ConfigError: transforms are set, or nothing would be copied.

@@ -1,4 +1,4 @@
-"""The manifest of a backfill: which ranges it copies, frozen when it began, and what became of each."""
+"""The manifest of a backfill: the ranges that it copies, fixed when it started, and their outcomes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Manifest"]
 
 
 class Manifest:
-    """In `file`, rewritten as outcomes come, and by `close`.
+    """A manifest in `file`, rewritten as outcomes come in, and by `close`.
 
     Raises:
         StartupError: the file cannot be written.
@@ -43,17 +43,17 @@ class Manifest:
 
     @classmethod
     def begin(cls, file: Path, settings: Settings, identity: Identity, ranges: Sequence[Range]) -> Manifest:
-        """A new one."""
+        """Creates and writes a manifest."""
         made = cls(file, identity, _deciding(settings), ranges, ())
         made.write()
         return made
 
     @classmethod
     def read(cls, file: Path, settings: Settings, identity: Identity) -> Manifest | None:
-        """The one of an earlier run; None where there is none.
+        """The manifest of an earlier run; None if there is none.
 
         Raises:
-            ConfigError: it is of other clusters, or of other settings.
+            ConfigError: the earlier run had other clusters, or other settings.
         """
         content = state_file.read(file)
         if content is None:
@@ -81,7 +81,7 @@ class Manifest:
 
     @property
     def open(self) -> list[Range]:
-        """The ranges that are not copied to their ends yet."""
+        """The ranges that are not completely copied yet."""
         return [part for part in self.ranges if not self.is_done(part)]
 
     def is_done(self, part: Range) -> bool:
@@ -89,7 +89,7 @@ class Manifest:
         return outcome is not None and not outcome.error
 
     def add(self, outcome: CopyOutcome) -> None:
-        """Keeps what became of a range."""
+        """Adds the outcome of a range."""
         self.outcomes[outcome.key] = outcome
         self._seldom.changed()
 
@@ -116,5 +116,5 @@ class Manifest:
 
 
 def _deciding(settings: Settings) -> dict[str, Any]:
-    """With others the ranges would be others."""
+    """The settings that determine the ranges."""
     return {name: getattr(settings, name) for name in SELECTION}

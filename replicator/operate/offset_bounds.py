@@ -1,4 +1,4 @@
-"""A window: what lies in each queue between two offsets or two times."""
+"""A window: the messages of each queue between two offsets or two times."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from replicator.spark.source.offsets import Limits, Part, within
 
 __all__ = ["OffsetBound", "narrowed", "offset_bound"]
 
-#: Requests made at the same time.
+#: Concurrent requests.
 _AT_ONCE: Final = 32
 
 
 class OffsetBound(NamedTuple):
-    """Where a window begins or ends: a queue offset, or a time in milliseconds since the epoch."""
+    """Where a window starts or ends: a queue offset, or a time in milliseconds since the epoch."""
 
     value: int
     is_time: bool
 
 
 def offset_bound(option: str, text: str | None) -> OffsetBound | None:
-    """What was given as `option`.
+    """The bound that was given as `option`.
 
     Raises:
         ConfigError: it is neither an offset nor a time.
@@ -48,7 +48,7 @@ def offset_bound(option: str, text: str | None) -> OffsetBound | None:
 async def narrowed(
     source: Cluster, parts: list[Range], low: OffsetBound | None, high: OffsetBound | None
 ) -> list[Range]:
-    """What of `parts` lies from `low` on and before `high`; of times, by when the source stored the messages."""
+    """`parts` cut to [`low`, `high`); times are store times of the source."""
 
     def limits(*, is_time: bool) -> Limits:
         return Limits(*(None if at is None or at.is_time != is_time else at.value for at in (low, high)))

@@ -1,4 +1,4 @@
-"""Settings as flags of commands, all under the same names."""
+"""Settings as flags of commands, under the same names everywhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from replicator.settings import setting_fields
 
 __all__ = ["SELECTION", "ConfigFile", "MetricsPort", "flag_of", "is_of", "with_settings"]
 
-#: The route's settings that say which messages are copied, and where to.
+#: The route's settings that select the messages to copy, and name the target topic.
 SELECTION: Final = ("topics", "exclude_topics", "rename", "start_from", "tags", "sql", "forward")
 
 Command = Callable[..., None]
@@ -27,13 +27,13 @@ def flag_of(name: str) -> str:
 def with_settings(
     command: Command, *, only: Collection[str] = (), clusters: Collection[str] = ("source", "target")
 ) -> Command:
-    """Gives `command` a flag for each setting; what was given comes as one nested mapping, `flags`.
+    """Adds a flag for each setting to `command`, which gets the given ones as one nested mapping, `flags`.
 
     Args:
-        only: names of settings; all but those, and those of `clusters`, have no flag then.
+        only: names of settings; only those, and the settings of `clusters`, have a flag then.
 
     Raises:
-        ValueError: `only` names what is not a setting.
+        ValueError: `only` names something that is not a setting.
     """
     if unknown := {*only} - {part for name, _ in setting_fields() for part in (name, name.partition(".")[0])}:
         raise ValueError(f"not settings: {sorted(unknown)}")
@@ -45,7 +45,7 @@ def with_settings(
             name.replace(".", "__"), inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(name, field)
         )
         for name, field in fields
-        if not name.endswith(("secret_key", "rest.token"))  # it would be seen in the list of processes
+        if not name.endswith(("secret_key", "rest.token"))  # it would be visible in the list of processes
     ]
 
     def run(**values: Any) -> None:

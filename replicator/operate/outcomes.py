@@ -1,4 +1,4 @@
-"""What `backfill` and `import` show: progress meanwhile, and at the end what became of each range."""
+"""The output of `backfill` and `import`: progress while they run, and the outcome of each range at the end."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ __all__ = ["copying", "findings_of", "show_copied"]
 def copying(
     command: str, store_path: Path, parts: Sequence[Range], keep: Callable[[CopyOutcome], None], *, port: int | None
 ) -> Iterator[tuple[Callable[[CopyOutcome], None], Callable[[int], None]]]:
-    """What a copy calls with each outcome, and with the messages that have come.
+    """Two callbacks for a copy: one takes each outcome, the other the number of messages that have arrived.
 
     Args:
-        store_path: no worker may use it meanwhile.
-        keep: is given each outcome.
+        store_path: locked meanwhile, so that no worker can use it.
+        keep: called with each outcome.
         port: of /metrics.
 
     Raises:
-        StartupError: a worker does, or the port cannot be used.
+        StartupError: a worker uses `store_path`, or the port cannot be used.
     """
     left = sum(part.end - part.start for part in parts)
     with closing(Store(store_path)), watched(command, port=port, queues=len(parts), messages=left) as job:
@@ -45,16 +45,16 @@ def copying(
 
 
 def findings_of(outcome: CopyOutcome) -> dict[str, int]:
-    """What of an outcome is worth a look."""
+    """The counts of an outcome that are problems."""
     counts = {name: getattr(outcome, name) for name in ("gaps", "resets", "duplicates", "foreign")}
     return {kind: count for kind, count in counts.items() if count}
 
 
 def show_copied(ranges: Sequence[Range], known: Mapping[str, CopyOutcome], output: Output) -> None:
-    """Shows what became of `ranges`, by their keys.
+    """Shows the outcomes of `ranges`; `known` has them by key.
 
     Raises:
-        typer.Exit: with NOT_AS_EXPECTED where one is open, or messages came twice.
+        typer.Exit: with NOT_AS_EXPECTED if a range is open, or messages were copied twice.
     """
     outcomes = [known[part.key] for part in ranges if part.key in known]
     still = len(ranges) - sum(not outcome.error for outcome in outcomes)
@@ -74,7 +74,7 @@ def show_copied(ranges: Sequence[Range], known: Mapping[str, CopyOutcome], outpu
 
 
 def _notes(outcome: CopyOutcome) -> str:
-    """What else there is to say of a range."""
+    """The remarks on a range."""
     counts = {
         "gaps": outcome.gaps,
         "resets": outcome.resets,

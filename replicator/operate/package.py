@@ -1,4 +1,4 @@
-"""`replicator spark-package`: what Spark's executors need, from what is installed here."""
+"""`replicator spark-package`: packs the local installation for Spark's executors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["app"]
 _OURS: Final = "rocketmq-replicator"
 _ARCHIVE: Final = "replicator.zip"
 _CONF: Final = "spark-defaults.conf"
-#: Executors have these from Spark itself.
+#: Spark itself provides these to executors.
 _SPARKS: Final = frozenset({"pyspark", "py4j"})
 
 app = typer.Typer(help="Pack what Spark's executors need.")
@@ -50,14 +50,14 @@ def spark_package(
 
 
 def _settings(archive: Path) -> str:
-    """For executors: the archive is unpacked in their working directory, under the name behind the #."""
+    """Settings for executors: Spark unpacks the archive in their working directory, under the name after the #."""
     name = archive.stem
     return f"spark.archives {archive.as_uri()}#{name}\nspark.executorEnv.PYTHONPATH {name}\n"
 
 
 def _files() -> Iterator[tuple[str, Path]]:
-    """Files, and their names in the archive."""
-    ours = Path(replicator.__file__).parent  # not what is listed as installed: that may be links to a checkout
+    """The files, with their names in the archive."""
+    ours = Path(replicator.__file__).parent  # not the installed file list: it may only link to a checkout
     for file in ours.rglob("*"):
         if file.is_file() and "__pycache__" not in file.parts:
             yield str(Path(ours.name) / file.relative_to(ours)), file
@@ -68,7 +68,7 @@ def _files() -> Iterator[tuple[str, Path]]:
 
 
 def _needed(name: str, found: dict[str, Distribution], *, extra: str = "") -> dict[str, Distribution]:
-    """What is installed here of all that a distribution requires, and of what that requires."""
+    """The installed dependencies of a distribution, direct and indirect."""
     for requirement in distribution(name).requires or ():
         if "extra ==" in requirement and not (extra and re.search(rf"extra == ['\"]{extra}['\"]", requirement)):
             continue
@@ -78,6 +78,6 @@ def _needed(name: str, found: dict[str, Distribution], *, extra: str = "") -> di
         try:
             found[needed] = distribution(needed)
         except PackageNotFoundError:
-            continue  # for other machines, or other versions of Python
+            continue  # only for other machines, or other versions of Python
         _needed(needed, found)
     return found

@@ -1,4 +1,4 @@
-"""How far a Spark job is: bars on a terminal, and /metrics where a port is given."""
+"""The progress of a Spark job: bars on a terminal, and /metrics if a port is given."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["JobProgress", "watched"]
 
 
 class _Rate(ProgressColumn):
-    """How many a second, lately."""
+    """The current rate per second."""
 
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
@@ -32,7 +32,7 @@ class _Rate(ProgressColumn):
 
 
 class JobProgress:
-    """What a job tells while it runs."""
+    """Reports the progress of a job."""
 
     def __init__(self, drawn: Progress, numbers: JobNumbers, *, queues: int | None, messages: int | None) -> None:
         self._drawn = drawn
@@ -42,14 +42,14 @@ class JobProgress:
         self._queues = None if queues is None else drawn.add_task("queues", total=queues)
 
     def moved(self, messages: int) -> None:
-        """So many messages have come in all; others' may be among them."""
+        """Sets the total of messages that have arrived; those of other producers may be included."""
         shown = messages if self._most is None else min(messages, self._most)
         self._numbers.moved(shown)
         if self._messages is not None:
             self._drawn.update(self._messages, completed=shown)
 
     def ended(self, *, messages: int, failed: bool, findings: Mapping[str, int]) -> None:
-        """A queue has ended, of which so many messages were copied, compared or written now."""
+        """Counts a queue that has ended, and its messages that were copied, compared or written by this run."""
         self._numbers.ended(failed=failed, findings=findings)
         if self._messages is None:
             self._numbers.moved(self._numbers.messages + messages)
@@ -61,7 +61,7 @@ class JobProgress:
 def watched(
     command: str, *, port: int | None, queues: int | None = None, messages: int | None = None
 ) -> Iterator[JobProgress]:
-    """The progress of a job of so many queues and messages; None: it goes on until it is told to stop.
+    """The progress of a job with these numbers of queues and messages; None: it runs until it is stopped.
 
     Raises:
         StartupError: the port cannot be used.

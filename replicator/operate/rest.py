@@ -1,4 +1,4 @@
-"""A worker's REST, asked from the command line."""
+"""A client for a worker's REST, for the command line."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from replicator.settings.secret_file import read_secret
 
 __all__ = ["HERE", "NotFound", "Refused", "Rest", "Url", "path"]
 
-#: `--url`, and where a worker of this machine answers.
+#: `--url`, and the default address of a worker on this machine.
 Url = Annotated[str, typer.Option("--url", envvar="REPLICATOR_URL", help="REST of any worker of the group.")]
 HERE: Final = "http://127.0.0.1:8082"
 
 _TIMEOUT: Final = 15.0
 _TLS_FILES: Final = ("ca_file", "cert_file", "key_file")
-#: Seconds for which a change is tried again while tasks change hands.
+#: Seconds for which a change is retried during a rebalance.
 _PATIENCE: Final = 15.0
 
 
 class Refused(ReplicatorError):
-    """The worker did not do what it was asked."""
+    """The worker did not carry out the request."""
 
 
 class NotFound(Refused):
-    """The worker knows nothing of that name."""
+    """The worker has nothing with that name."""
 
 
 def path(*parts: str) -> str:
-    """A path of `parts`, whatever characters are in them."""
+    """A path of `parts`, with their special characters escaped."""
     return "/" + "/".join(quote(part, safe="") for part in parts)
 
 
 def _tls() -> ssl.SSLContext:
-    """Trusts and shows what the settings of `rest.tls` name in the environment."""
+    """A context with the CA and the client certificate that the environment names for `rest.tls`."""
     given = {name: os.environ.get(f"REPLICATOR_REST__TLS__{name.upper()}") for name in _TLS_FILES}
     try:
         context = ssl.create_default_context(cafile=given["ca_file"])
@@ -54,7 +54,7 @@ def _tls() -> ssl.SSLContext:
 
 
 def _token() -> str:
-    """What the settings `rest.token` and `rest.token_file` name in the environment, or nothing."""
+    """The token from the environment, by `rest.token_file` or `rest.token`; empty if there is none."""
     if file := os.environ.get("REPLICATOR_REST__TOKEN_FILE"):
         return read_secret("REPLICATOR_REST__TOKEN_FILE", Path(file))
     return os.environ.get("REPLICATOR_REST__TOKEN", "")
@@ -64,10 +64,10 @@ class Rest:
     """Requests to `url`, with the token and the TLS files that REPLICATOR_REST__… names in the environment.
 
     Args:
-        timeout: seconds for an answer.
+        timeout: seconds to wait for an answer.
 
     Raises:
-        ConfigError: `url` is none, or a file that is named cannot be used.
+        ConfigError: `url` is not a URL, or a named file cannot be used.
     """
 
     def __init__(self, url: str, *, timeout: float = _TIMEOUT) -> None:
@@ -80,7 +80,7 @@ class Rest:
         if parts.scheme not in ("http", "https") or not host:
             raise ConfigError(f"--url = {url!r} is not a URL", hint="give http://host:port, 8082 by default")
         self.url = f"{parts.scheme}://{parts.netloc}"
-        # Not urllib: it would ask a proxy that the environment names.
+        # Not urllib: it would use a proxy from the environment.
         self._host, self._port = host, port
         self._tls = _tls() if parts.scheme == "https" else None
         self._token = _token()
@@ -91,15 +91,15 @@ class Rest:
         return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=self._tls)
 
     def get(self, where: str, **query: object) -> Any:
-        """What a page says."""
+        """The contents of a page."""
         given = {name: value for name, value in query.items() if value is not None}
         return self.ask("GET", f"{where}?{urlencode(given)}" if given else where)
 
     def ask(self, method: str, where: str, body: Any = None) -> Any:
-        """Asks, and gives what stands in the answer's envelope.
+        """Sends a request and returns the body in the answer's envelope.
 
         Raises:
-            Refused: it did not work; says why and the way out.
+            Refused: the request failed; the error has the reason and a hint.
         """
         deadline = time.monotonic() + _PATIENCE
         while True:

@@ -1,4 +1,4 @@
-"""`replicator import`: an archive's topics into a cluster, by Spark, as a route would have copied them."""
+"""`replicator import`: Spark sends an archive's topics to a cluster as a route would have copied them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from replicator.state.store import Store
 
 __all__ = ["SETTINGS", "app"]
 
-#: The route's settings that mean something without a source.
+#: The route's settings that apply without a source.
 SETTINGS: Final = (
     "source.id",
     "topics",
@@ -145,7 +145,7 @@ async def _plan(settings: Settings, archive: Archive) -> tuple[list[Archived], I
 
 
 class _Archived(Discovery):
-    """A cluster as an archive knows it; nobody asks it."""
+    """A cluster as recorded in an archive; it is never contacted."""
 
     def __init__(self, settings: Settings, archive: Archive) -> None:
         super().__init__(cluster_of(settings.source), masters_only=False)

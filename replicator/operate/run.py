@@ -1,4 +1,4 @@
-"""`replicator run`: a worker, as without a command, or the route as a Structured Streaming job of Spark."""
+"""`replicator run`: a worker, as without a command, or the route as a Structured Streaming job."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from replicator.spark.source.offsets import Part
 
 __all__ = ["SETTINGS", "app"]
 
-#: The settings that mean something to the job.
+#: The settings that apply to the job.
 SETTINGS: Final = (*backfill.SETTINGS, "drain_timeout")
 
-#: Seconds until a job that ended is started again: the first time, and the most.
+#: Seconds until a job that ended is restarted: the first time, and at most.
 _AGAIN_FIRST: Final = 10.0
 _AGAIN_MOST: Final = 300.0
 
@@ -44,7 +44,7 @@ app = typer.Typer(help="Copy topics until told to stop, in this process or by Sp
 
 
 class Engine(StrEnum):
-    """What copies."""
+    """What copies the messages."""
 
     LIVE = "live"
     SPARK = "spark"
@@ -88,7 +88,7 @@ def run(
 
 
 async def _serve(settings: Settings, checkpoint: str, metrics_port: int | None, stack: ExitStack) -> int:
-    """Runs the job until it is told to stop; others know of it until `stack` ends. Gives the exit code."""
+    """Runs the job until it is stopped, and returns the exit code; it stays announced until `stack` ends."""
     from replicator.spark.jobs.route_stream import RouteStream  # noqa: PLC0415 - PySpark may be missing
 
     loop = asyncio.get_running_loop()
@@ -137,7 +137,7 @@ async def _ranges_of(survey: JobPreflight, parts: Sequence[Part]) -> list[Range]
 
 
 async def _keep_on(stream: Any, stop: asyncio.Event, told: _Told, *, drain_timeout: float) -> None:
-    """Runs the job, and again where it ended, until `stop`."""
+    """Runs the job, and restarts it when it ends, until `stop`."""
     stopping = asyncio.create_task(stop.wait())
     backoff = Backoff(_AGAIN_FIRST, _AGAIN_MOST, jitter=0.0)
     while not stopping.done():
@@ -147,7 +147,7 @@ async def _keep_on(stream: Any, stop: asyncio.Event, told: _Told, *, drain_timeo
         if stopping.done():
             await asyncio.to_thread(stream.drain, drain_timeout)
             await asyncio.wait({running})
-            running.exception()  # whatever cut it short, it is over
+            running.exception()  # ignored: the job is over
             return
         if stream.session_ended:
             raise StartupError(f"Spark's session has ended: {running.exception()}", hint="run it again")
@@ -175,7 +175,7 @@ def _signals() -> asyncio.Event:
 
 
 class _Told:
-    """What became of the micro-batches, in the log and the metrics."""
+    """Reports the outcomes of micro-batches to the log and the metrics."""
 
     def __init__(self, job: JobProgress) -> None:
         self.copied = 0

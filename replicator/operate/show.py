@@ -1,4 +1,4 @@
-"""How answers look: tables for people, JSON for scripts."""
+"""Output of commands: tables for people, JSON for scripts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rich.text import Text
 
 __all__ = ["Output", "Shown", "cluster_table", "lag_table", "show", "table"]
 
-#: Columns of output that is no terminal.
+#: Width of output that does not go to a terminal.
 _PIPED: Final = 10_000
 
 _STYLES: Final = {
@@ -29,7 +29,7 @@ _STYLES: Final = {
 
 
 class Output(StrEnum):
-    """How a result is shown: to people, or to scripts."""
+    """The form of a result: for people, or for scripts."""
 
     TABLE = "table"
     JSON = "json"
@@ -40,8 +40,8 @@ Shown = Annotated[Output, typer.Option("--output", "-o", help="How to show it.")
 
 
 def show(found: Any, output: Output, drawn: RenderableType) -> None:
-    """`found` as JSON, or `drawn` for people."""
-    # Where nothing says how wide the output is, rows must not wrap: scripts read them line by line.
+    """Shows `found` as JSON, or `drawn` as a table."""
+    # If the width of the output is not known, rows must not wrap: scripts read them line by line.
     console = Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=_PIPED)
     if output is Output.JSON:
         console.print(json.dumps(found, indent=2), soft_wrap=True, markup=False, highlight=False)
@@ -50,7 +50,7 @@ def show(found: Any, output: Output, drawn: RenderableType) -> None:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, empty: str) -> RenderableType:
-    """Rows under columns, or `empty` when there are none."""
+    """A table, or `empty` if it has no rows."""
     if not rows:
         return Text(empty, style="dim")
     drawn = Table(*(Column(name, overflow="fold") for name in columns), box=None, pad_edge=False)

@@ -1,4 +1,4 @@
-"""Commands about what is beside messages: plan, apply, readiness, failover."""
+"""Commands for everything but messages: plan, apply, readiness, failover."""
 
 from __future__ import annotations
 

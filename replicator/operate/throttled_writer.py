@@ -1,4 +1,4 @@
-"""How often a manifest is written: one of 10,000 queues has megabytes, and an outcome for each of them."""
+"""Limits how often a manifest is written: with 10,000 queues it has megabytes and changes 10,000 times."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _SHARE: Final = 0.05
 
 
 class ThrottledWriter:
-    """Calls `write` a second after the last time, at most a twentieth of the time.
+    """Calls `write` at most once a second, and for at most a twentieth of the time.
 
-    What a crash keeps from being written is done again, and found to be done.
+    Outcomes that a crash loses cost little: the next run repeats their work, and finds it done.
     """
 
     def __init__(self, write: Callable[[], None], *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -25,13 +25,13 @@ class ThrottledWriter:
         self._waits = False
 
     def changed(self) -> None:
-        """Writes, now or at a later change."""
+        """Notes a change; writes now, or at a later change."""
         self._waits = True
         if self._clock() >= self._due:
             self.close()
 
     def close(self) -> None:
-        """Writes what is not written yet."""
+        """Writes changes that are not written yet."""
         if self._waits:
             began = self._clock()
             self._write()

@@ -1,4 +1,4 @@
-"""`replicator verify`: source against target by provenance, with Spark."""
+"""`replicator verify`: compares source and target by provenance, with Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report of `verify` in Markdown: a plot of the queues, a table, and what was found first."""
+"""The report of `verify` in Markdown: a plot of the queues, a table, and the first findings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from replicator.ranges.pairing import RUN
 __all__ = ["counts_of", "findings", "render", "said"]
 
 _COLUMNS: Final = ("queue", "target", "start", "end", "behind", "selected", "copies", "digests", "found")
-#: Characters that a queue is drawn with.
+#: Characters of a queue's bar.
 _WIDTH: Final = 60
 _EQUAL, _DIFFERS, _BEHIND, _LEFT_OUT = "█", "!", "░", "·"
 
@@ -28,18 +28,18 @@ def render(found: Sequence[Compared]) -> str:
 
 
 def counts_of(found: Sequence[Compared]) -> Mapping[str, int]:
-    """How many of each kind were found."""
+    """The number of findings of each kind."""
     counts = {kind: sum(each.counts.get(kind, 0) for each in found) for kind in KINDS}
     return {kind: count for kind, count in counts.items() if count}
 
 
 def said(each: Compared) -> str:
-    """Findings in a queue, in short."""
+    """A summary of the findings in a queue."""
     return ", ".join(f"{kind} {each.counts[kind]}" for kind in KINDS if kind in each.counts)
 
 
 def findings(found: Sequence[Compared]) -> Iterator[str]:
-    """The first ones of each queue."""
+    """The first findings of each queue."""
     for each in found:
         for one in each.findings:
             source = "" if one.source is None else f" source {each.key}/{one.source}"
@@ -49,7 +49,7 @@ def findings(found: Sequence[Compared]) -> Iterator[str]:
 
 
 def _plot(found: Sequence[Compared]) -> Iterator[str]:
-    """A bar for each queue, all of one scale: from the least source offset to the greatest."""
+    """A bar for each queue, all on one scale: from the lowest source offset to the highest."""
     low = min((each.start for each in found), default=0)
     high = max((each.end + each.behind for each in found), default=0)
     name = max((len(each.key) for each in found), default=0)
@@ -65,7 +65,7 @@ def _bar(each: Compared, low: int, high: int) -> str:
     reach = high - low
 
     def draw(mark: str, start: int, end: int) -> None:
-        """All places that have some of [start, end)."""
+        """Marks all characters that stand for a part of [start, end)."""
         if start < end:
             for at in range((start - low) * _WIDTH // reach, -(-(end - low) * _WIDTH // reach)):
                 bar[at] = mark

@@ -1,4 +1,4 @@
-"""What is installed here."""
+"""Versions of the installed software."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a task reaches a cluster: what a connection needs, in a form that can be sent to executors."""
+"""How a task reaches a cluster: the parameters of connections, in a form that can be sent to executors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """One cluster. It holds the secret itself; TLS files are named, and must be on every executor."""
+    """The parameters of one cluster, with the secret itself; TLS files are named, and must be on every executor."""
 
     namesrv: tuple[str, ...]
     cluster: str | None = None
@@ -39,7 +39,7 @@ class Access:
 
     @classmethod
     def of(cls, settings: ClusterSettings) -> Access:
-        """That of a cluster's settings.
+        """The access for a cluster's settings.
 
         Raises:
             ConfigError: the file with its secret cannot be used.
@@ -56,7 +56,7 @@ class Access:
         )
 
     def security(self) -> Security:
-        """How connections are made; errors as those of `tls_context`."""
+        """The security of connections; raises the errors of `tls_context`."""
         credentials = None
         if self.access_key is not None and self.secret_key is not None:
             credentials = Credentials(self.access_key, self.secret_key)
@@ -70,8 +70,8 @@ class Access:
         """A client that knows the cluster's brokers, within the context.
 
         Args:
-            patience: seconds for which a cluster that does not answer is asked again. Spark makes all attempts of a
-                task within a second, so without retries a broker's restart would cost the whole job.
+            patience: seconds to retry if the cluster does not answer. Spark makes all attempts of a task within a
+                second, so without retries a broker's restart would fail the whole job.
             may_go_on: see `Cluster`.
 
         Raises:
@@ -98,6 +98,6 @@ async def _refreshed(cluster: Cluster, until: float) -> None:
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """The outcome of `work`, in an event loop of its own."""
+    """Runs `work` in a new event loop, and returns its result."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(work)

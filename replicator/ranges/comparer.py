@@ -1,7 +1,7 @@
-"""A source queue against its target queue by provenance: in step first, single messages where they differ.
+"""Compares a source queue with its target queue by provenance: in step first, message by message where they differ.
 
-What differs is remembered as runs of source offsets, so a queue of any length needs little memory, and only those
-are read again, one run after the other.
+Differences are recorded as runs of source offsets, so a queue of any length needs little memory, and only those
+runs are read again, one after the other.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from replicator.routing.options import RouteOptions
 
 __all__ = ["KINDS", "CompareJob", "Compared", "Finding", "compare"]
 
-#: What can be wrong.
+#: Kinds of findings.
 KINDS: Final = (
     "missing",
     "duplicate",
@@ -49,7 +49,7 @@ KINDS: Final = (
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One message that is not as it should be; offsets are None where there is no such message."""
+    """A message with a difference; an offset is None if that side has no such message."""
 
     kind: str
     source: int | None
@@ -60,9 +60,9 @@ class Finding(msgspec.Struct, frozen=True):
 class Compared(msgspec.Struct, frozen=True):
     """Findings of the source queue `key` and the target queue `target`.
 
-    `selected` source messages of offsets [start, end) should have a copy, `copies` are there; `behind` are offsets
-    of the source that were not compared, since nothing behind them is copied yet. `counts` are by kind.
-    `differing` are the runs of 4096 source offsets that differ, by their number. `findings` are the first ones.
+    `selected` source messages of offsets [start, end) should have a copy, `copies` exist; `behind` counts offsets
+    of the source that were not compared, since nothing from there on is copied yet. `counts` are by kind.
+    `differing` are the numbers of the runs of 4096 source offsets that differ. `findings` are the first ones.
     """
 
     key: str
@@ -82,23 +82,23 @@ class Compared(msgspec.Struct, frozen=True):
 
     @property
     def clean(self) -> bool:
-        """Whether all is as it should be."""
+        """Whether there are no findings and no error."""
         return not self.counts and not self.error
 
     @classmethod
     def failed(cls, part: Range, error: str) -> Compared:
-        """One that could not be read."""
+        """The outcome of a queue that could not be read."""
         return cls(part.key, _name(part), part.start, part.end, 0, error=error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareJob(RateLimited):
-    """What all queues have in common; the limits hold for what is read of each side.
+    """What all queues have in common; the limits apply to the reads of each side.
 
-    With `complete` what the source had when it was asked must be there; else only what lies before the last copy.
-    With `from_first_copy` nothing before the first copy is asked for; `extra` says whether others' messages count.
-    With `window` a queue's range is all that is compared; what is no copy is not looked for then. `most` findings
-    are kept for each queue.
+    With `complete` the target must have all that the source had at the start; else only what is before the last
+    copy. With `from_first_copy` nothing before the first copy is required; `extra` says whether messages of others
+    count. With `window` only a queue's range is compared, and messages that are not copies are ignored. At most
+    `most` findings of each kind are kept for each queue.
     """
 
     source: Access
@@ -127,7 +127,7 @@ async def compare(job: CompareJob, part: Range, *, there: bool = True) -> Compar
     """Compares one queue.
 
     Args:
-        there: whether the target has the queue at all.
+        there: whether the target has the queue.
 
     Raises:
         SourceGap, SourceReset: the source lost messages while they were read.
@@ -148,7 +148,7 @@ async def compare(job: CompareJob, part: Range, *, there: bool = True) -> Compar
                 reading.tell(found, await pairing.take(messages))
             start, end = _bounds(job, reading, pairing, from_first=from_first)
             await pairing.finish(end)
-        async for messages in reading.source(start, begin):  # a copy of an earlier one came later
+        async for messages in reading.source(start, begin):  # an earlier message was copied later
             for message in messages:
                 pairing.miss(message)
         differing = sorted(pairing.differing)
@@ -185,15 +185,15 @@ def _bounds(job: CompareJob, reading: _Reading, pairing: Pairing, *, from_first:
 
 
 class _Reading:
-    """Both queues, as often as they are needed."""
+    """Reads both queues, as often as needed."""
 
     def __init__(self, job: CompareJob, part: Range, source: Cluster, target: Cluster) -> None:
         self.job = job
         self.part = part
-        #: Ends of the source queue; copies of what lies before `start` cannot be compared with anything.
+        #: The compared range of the source queue; copies of messages before `start` cannot be compared.
         self.start = part.start
         self.end = part.end
-        #: Copies of what lies from here on do not count.
+        #: Copies of messages from this source offset on do not count.
         self.before = part.end if job.window else None
         self._source = source
         self._target = target
@@ -203,14 +203,14 @@ class _Reading:
         self._end = 0
 
     async def look_at_source(self) -> None:
-        """Takes the source queue's end now, unless only a part of it counts: what is copied was there before."""
+        """Reads the source queue's current end, unless a window limits it; all copied messages are before it."""
         broker = self._source.reader(self.part.source.broker)
         self.end = await max_offset(broker, self.part.topic, self.part.source.queue_id)
         if self.job.window:
             self.end = min(self.end, self.part.end)
 
     async def look(self) -> bool:
-        """Freezes the target queue's ends and where the source begins; whether the target has its first message."""
+        """Reads the target queue's range and the source's start; whether the target has its first message."""
         reader = self._source.reader(self.part.source.broker)
         self.start = max(self.start, await min_offset(reader, self.part.topic, self.part.source.queue_id))
         broker, queue_id = self._target.master(self.part.target.broker), self.part.target.queue_id
@@ -219,21 +219,21 @@ class _Reading:
         return self._oldest == 0
 
     async def target(self, places: tuple[int, int] | None = None) -> AsyncGenerator[Sequence[StoredMessage]]:
-        """What is at target offsets `places`, or all of it, some at a time."""
+        """The messages at target offsets `places`, or all of them, some at a time."""
         start, end = places or (self._oldest, self._end)
         place = self._target, self.part.target_topic, self.part.target
-        # What the master has is what counts; a slave may still show what a deleted topic had.
+        # Only what the master has counts; a slave may still have messages of a deleted topic.
         reader = RangeReader(*place, start, end, on_loss="skip", at_slave=False)
         async for messages in _limited(reader, self._target_limiter):
             yield messages
 
     def copies(self, messages: Sequence[StoredMessage]) -> Copies:
-        """Those of our source queue among `messages`."""
+        """The copies from our source queue among `messages`."""
         cluster = self.job.options.identity.source
         return copies_of(cluster, self.part.source, messages, start=self.start, end=self.before)
 
     async def first_copied(self) -> int:
-        """The source offset of the target's first copy; where the source begins if there is none."""
+        """The source offset of the target's first copy; the source's start if there is none."""
         async with aclosing(self.target()) as chunks:
             async for messages in chunks:
                 if offsets := self.copies(messages).offsets:
@@ -241,7 +241,7 @@ class _Reading:
         return self.start
 
     def tell(self, found: _Findings, copies: Copies) -> None:
-        """Puts what is no copy of our source queue into `found`."""
+        """Adds messages that are not copies of our source queue to `found`."""
         if self.job.window:
             return
         for message, copy in copies.others:
@@ -254,14 +254,14 @@ class _Reading:
                 )
 
     async def source(self, start: int, end: int) -> AsyncGenerator[Sequence[StoredMessage]]:
-        """What the route selects of source offsets [start, end), some at a time."""
+        """The messages of source offsets [start, end) that the route selects, some at a time."""
         reader = RangeReader(self._source, self.part.topic, self.part.source, start, end, options=self.job.options)
         async for messages in _limited(reader, self._source_limiter):
             yield messages
 
 
 async def _limited(reader: RangeReader, limiter: RateLimiter) -> AsyncGenerator[Sequence[StoredMessage]]:
-    """What `reader` gives, no faster than `limiter` lets it."""
+    """The messages of `reader`, at most at the rate of `limiter`."""
     async for messages in reader.chunks():
         if messages:
             await limiter.acquire(len(messages), sum(len(message.body) for message in messages))
@@ -269,7 +269,7 @@ async def _limited(reader: RangeReader, limiter: RateLimiter) -> AsyncGenerator[
 
 
 class _Copy(NamedTuple):
-    """One at target offset `target`; `late`: after the copy of a later message."""
+    """A copy at target offset `target`; `late`: after the copy of a later message."""
 
     target: int
     kept: Kept
@@ -277,7 +277,7 @@ class _Copy(NamedTuple):
 
 
 class _Detail:
-    """Message by message, in a run that differs."""
+    """Compares a run that differs message by message."""
 
     def __init__(self, reading: _Reading, pairing: Pairing, found: _Findings) -> None:
         self._reading = reading
@@ -285,7 +285,7 @@ class _Detail:
         self._found = found
 
     async def compare(self, run: int, start: int, end: int) -> None:
-        """Puts what differs in `run` into the findings; of the source, what is in [start, end)."""
+        """Adds the differences in `run` to the findings; of the source only [start, end) counts."""
         there = await self._copies(run)
         born_here = self._reading.job.options.identity.source
         async for messages in self._reading.source(max(start, run * RUN), min(end, (run + 1) * RUN)):
@@ -296,7 +296,7 @@ class _Detail:
                 self._found.add("unknown", offset, copy.target, "the source has no such message to copy")
 
     async def _copies(self, run: int) -> dict[int, list[_Copy]]:
-        """All copies of `run`, by source offset, in their order."""
+        """All copies of `run`, by source offset, in their order at the target."""
         there: dict[int, list[_Copy]] = defaultdict(list)
         for stretch in self._pairing.stretches.get(run, ()):
             highest = stretch.highest

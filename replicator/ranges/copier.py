@@ -1,7 +1,7 @@
-"""The copy of a range of one queue, as a Spark task makes it: the live path's own tasks, up to an end.
+"""Copies a range of one queue in a Spark task, with the source and sink tasks of a live route, up to an end.
 
-At its start the target's tail says what exists already, so a task that failed or was killed is simply run
-again: nothing is lost by that, nothing comes twice, and the order stays.
+It first reads from the target's tail which copies exist, so a task that failed or was killed can simply be run
+again: no message is lost or copied twice, and the order stays.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ __all__ = [
     "settle",
 ]
 
-#: Seconds between two looks at whether a copy makes progress.
+#: Seconds between two checks of a copy's progress.
 _LOOK: Final = 0.5
-#: Seconds that looking at others' messages may take at the end.
+#: Seconds that inspecting foreign messages may take at the end.
 _AUDIT: Final = 30.0
 
 
 class CopyFailed(ReplicatorError):
-    """A range could not be copied to its end; what has arrived stays, and the next attempt goes on behind it."""
+    """A range could not be copied to its end; what has arrived stays, and the next attempt continues after it."""
 
 
 class Range(msgspec.Struct, frozen=True, omit_defaults=True):
     """Messages [start, end) of a source queue, and the target queue that they go to.
 
-    `behind` is the last copy where its sender has ended cleanly, so that no more of its requests can arrive.
+    `behind` is the last copy if its sender has ended cleanly, so that no more of its requests can arrive.
     """
 
     topic: str
@@ -74,17 +74,17 @@ class Range(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def key(self) -> str:
-        """Names its source queue."""
+        """The name of the source queue."""
         return f"{self.topic}/{self.source.broker}/{self.source.queue_id}"
 
 
 class CopyOutcome(msgspec.Struct, frozen=True):
-    """What became of the range `key`: its messages add up to `end` - `start`, unless `error` says why it stopped.
+    """The outcome of the range `key`: its counts add up to `end` - `start`, unless `error` says why it stopped.
 
-    `copied` were sent by the attempt that ended it, `before` were at the target when that began, `gaps` had gone
-    from the source, `left_out` were left out by the route's filters. `first` and `last` are the target offsets of
-    what the attempt knows, `tail` is the last copy. `duplicates` counts second copies,
-    `foreign` messages of others in between.
+    `copied` counts messages sent by the last attempt, `before` those that were at the target when it started,
+    `gaps` those that the source no longer had, `left_out` those that the route's filters left out. `first` and
+    `last` are the target offsets that the attempt knows, `tail` is the last copy. `duplicates` counts second
+    copies, `foreign` messages of other producers in between.
     """
 
     key: str
@@ -105,15 +105,15 @@ class CopyOutcome(msgspec.Struct, frozen=True):
 
     @classmethod
     def failed(cls, part: Range, error: str) -> CopyOutcome:
-        """One that could not be copied to its end."""
+        """The outcome of a range that could not be copied to its end."""
         return cls(part.key, part.start, part.end, error=error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetJob(RateLimited):
-    """How all ranges are written to the target; `stall_timeout` without progress end a task with an error.
+    """How all ranges are written to the target; a task without progress for `stall_timeout` ends with an error.
 
-    `settled`: the driver has seen that nothing is under way inside the target's brokers any more.
+    `settled`: the driver has seen that the target's brokers have no requests in progress any more.
     """
 
     target: Access
@@ -124,23 +124,23 @@ class TargetJob(RateLimited):
 
 
 class Lease(Protocol):
-    """Lets tasks send while it lasts; it goes to executors."""
+    """Allows tasks to send while it is held; it is sent to executors."""
 
     def held(self, source: Cluster) -> AbstractAsyncContextManager[Callable[[], bool]]:
-        """What says whether it lasts, within a context that begins when it does."""
+        """A check, for use in the context, that the lease is still held; entering waits until it is."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyJob(TargetJob):
-    """What all ranges have in common; without a `lease` no worker may have their queues meanwhile."""
+    """What all ranges have in common; without a `lease` no worker may copy their queues meanwhile."""
 
     source: Access
     lease: Lease | None = None
 
     @classmethod
     def of(cls, settings: Settings, options: RouteOptions) -> CopyJob:
-        """As a worker's settings have it, at all of the route's rates.
+        """The job for a worker's settings, with the whole of the route's rates.
 
         Raises:
             ConfigError: the file with a cluster's secret cannot be used.
@@ -157,10 +157,10 @@ class CopyJob(TargetJob):
 
 
 async def copy_range(job: CopyJob, part: Range) -> CopyOutcome:
-    """Copies what of `part` is not at the target yet.
+    """Copies the messages of `part` that are not at the target yet.
 
     Raises:
-        CopyFailed: a policy stopped it, the lease is over, or there was no progress for too long.
+        CopyFailed: a policy stopped it, the lease was lost, or there was no progress for too long.
         StartupError, ClientError: a cluster cannot be reached at all, or there is no lease.
     """
     patience = job.stall_timeout
@@ -192,11 +192,11 @@ async def settle(
     may_send: Callable[[], bool],
     past_end: Callable[[int], Awaitable[None]] | None = None,
 ) -> CopyOutcome:
-    """What became of `part`, once the pair that `make` gives for it has ended.
+    """Runs the pair that `make` returns for `part`, and returns the outcome.
 
     Args:
-        may_send: whether nobody else may have taken the range over meanwhile.
-        past_end: called with the position where it is behind the end of `part`.
+        may_send: false if another process may have taken the range over.
+        past_end: called with the position if it is after the end of `part`.
 
     Raises:
         CopyFailed: a policy stopped it, or there was no progress for too long.
@@ -236,18 +236,18 @@ async def refuse_later_start(
     target: Cluster,
     before: Callable[[int], AsyncIterator[Sequence[StoredMessage]]],
 ) -> None:
-    """What lies before the first copy can no longer be put in front of it.
+    """Refuses a range with messages before the first copy at the target: they can no longer be put before it.
 
     Args:
-        before: gives what is to be copied of the part before an offset.
+        before: returns the messages of the part to be copied that are before an offset.
 
     Raises:
-        CopyFailed: the target queue has later messages of the source queue, and not those of the range's start.
+        CopyFailed: the target queue has later messages of the source queue, but not those of the range's start.
     """
     wanted = (identity.source, *part.source)
     broker, queue_id = target.master(part.target.broker), part.target.queue_id
     if await min_offset(broker, part.target_topic, queue_id) > 0:
-        return  # the target's retention has taken the first ones
+        return  # the target's retention has deleted the first ones
     first = await first_copy(broker, part.target_topic, queue_id, mine=lambda found: found[1:4] == wanted, floor=0)
     if first is None or first <= part.start:
         return
@@ -261,7 +261,7 @@ async def refuse_later_start(
 
 
 async def _refuse_shorter_source(part: Range, source: Cluster, position: int) -> None:
-    """Messages with the offsets of copies that are not what was copied would be mistaken for it.
+    """Refuses a source queue that ends before the last copy: its new messages would be taken for copied ones.
 
     Raises:
         CopyFailed: the source queue ends before the last copy.
@@ -307,7 +307,7 @@ async def _shared(
 async def _watch(
     copying: asyncio.Task[None], state: QueueState, *, clusters: tuple[Cluster, ...], seconds: float
 ) -> None:
-    """Returns when the copy has ended; follows brokers that come back elsewhere meanwhile."""
+    """Returns when the copy has ended; refreshes routes meanwhile, since brokers may come back elsewhere."""
     clock = asyncio.get_running_loop().time
     position, since, asked = state.progress.position, clock(), clock()
     while not copying.done():
@@ -330,7 +330,7 @@ async def _refresh(cluster: Cluster) -> None:
     try:
         await cluster.refresh()
     except ReplicatorError:
-        return  # it is asked again, until the watch gives up
+        return  # the next check retries, until the stall timeout
 
 
 def _outcome(part: Range, state: QueueState, seconds: float) -> CopyOutcome:

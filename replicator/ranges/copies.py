@@ -21,12 +21,12 @@ _NOT_OWN: Final = (PREFIX, *(name + b"\x01" for name in BROKER_MADE))
 
 
 def own(raw: bytes) -> list[bytes]:
-    """Properties without ours and the brokers', sorted: a broker may change the order of a message sent singly."""
+    """Properties without ours and the brokers', sorted: a broker may change the order in a single send."""
     return sorted(part for part in raw.split(b"\x02") if part and not part.startswith(_NOT_OWN))
 
 
 class Copies(NamedTuple):
-    """The copies among some messages, with their source offsets, and what else there is."""
+    """The copies among some messages, with their source offsets, and the other messages."""
 
     messages: list[StoredMessage]
     offsets: list[int]
@@ -36,9 +36,9 @@ class Copies(NamedTuple):
 def copies_of(
     cluster: str, queue: Queue, messages: Sequence[StoredMessage], *, start: int, end: int | None = None
 ) -> Copies:
-    """Those of `messages` that are copies from `queue` of `cluster`.
+    """The messages that are copies from `queue` of `cluster`.
 
-    What is from before source offset `start`, or from `end` on, is left out.
+    Copies of source offsets before `start`, or from `end` on, are left out.
     """
     found = Copies([], [], [])
     wanted = (cluster, *queue)
@@ -53,7 +53,7 @@ def copies_of(
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What of a message a copy must keep."""
+    """The parts of a message that a copy must keep."""
 
     body: bytes
     flag: int
@@ -64,13 +64,13 @@ class Kept(msgspec.Struct, frozen=True):
 
     @classmethod
     def of_source(cls, message: StoredMessage, born_here: str) -> Kept:
-        """Args: the cluster that it was born in, unless it says another."""
+        """Of a source message; `born_here` is its origin, unless it names another one."""
         origin = birthplace(message.properties, born_here.encode())
         return cls._of(message, message.store_timestamp, origin)
 
     @classmethod
     def of_copy(cls, message: StoredMessage) -> Kept:
-        """Of one with provenance."""
+        """Of a copy, which has provenance."""
         copy = provenance.read(message.properties)
         assert copy is not None  # noqa: S101 - it would not be a copy
         return cls._of(message, copy.stored, copy.origin.encode())
@@ -82,7 +82,7 @@ class Kept(msgspec.Struct, frozen=True):
         return cls(digest, message.flag, own(message.properties), kept, origin, stored)
 
     def changes(self, copy: Kept) -> Iterable[tuple[str, str]]:
-        """The kinds of what `copy` has otherwise, each with what is otherwise."""
+        """The kinds of differences of `copy`, each with a description."""
         if self.stored != copy.stored:
             yield "stale", f"stored at {self.stored} there, the copy was made of one stored at {copy.stored}"
         if self.body != copy.body:

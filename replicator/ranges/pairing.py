@@ -1,7 +1,7 @@
-"""A target queue against its source queue, in step: is what the target has next what the source would send next?
+"""Compares a target queue with its source queue in step: is the target's next message what the source sends next?
 
-Where it is, nothing is looked into. Where it is not, the run of source offsets is remembered, for somebody to look
-at its single messages.
+If it is, nothing more is done. If it is not, the run of source offsets is recorded, so that the caller can compare
+its messages one by one.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from replicator.routing.queue_map import Queue
 
 __all__ = ["RUN", "Pairing", "Stretch"]
 
-#: Source offsets that are looked into together.
+#: Source offsets that are compared in detail together.
 RUN: Final = 4096
-#: Stretches that are remembered of one run.
+#: Stretches that are recorded for one run.
 _STRETCHES: Final = 64
 
 _pack = struct.Struct(">IiIi").pack
@@ -30,7 +30,7 @@ _pack = struct.Struct(">IiIi").pack
 
 @dataclass(slots=True)
 class Stretch:
-    """Target offsets [start, end); of what lies before them `highest` is the highest source offset."""
+    """Target offsets [start, end); `highest` is the highest source offset among the copies before them."""
 
     start: int
     end: int
@@ -38,16 +38,16 @@ class Stretch:
 
 
 class Pairing:
-    """Takes what the target has, in its order.
+    """Takes the target's messages in their order.
 
-    `differing` are the runs in which something is not as it should be. The copies of each run lie in its
-    `stretches`, where others may lie too. `selected` counts messages of the source, `copies` those of the target;
-    `first` and `highest` are source offsets that have been copied.
+    `differing` are the runs that differ. The copies of each run are in its `stretches`, which may contain others
+    too. `selected` counts messages of the source, `copies` those of the target; `first` and `highest` are the
+    lowest and the highest source offset that have been copied.
 
     Args:
-        queue: that of `cluster` from which the messages come.
-        source: those that a route copies, in order; asked for no more than is needed.
-        start, end: source offsets; copies of what lies before, or from `end` on, are not compared.
+        queue: the queue of `cluster` from which the messages come.
+        source: the messages that a route copies, in order; read only as far as needed.
+        start, end: source offsets; copies of messages before `start`, or from `end` on, are not compared.
     """
 
     def __init__(
@@ -80,15 +80,15 @@ class Pairing:
 
     @property
     def digests(self) -> tuple[str, str]:
-        """Of the source's messages and of the copies, each in 16 hexadecimal digits.
+        """Digests of the source's messages and of the copies, each in 16 hexadecimal digits.
 
-        Of offsets, store times, origins, flags, own properties and checksums of bodies.
+        They cover offsets, store times, origins, flags, own properties and checksums of bodies.
         """
         source, target = self._digest, self._target_digest or self._digest
         return source.hexdigest()[:16], target.hexdigest()[:16]
 
     async def take(self, messages: Sequence[StoredMessage]) -> Copies:
-        """Compares the target's next ones; gives those that are looked at one by one."""
+        """Compares the target's next messages; returns those that were compared one by one."""
         await self._look_ahead(len(messages))
         wanted = self._ahead[self._at : self._at + len(messages)]
         if len(wanted) == len(messages):
@@ -102,18 +102,18 @@ class Pairing:
         return found
 
     async def finish(self, end: int) -> None:
-        """Nothing more has been copied of what the source has before `end`."""
+        """Counts the source's remaining messages before `end` as missing."""
         await self._miss_before(end)
 
     def miss(self, message: StoredMessage) -> None:
-        """Counts one that the target has not, or not in its place."""
+        """Counts a message that the target does not have, or not in its place."""
         self.selected += 1
         self.differing.add(message.queue_offset // RUN)
         self._part()
         self._digest.update(self._record(message))
 
     async def _look_ahead(self, count: int) -> None:
-        """Has `count` of the source's messages ready, if it has so many."""
+        """Reads ahead until `count` of the source's messages are ready, or it has no more."""
         while len(self._ahead) - self._at < count:
             more = await anext(self._source, None)
             if more is None:
@@ -122,7 +122,7 @@ class Pairing:
             self._at = 0
 
     async def _miss_before(self, offset: int) -> StoredMessage | None:
-        """Misses what the source has next before `offset`; gives what it has then."""
+        """Counts the source's next messages before `offset` as missing; returns the one after them."""
         while True:
             await self._look_ahead(1)
             message = self._ahead[self._at] if self._at < len(self._ahead) else None
@@ -142,7 +142,7 @@ class Pairing:
     def _are(
         self, copies: Sequence[StoredMessage], wanted: Sequence[StoredMessage], stamped: Sequence[bytes]
     ) -> bool:
-        """Whether `copies` are what is sent of `wanted`, each of each; brokers may have added to the properties."""
+        """Whether each of `copies` is what is sent for its message; brokers may have appended properties."""
         tails = self._tails
         for copy, message, raw in zip(copies, wanted, stamped, strict=True):
             properties = copy.properties
@@ -199,10 +199,10 @@ class Pairing:
         self.first = offset if self.first is None else min(self.first, offset)
 
     def _lies(self, run: int, first: int, last: int) -> None:
-        """The next copies are of `run`, at target offsets `first` to `last`; `highest` does not know them yet."""
+        """Records the next copies of `run`, at target offsets `first` to `last`; `highest` is not updated yet."""
         stretches = self.stretches.setdefault(run, [])
         if stretches and (run == self._run or len(stretches) == _STRETCHES):
-            stretches[-1].end = last + 1  # of many the last one has what lies between, too: memory stays bounded
+            stretches[-1].end = last + 1  # the last of many also covers what is between: memory stays bounded
         else:
             stretches.append(Stretch(first, last + 1, self.highest))
         self._run = run
@@ -218,7 +218,7 @@ class Pairing:
             self._target_digest.update(record)
 
     def _part(self) -> None:
-        """From here on the two digests are not the same."""
+        """From here on the two digests differ."""
         if self._target_digest is None:
             self._target_digest = self._digest.copy()
 

@@ -1,4 +1,4 @@
-"""Limits of a whole job, shared by the tasks that run at a time."""
+"""Rate limits of a whole job, shared by the tasks that run at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["RateLimited", "share"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimited:
-    """What has a limit of messages and bytes per second; 0 is no limit."""
+    """A job with limits in messages and bytes per second; 0 is no limit."""
 
     rate_messages: int = 0
     rate_bytes: int = 0
@@ -20,7 +20,7 @@ R = TypeVar("R", bound=RateLimited)
 
 
 def share(job: R, at_once: int) -> R:
-    """`job` with the part of its limits that each of so many may have."""
+    """`job` with the share of its limits for each of `at_once` tasks."""
     at_once = max(1, at_once)
     return replace(job, rate_messages=_part(job.rate_messages, at_once), rate_bytes=_part(job.rate_bytes, at_once))
 

@@ -1,4 +1,4 @@
-"""A range of a queue read whole, pulls ahead: what the data source and `verify` read with."""
+"""Reads a complete range of a queue with pulls ahead, for the data source and `verify`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from replicator.routing.state import QueueState
 
 __all__ = ["PLAIN", "RangeReader"]
 
-#: Bytes that one reader holds.
+#: Memory of one reader in bytes.
 _MEMORY: Final = 8 * 1024 * 1024
-#: Seconds between two attempts at a broker that does not answer.
+#: Seconds between two attempts to reach a broker that does not answer.
 _PAUSE: Final = 0.5
 
-#: All messages, whatever they are: no loop check, no filter.
+#: All messages: no loop check, no filter.
 PLAIN: Final = RouteOptions(identity=Identity("", ""))
 
 
@@ -36,9 +36,9 @@ class RangeReader:
     """Reads [start, end) of a queue in order.
 
     Args:
-        on_loss: what to do where the broker no longer has a message of the range.
-        options: those of a route leave out what the route would.
-        at_slave: a slave may be read where the master asks for it.
+        on_loss: what to do if the broker no longer has a message of the range.
+        options: with those of a route, messages that the route would leave out are left out.
+        at_slave: a slave may be read if the master suggests it.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class RangeReader:
         options: RouteOptions = PLAIN,
         at_slave: bool = True,
     ) -> None:
-        #: Queue offset, next to read.
+        #: Next queue offset to read.
         self.position = start
         #: Messages of the range that the broker no longer had.
         self.gaps = 0
@@ -69,7 +69,7 @@ class RangeReader:
         """The messages, some at a time.
 
         Raises:
-            SourceGap, SourceReset: they are not all there, and that is to fail.
+            SourceGap, SourceReset: the broker does not have all of them, and `on_loss` is `fail`.
             ReplicatorError: the broker could not be read for a minute.
         """
         failing_since = 0.0
@@ -97,11 +97,11 @@ class RangeReader:
                     queue = MessageQueue(self._topic, *self._queue)
                     raise ReplicatorError(f"{queue} cannot be read for {PATIENCE:g} s: {lost}") from None
                 await asyncio.sleep(_PAUSE)
-                with contextlib.suppress(ReplicatorError):  # its name server may be away with it
+                with contextlib.suppress(ReplicatorError):  # its name server may be down too
                     await self._cluster.refresh()
 
     async def _some(self) -> AsyncIterator[Sequence[StoredMessage]]:
-        """What comes until the channel fails."""
+        """The messages until the channel fails."""
         reader = self._cluster.reader(self._queue.broker)
         budget = MemoryBudget(_MEMORY)
         channel = Channel(budget)

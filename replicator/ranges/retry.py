@@ -1,4 +1,4 @@
-"""Brokers that are away or busy for a while: what is asked of one is asked again."""
+"""Retries of requests to brokers that are down or busy for a while."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ __all__ = ["PATIENCE", "insist"]
 
 #: Seconds. Spark makes all attempts of a task within a second, so that a broker's restart must fit into one.
 PATIENCE: Final = 60.0
-#: Seconds between two attempts: the first time, and at most.
+#: Seconds between two attempts: the first pause, and the longest.
 _PAUSES: Final = (0.05, 2.0)
 
 T = TypeVar("T")
 
 
 async def insist(cluster: Cluster, place: str, ask: Callable[[], Awaitable[T]]) -> T:
-    """What `ask` gives; a broker of `cluster` that is away or busy is asked again for a minute.
+    """The result of `ask`, which is retried for a minute if a broker of `cluster` is down or busy.
 
     Args:
-        place: what is asked for, for the error.
+        place: what is requested, for the error message.
 
     Raises:
         ReplicatorError: the broker did not come back.
@@ -43,5 +43,5 @@ async def insist(cluster: Cluster, place: str, ask: Callable[[], Awaitable[T]]) 
                     hint=away.hint or "check that its broker runs, and run the command again",
                 ) from None
         await asyncio.sleep(backoff.next())
-        with contextlib.suppress(ReplicatorError):  # its name server may be away with it
+        with contextlib.suppress(ReplicatorError):  # its name server may be down too
             await cluster.refresh()

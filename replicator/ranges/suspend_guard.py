@@ -1,4 +1,4 @@
-"""Whether this process has stood still: Spark may have begun another attempt of its tasks meanwhile."""
+"""Detects that this process was suspended: Spark may have started another attempt of its tasks meanwhile."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from replicator.aio.clock import now
 
 __all__ = ["awake"]
 
-#: Seconds. Spark takes an executor for lost after 60 s (a standalone worker's) or 120 (`spark.network.timeout`).
+#: Seconds. Spark considers an executor lost after 60 s (a standalone worker's) or 120 (`spark.network.timeout`).
 _LIMIT: Final = 20.0
-#: Looks at the clock in that time.
+#: Checks of the clock in that time.
 _LOOKS: Final = 8
 
 
 @asynccontextmanager
 async def awake(*, limit: float = _LIMIT) -> AsyncIterator[Callable[[], bool]]:
-    """What says whether the process has run all the time, within the context; once it has not, never again."""
+    """A check, for use in the context, that the process was never suspended; once it was, the check stays false."""
     watch = _Watch(limit)
     looking = asyncio.create_task(watch.run())
     try:

@@ -1,4 +1,4 @@
-"""Real RocketMQ clusters on this machine, for trying things out, for the demo and for tests."""
+"""Real RocketMQ clusters on this machine, for experiments, for the demo and for tests."""
 
 from replicator.sandbox.broker import Broker
 from replicator.sandbox.cluster import Cluster

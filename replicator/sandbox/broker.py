@@ -17,7 +17,7 @@ _LOCAL = "127.0.0.1"
 
 
 class Broker(Node):
-    """One broker process. `address` is what it registers and routes name; it listens on 127.0.0.1 itself."""
+    """One broker process. It registers `address`, which routes name; it listens on 127.0.0.1 itself."""
 
     def __init__(
         self,
@@ -37,20 +37,20 @@ class Broker(Node):
         self.vip_port = self.port - 2
 
     async def answers(self) -> bool:
-        """Its listen port answers, its VIP port accepts, and the name servers that run lead to it."""
-        # Any answer will do: with access control it is a refusal.
+        """Whether its listen port answers, its VIP port accepts, and all running name servers route to it."""
+        # Any answer is sufficient: with access control it is a refusal.
         answer = await probe.ask((_LOCAL, self.port), Request.GET_BROKER_CONFIG, tls=self._setup.context)
         return answer is not None and await probe.accepts((_LOCAL, self.vip_port)) and await self.registered()
 
     async def registered(self) -> bool:
-        """Whether all name servers that run list it."""
+        """Whether all running name servers list it."""
         return all([await each.lists(self.address) for each in self._nameservers if each.running])
 
     async def assist(self) -> None:
-        """Have it register now: a 5.x broker forgets to at its start when the name server's connection is
-        not ready, as often on a busy machine or with TLS, and tries again 10 s later only.
+        """Have it register now: a 5.x broker does not register at its start if the connection to the name server
+        is not ready, as often on a busy machine or with TLS, and retries only 10 s later.
         """
-        # Setting the permission, to what it is already, ends with a registration.
+        # Setting the permission, even to its current value, triggers a registration.
         spec = self._setup.spec
         body = f"brokerPermission={spec.properties.get('brokerPermission', '6')}\n".encode()
         account = Credentials(config.ACCESS_KEY, config.SECRET_KEY)

@@ -1,4 +1,4 @@
-"""A RocketMQ cluster on this machine: name servers and brokers, started and ended as one."""
+"""A RocketMQ cluster on this machine: name servers and brokers, started and ended together."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _REGISTER_SECONDS = 30.0
 class Cluster:
     """The cluster of `spec`, with all its files below `directory`.
 
-    Its processes end with the thread that started it, however that ends; with `record` they live on, and it
-    is called with each node as soon as its process runs. `java_flags` are more flags for all its JVMs.
+    Its processes end with the thread that started it, however that ends; with `record` they keep running, and
+    `record` is called with each node as soon as its process runs. `java_flags` are extra flags for all its JVMs.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Cluster:
 
     @property
     def namesrv(self) -> str:
-        """The addresses of the name servers, as a setting says them."""
+        """The addresses of the name servers, in the form of a setting."""
         return ",".join(each.address for each in self.nameservers)
 
     @property
@@ -99,7 +99,7 @@ class Cluster:
         return self.tls_files.client_key
 
     async def start(self) -> None:
-        """Start everything and wait until it serves; when a part fails, the rest is ended again."""
+        """Start all processes and wait until they serve; if one fails, end the others."""
         if self.nameservers:
             raise SandboxError(f"cluster {self.spec.name} has been started already")
         classpath = await asyncio.to_thread(jars.ensure, self.spec.version)
@@ -128,7 +128,7 @@ class Cluster:
             raise
 
     async def close(self) -> None:
-        """End every process at once. The files stay for inspection."""
+        """End all processes. The files stay for inspection."""
         nodes = self.nodes
         await asyncio.gather(*(node.kill() for node in nodes))
         for node in nodes:
@@ -154,7 +154,7 @@ class Cluster:
 
 
 async def together(starts: Iterable[Coroutine[None, None, None]]) -> None:
-    """All at once; when one fails, its own error, after the others were cancelled."""
+    """Run all concurrently; if one fails, cancel the others and raise its error."""
     tasks = [asyncio.ensure_future(start) for start in starts]
     try:
         await asyncio.gather(*tasks)

@@ -60,7 +60,7 @@ def _run(command: Callable[[], Coroutine[None, None, int]]) -> None:
     except ReplicatorError as error:
         Console(stderr=True, soft_wrap=True).print(str(error), style="red", markup=False, highlight=False)
         code = ExitCode.BAD_CONFIG if isinstance(error, ConfigError) else ExitCode.UNUSABLE
-    except OSError as error:  # a full disk, a directory that is not ours
+    except OSError as error:  # a full disk, a directory without permission
         Console(stderr=True, soft_wrap=True).print(str(error), style="red", markup=False, highlight=False)
         code = ExitCode.UNUSABLE
     raise typer.Exit(code)
@@ -114,7 +114,7 @@ async def _status() -> int:
 async def _down() -> int:
     state, console = State(), Console(soft_wrap=True)
     names = list(state.read())
-    # Together, so that one that cannot be ended keeps no other alive.
+    # Together, so that the others end even if one cannot be ended.
     results = await asyncio.gather(*(state.end(name) for name in names), return_exceptions=True)
     for result in results:
         if result is not None:

@@ -53,7 +53,7 @@ def broker(home: Path, *, spec: ClusterSpec, name: str, namesrv: str, port: int,
         "brokerRole": "SLAVE" if slave else "ASYNC_MASTER",
         "flushDiskType": "ASYNC_FLUSH",
         "brokerIP1": spec.broker_ip,
-        "brokerIP2": "127.0.0.1",  # replication between master and slave goes past any proxy
+        "brokerIP2": "127.0.0.1",  # replication between master and slave bypasses any proxy
         "listenPort": str(port),
         "haListenPort": str(ha_port),
         "namesrvAddr": namesrv,
@@ -62,17 +62,17 @@ def broker(home: Path, *, spec: ClusterSpec, name: str, namesrv: str, port: int,
         "autoCreateTopicEnable": "false",
         "enablePropertyFilter": "true",
         "diskMaxUsedSpaceRatio": "95",
-        # A restarted name server knows its brokers again after this long; 10 s is the least.
+        # Until brokers register again with a restarted name server; 10 s is the minimum.
         "registerNameServerPeriod": "10000",
         # Small files: the defaults map 1 GB and more per broker.
         "mappedFileSizeCommitLog": "67108864",
         "mappedFileSizeConsumeQueue": "600000",
         "maxIndexNum": "100000",
         "maxHashSlotNum": "20000",
-        # 5.x brokers flush their 38 MB of timer wheel byte by byte: each second, by default, which
-        # takes a fifth of a core from an idle broker.
+        # 5.x brokers flush their 38 MB of timer wheel byte by byte, by default every second, which
+        # takes a fifth of a core in an idle broker.
         "timerFlushIntervalMs": "60000",
-        # They also spin on a core for this long at their start; the default is 3 s.
+        # They also spin on a core for this long when they start; the default is 3 s.
         "transactionMetricFlushInterval": "300",
     }
     if slave:
@@ -89,7 +89,7 @@ def broker(home: Path, *, spec: ClusterSpec, name: str, namesrv: str, port: int,
 
 
 def logging_4x(home: Path) -> None:
-    """4.x ends at once without these two files; 5.x has its own inside its jars."""
+    """4.x exits immediately without these two files; 5.x has them inside its jars."""
     for process in ("broker", "namesrv"):
         text = _LOGBACK.format(path=home / "logs" / f"{process}.log")
         _write(home / "conf" / f"logback_{process}.xml", text)

@@ -1,4 +1,4 @@
-"""Fetches one file over HTTP: resumed where it stopped, verified, and visible only when complete."""
+"""Downloads one file over HTTP: resumable, verified, and visible only when complete."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ATTEMPTS = 3
 
 
 class ChecksumMismatch(OSError):
-    """The server gave other bytes than the lock file names."""
+    """The server sent other bytes than the lock file specifies."""
 
 
 def digest(path: Path) -> str:
@@ -36,7 +36,7 @@ def fetch(
     sha256: str,
     advance: Callable[[int], None],
 ) -> None:
-    """Bring `url` to `target`. What arrived before a failure stays beside it as `.part` for the next try."""
+    """Download `url` to `target`. After a failure the received part stays beside it as `.part` for a retry."""
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(target.name + ".part")
     for attempt in range(1, _ATTEMPTS + 1):
@@ -44,7 +44,7 @@ def fetch(
             _transfer(opener, url, partial=partial, size=size, advance=advance)
             break
         except urllib.error.HTTPError as error:
-            error.close()  # it holds the connection
+            error.close()  # it keeps the connection open
             raise OSError(f"{error.code} {error.reason}") from error
         except (OSError, http.client.HTTPException) as error:
             if attempt == _ATTEMPTS:
@@ -65,7 +65,7 @@ def _transfer(
     advance: Callable[[int], None],
 ) -> None:
     have = partial.stat().st_size if partial.exists() else 0
-    if have > size:  # not ours to continue
+    if have > size:  # larger than expected: start over
         have = 0
     if have == size:
         advance(have)
@@ -75,7 +75,7 @@ def _transfer(
         request.add_header("Range", f"bytes={have}-")
     with contextlib.closing(opener.open(request, timeout=_STALLED_SECONDS)) as response:
         if have and response.status != http.HTTPStatus.PARTIAL_CONTENT:
-            have = 0  # the server has no ranges: it sends everything again
+            have = 0  # the server does not support ranges: it sends the whole file
         moved = have
         advance(have)
         try:

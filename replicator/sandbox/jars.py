@@ -1,4 +1,4 @@
-"""The jars of each RocketMQ version: what the lock file names, from the cache, Maven's own or the network."""
+"""The jars of each RocketMQ version, as in the lock file: from the cache, Maven's cache or the network."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PARALLEL = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jar:
-    """One jar: its place in a Maven repository, and what its bytes must be."""
+    """One jar: its path in a Maven repository, and its expected contents."""
 
     path: str
     size: int
@@ -53,7 +53,7 @@ def cache_directory() -> Path:
 
 
 def ensure(group: str, *, console: Console | None = None) -> list[Path]:
-    """The group's jars on disk, fetched when missing. Raises SandboxError when they cannot be had."""
+    """The group's jars on disk, downloaded if missing. Raises SandboxError if they cannot be obtained."""
     root = cache_directory()
     jars = locked()[group]
     paths = [root / jar.path for jar in jars]
@@ -61,7 +61,7 @@ def ensure(group: str, *, console: Console | None = None) -> list[Path]:
         return paths
     root.mkdir(parents=True, exist_ok=True)
     with _exclusive(root / ".lock"):
-        # Again: another process may have fetched them while this one waited.
+        # Again: another process may have downloaded them while this one waited.
         wanted = [jar for jar in _missing(jars, root) if not _from_local_maven(jar, root)]
         if wanted:
             _fetch(group, wanted, root=root, console=console or Console(stderr=True))
@@ -69,8 +69,8 @@ def ensure(group: str, *, console: Console | None = None) -> list[Path]:
 
 
 def _missing(jars: tuple[Jar, ...], root: Path) -> list[Jar]:
-    # By size alone: files appear by rename after their checksum was right, and hashing 100 MB at
-    # every start would cost more than it finds.
+    # By size only: files are renamed into place after their checksum was verified, and hashing 100 MB at
+    # every start would cost too much for what it finds.
     return [jar for jar in jars if not _has_size(root / jar.path, jar.size)]
 
 
@@ -116,7 +116,7 @@ def _fetch(group: str, wanted: list[Jar], *, root: Path, console: Console) -> No
         failed = threading.Event()
 
         def one(jar: Jar) -> tuple[Jar, OSError] | None:
-            if failed.is_set():  # offline: one failure says it all
+            if failed.is_set():  # offline: one failure is enough
                 return None
             try:
                 download.fetch(

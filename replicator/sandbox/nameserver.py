@@ -13,7 +13,7 @@ __all__ = ["NameServer"]
 
 
 class NameServer(Node):
-    """One of the cluster's name servers. It keeps nothing: brokers register again within 10 s of a restart."""
+    """One of the cluster's name servers. It stores nothing: brokers register again within 10 s after a restart."""
 
     role = "name server"
 
@@ -26,7 +26,7 @@ class NameServer(Node):
 
     async def lists(self, address: str) -> bool:
         """Whether a broker is registered with this address."""
-        # The answer is not standard JSON; the quoted address occurs in it for nothing else.
+        # The answer is not standard JSON; the quoted address has no other meaning in it.
         return f'"{address}"'.encode() in (await self.cluster_info() or b"")
 
     async def cluster_info(self) -> bytes | None:

@@ -1,4 +1,4 @@
-"""What brokers and name servers have in common: one JVM on fixed ports, started, paused and ended at will."""
+"""What brokers and name servers have in common: one JVM on fixed ports that can be started, paused and ended."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _LOG_LINES = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What all nodes of a cluster are started with."""
+    """The environment that all nodes of a cluster share."""
 
     spec: ClusterSpec
     classpath: Sequence[Path]
     tls: TlsFiles | None
     context: ssl.SSLContext | None
     java_flags: Sequence[str]
-    # Told of every process that was started. Without it, the processes end when we do.
+    # Called with every process that was started. Without it, the processes end with ours.
     record: Callable[[Node], None] | None
 
 
 class Node(ABC):
-    """A RocketMQ process. After `start` it may be ended and started again: same ports, same files."""
+    """A RocketMQ process. It can be ended and restarted, on the same ports with the same files."""
 
     role = ""
 
@@ -103,11 +103,11 @@ class Node(ABC):
             await asyncio.sleep(_PROBE_SECONDS)
 
     async def stop(self) -> None:
-        """SIGTERM: it closes its files in order."""
+        """SIGTERM: an orderly shutdown."""
         await self._end(signal.SIGTERM)
 
     async def kill(self) -> None:
-        """SIGKILL: as if the machine lost power, except for what the kernel still writes."""
+        """SIGKILL: like a power failure, except that the kernel still writes its buffers."""
         await self._end(signal.SIGKILL)
 
     async def restart(self) -> None:
@@ -115,14 +115,14 @@ class Node(ABC):
         await self.start()
 
     def pause(self) -> None:
-        """SIGSTOP: connections stay open, and nothing answers."""
+        """SIGSTOP: connections stay open, but it does not answer."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
 
     def release(self) -> None:
-        """Give the ports back; the node is done."""
+        """Release the ports; the node cannot be used any more."""
         self._ports.release()
 
     @abstractmethod
@@ -130,7 +130,7 @@ class Node(ABC):
         """Whether it serves requests now."""
 
     async def assist(self) -> None:  # noqa: B027 - not every node needs it
-        """What can be done from outside for it to answer sooner."""
+        """Helps it from outside to answer sooner."""
 
     @abstractmethod
     def _main_class(self) -> str: ...
@@ -148,7 +148,7 @@ class Node(ABC):
             *setup.java_flags,
             *self._tls_flags(),
             f"-Duser.home={self.home}",  # its logs
-            f"-Djava.io.tmpdir={self.home}",  # libraries that it unpacks, which nobody removes after a kill
+            f"-Djava.io.tmpdir={self.home}",  # libraries that it unpacks, which remain after a kill
             f"-Drocketmq.home.dir={self.home}",
             "-cp",
             os.pathsep.join(map(str, setup.classpath)),
@@ -169,7 +169,7 @@ class Node(ABC):
         if process is None:
             return
         process.signal(number)
-        process.signal(signal.SIGCONT)  # a paused one would never see the SIGTERM
+        process.signal(signal.SIGCONT)  # a paused process would not handle the SIGTERM
         if not await process.ended(seconds=_STOP_SECONDS):
             process.signal(signal.SIGKILL)
             await process.ended(seconds=_STOP_SECONDS)

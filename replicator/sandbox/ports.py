@@ -1,7 +1,7 @@
-"""Hands out blocks of free ports, so that neither threads nor other sandboxes ever get the same.
+"""Allocates blocks of free ports; threads and other sandboxes never get the same block.
 
 Each block has a lock file with a flock on it. JVMs inherit the locked descriptor, so the block stays
-taken for as long as one of its processes lives, even after the sandbox's own process has ended.
+taken as long as one of its processes runs, even after the sandbox's own process has ended.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from replicator.errors import SandboxError
 __all__ = ["BLOCK", "PortBlock", "lease"]
 
 BLOCK = 4
-# Below the kernel's ephemeral range (32768 and up): no outgoing connection can sit on these.
+# Below the kernel's ephemeral range (32768 and up): no outgoing connection can use these.
 _FIRST, _LAST = 21000, 32000
 
 
@@ -35,7 +35,7 @@ class PortBlock:
 
 
 def lease() -> PortBlock:
-    """The first block nobody holds and nothing listens on."""
+    """The first block that is not locked and on which nothing listens."""
     directory = Path(tempfile.gettempdir()) / f"rocketmq-replicator-ports-{os.getuid()}"
     directory.mkdir(mode=0o700, exist_ok=True)
     for base in range(_FIRST, _LAST, BLOCK):
@@ -56,7 +56,7 @@ def lease() -> PortBlock:
 
 def _free(port: int) -> bool:
     # On every address, as 4.x brokers listen; and without SO_REUSEADDR, so that a port whose last
-    # connections are still closing is passed over.
+    # connections are still closing is skipped.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         try:
             probe.bind(("", port))

@@ -1,4 +1,4 @@
-"""Asks a broker or name server one question: does it answer yet?"""
+"""Checks whether a broker or name server answers yet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def ask(
     body: bytes = b"",
     seconds: float = 2.0,
 ) -> Frame | None:
-    """The peer's answer, whatever it says, or None when there was none in time."""
+    """The peer's answer of any kind, or None if there was none in time."""
     host, port = address
     endpoint = Endpoint(f"{host}:{port}", Security(credentials, tls))
     try:
@@ -35,7 +35,7 @@ async def ask(
 
 
 async def accepts(address: tuple[str, int], *, seconds: float = 2.0) -> bool:
-    """Whether something takes connections at `address`."""
+    """Whether something accepts connections at `address`."""
     try:
         async with asyncio.timeout(seconds):
             _, writer = await asyncio.open_connection(*address)

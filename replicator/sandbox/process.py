@@ -1,4 +1,4 @@
-"""One process of the sandbox: started in its own session, signalled only while it is really that one."""
+"""One process of the sandbox: started in its own session, signalled only if the id is still its own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _POLL_SECONDS = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessId:
-    """A process id with its start time, since ids are used again."""
+    """A process id with its start time, since ids are reused."""
 
     pid: int
     started: int  # clock ticks after the boot, from /proc
@@ -40,14 +40,14 @@ class ProcessId:
         """Send `number`, unless the process has ended."""
         with contextlib.suppress(ProcessLookupError):
             descriptor = os.pidfd_open(self.pid)
-            try:  # the descriptor keeps meaning the process that was looked at
+            try:  # the descriptor refers to the process that was checked
                 if self.running():
                     signal.pidfd_send_signal(descriptor, number)
             finally:
                 os.close(descriptor)
 
     async def ended(self, *, seconds: float) -> bool:
-        """Wait until it has ended; False when it still runs after `seconds`."""
+        """Wait until it has ended; False if it is still running after `seconds`."""
         deadline = time.monotonic() + seconds
         while self.running():
             if time.monotonic() > deadline:
@@ -79,7 +79,7 @@ class Process:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 pass_fds=[descriptor],  # the lock of its ports
-                start_new_session=True,  # a Ctrl-C in the terminal is not for it
+                start_new_session=True,  # a Ctrl-C in the terminal must not reach it
             )
         self.id = ProcessId.of(self._child.pid)
 
@@ -110,5 +110,5 @@ def _stat(pid: int) -> tuple[str, int]:
         return "X", -1
     except OSError as error:
         raise SandboxError(f"/proc/{pid}/stat cannot be read ({error})") from error
-    fields = text.rpartition(")")[2].split()  # the program's name before it may hold anything
+    fields = text.rpartition(")")[2].split()  # the program's name before it may contain anything
     return fields[0], int(fields[19])

@@ -1,4 +1,4 @@
-"""What a sandbox cluster looks like, as a value: version, size, access control, TLS, addresses."""
+"""The specification of a sandbox cluster: version, size, access control, TLS, addresses."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class ClusterSpec:
     """One cluster. Masters are named `<name>-a`, `<name>-b` …; `properties` override every broker.conf line.
 
     With a `broker_ip` such as 127.0.0.2 the brokers still listen on 127.0.0.1 only, but every route
-    names `broker_ip`: a proxy that listens there, on the same ports, sits on every path.
+    names `broker_ip`: all connections pass through a proxy that listens there, on the same ports.
 
-    With `tls` nothing but TLS is served. `tls_permissive` is what brokers do by default: TLS for those who
-    asks, with a certificate that each process makes up at its start, which costs it as much CPU as all
-    the rest of the start. With neither, a request for TLS is refused.
+    With `tls` only TLS is served. `tls_permissive` is the brokers' default: TLS for clients that request it,
+    with a certificate that each process generates at its start, which costs as much CPU as the rest of the
+    start. With neither, TLS is refused.
     """
 
     name: str
@@ -71,7 +71,7 @@ class ClusterSpec:
                 hint="4.x brokers listen on every address (no bindAddress), so a proxy finds no free port",
             )
 
-    def __hash__(self) -> int:  # the generated one cannot take a mapping
+    def __hash__(self) -> int:  # the generated one cannot hash a mapping
         return hash((self.name, self.version, self.brokers, self.acl, tuple(sorted(self.properties.items()))))
 
     def nameserver_names(self) -> list[str]:

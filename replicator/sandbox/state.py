@@ -1,4 +1,4 @@
-"""Remembers the clusters of `sandbox up`: each process with its start time, so that `down` ends exactly those."""
+"""Records the clusters of `sandbox up`: each process with its start time, so that `down` ends exactly those."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class State:
             ) from error
 
     def add(self, spec: ClusterSpec) -> None:
-        """Make room for a cluster that is about to start: of an earlier one only dead remains may exist."""
+        """Record a cluster that is about to start; an earlier one of its name must have ended."""
         with self._exclusive():
             records = self.read()
             if spec.name in records and records[spec.name].running:
@@ -99,7 +99,7 @@ class State:
             self._write(records)
 
     def record(self, spec: ClusterSpec, node: Node) -> None:
-        """Remember a process that was just started."""
+        """Record a process that was just started."""
         identity = node.process_id
         process = RecordedProcess(
             name=node.name,
@@ -122,12 +122,12 @@ class State:
             self._write(records)
 
     async def end(self, name: str) -> None:
-        """End the cluster's processes, delete its files, forget it."""
+        """End the cluster's processes, delete its files, and remove its record."""
         record = self.read().get(name)
         if record is None:
             return
         for process in record.processes:
-            # SIGKILL: their files are deleted next, so there is nothing to close in order.
+            # SIGKILL: their files are deleted next, so they need no orderly shutdown.
             process.id.signal(signal.SIGKILL)
         for process in record.processes:
             if not await process.id.ended(seconds=_END_SECONDS):

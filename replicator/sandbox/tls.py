@@ -1,4 +1,4 @@
-"""Certificates of a sandbox cluster, RocketMQ's TLS settings that name them, and ours to talk to it."""
+"""Certificates of a sandbox cluster, RocketMQ's TLS settings that name them, and ours to connect to it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TlsFiles:
         return (
             f"-Dtls.config.file={self.properties}",
             "-Dtls.server.mode=enforcing",
-            "-Dtls.enable=true",  # what brokers and name servers ask of each other
+            "-Dtls.enable=true",  # for connections between brokers and name servers
         )
 
     def context(self) -> ssl.SSLContext:
@@ -38,7 +38,7 @@ class TlsFiles:
 
 
 def files(directory: Path) -> TlsFiles:
-    """Where `make` puts them."""
+    """The paths of the files that `make` creates."""
     return TlsFiles(
         ca=directory / "ca.pem",
         server_cert=directory / "server.pem",
@@ -50,7 +50,7 @@ def files(directory: Path) -> TlsFiles:
 
 
 def make(directory: Path, *, client_auth: bool) -> TlsFiles:
-    """A fresh authority, a server and a client certificate, and `tls.properties`, in `directory`."""
+    """Create an authority, a server and a client certificate, and `tls.properties`, in `directory`."""
     try:
         import trustme  # noqa: PLC0415 - of the extra [sandbox]: only TLS clusters need it
         from cryptography.hazmat.primitives import serialization  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Boards as Grafana takes them."""
+"""Boards in Grafana's format."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tools.dashboards.model import Board, Panel
 
 __all__ = ["UID", "json_of"]
 
-#: What the uids of all boards begin with; links to them stay good over upgrades.
+#: Prefix of the uids of all boards; links to them stay valid over upgrades.
 UID = "rocketmq-replicator-"
 _TAG = "rocketmq-replicator"
 _SOURCE = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
-#: Where the values of each variable are found: a metric that each worker, or each connector, always has.
+#: The metric with the values of each variable: one that each worker, or each connector, always has.
 _VALUES = {
     "command": "job_queues",
     "source": "tasks",
@@ -29,7 +29,7 @@ _HEIGHTS = {"stat": 5}
 
 
 def json_of(board: Board) -> str:
-    """The file that is imported or provisioned."""
+    """The file to import or provision."""
     made = (
         dashboard.Dashboard(board.title)
         .uid(UID + board.name)
@@ -56,7 +56,7 @@ def json_of(board: Board) -> str:
 
 
 def _others() -> dashboard.DashboardLink:
-    """A way from each board to the others, with what is chosen."""
+    """Links from each board to the others, which keep the selection."""
     link = dashboard.DashboardLink("Replicator").type(models.DashboardLinkType.DASHBOARDS).tags([_TAG])
     return link.include_vars(True).keep_time(True)
 
@@ -85,7 +85,7 @@ def _panel(panel: Panel, number: int) -> dashboard.Panel:
         if panel.kind == "table":
             query = query.instant().format(PromQueryFormat.TABLE)
         elif panel.kind == "stat":
-            query = query.instant()  # over a range a worker that is gone would be shown as it last was
+            query = query.instant()  # a range query would show the last value of a worker that is gone
         elif panel.kind == "heat":
             query = query.range().format(PromQueryFormat.HEATMAP)
         else:
@@ -113,7 +113,7 @@ def _stat(panel: Panel) -> stat.Panel:
 
 
 def _thresholds(panel: Panel) -> dashboard.ThresholdsConfig:
-    """Red from `bad` on; where less is worse, below it."""
+    """Red from `bad` on; below it if less is worse."""
     below, above = ("red", "green") if panel.low else ("green", "red")
     steps = [models.Threshold(value=None, color=below)]
     if panel.bad is not None:

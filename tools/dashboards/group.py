@@ -1,4 +1,4 @@
-"""Workers, leases, assignments, and how the processes are."""
+"""The dashboard of workers, leases, assignments and processes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def _own(name: str) -> str:
 
 
 def _process(expression: str) -> str:
-    """Of a process's own metrics, which do not say which route it serves, those of the workers chosen."""
+    """A process metric, which has no labels of a route, for the selected workers."""
     return f"{expression} and on (job, instance) {_own('tasks')}"
 
 
 def _age(name: str) -> str:
-    """Seconds; a day where it has not been yet."""
+    """Seconds since then; a day if it has not happened yet."""
     return f"clamp_max(time() - {_own(name)}, 86400)"
 
 

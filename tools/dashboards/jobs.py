@@ -1,4 +1,4 @@
-"""What Spark does for us, while it does it."""
+"""The dashboard of running Spark jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics, groups, offsets, accounts: age of the last sync, and differences."""
+"""The dashboard of topics, groups, offsets and accounts: age of the last sync, and differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a dashboard is made of, without Grafana's details."""
+"""The parts of a dashboard, without Grafana's details."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = [
     "rate",
 ]
 
-#: Selectors: what the variables of a board leave of a metric of a worker, a connector, a topic.
+#: Selectors by the variables of a board, for metrics of a worker, a connector, a topic.
 WORKER = '{source=~"$source",target=~"$target"}'
 CONNECTOR = '{source=~"$source",target=~"$target",connector=~"$connector"}'
 TOPIC = '{source=~"$source",target=~"$target",connector=~"$connector",topic=~"$topic"}'
-#: What sums over workers are by; the legends of such series.
+#: Labels of sums over workers; the legend of metadata series.
 BY_CONNECTOR = "source, target, connector"
 BY_TOPIC = "source, target, connector, topic"
 RESOURCE = "{{connector}} {{resource}}"
@@ -34,7 +34,7 @@ RESOURCE = "{{connector}} {{resource}}"
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A question and its answer; `text` says what to do about it. `bad` is from where on a stat is red."""
+    """A question and its answer; `text` says what to do about it. `bad` is the value from which a stat is red."""
 
     title: str
     text: str
@@ -71,10 +71,10 @@ class Board:
 
 
 def own(name: str, selector: str) -> str:
-    """A metric of the replicator's, by its name without the prefix."""
+    """A metric of the replicator, by its name without the prefix."""
     return f"{PREFIX}{name}{selector}"
 
 
 def rate(name: str, selector: str) -> str:
-    """How much a counter grows a second."""
+    """The rate of a counter per second."""
     return f"rate({own(name + '_total', selector)}[$__rate_interval])"

@@ -1,4 +1,4 @@
-"""Are we safe to fail over?"""
+"""The overview dashboard: are we safe to fail over?"""
 
 from __future__ import annotations
 

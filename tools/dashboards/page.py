@@ -1,4 +1,4 @@
-"""All that is made of the boards: a JSON file of each, and docs/DASHBOARDS.md."""
+"""The files generated from the boards: a JSON file of each, and docs/DASHBOARDS.md."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _chapter(board: Board) -> str:
     return "\n".join(lines) + "\n"
 
 
-#: What is to be in each file.
+#: The expected contents of each file.
 FILES = {
     **{ROOT / "dashboards" / f"{board.name}.json": json_of(board) for board in BOARDS},
     ROOT / "docs" / "DASHBOARDS.md": _page(),

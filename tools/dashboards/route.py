@@ -1,4 +1,4 @@
-"""What is copied, by connector and topic."""
+"""The dashboard of copied messages, by connector and topic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _sum(expression: str, *more: str) -> str:
 
 
 def _grown(title: str, name: str, text: str) -> Panel:
-    """A counter that should stay as it is."""
+    """A panel for a counter that should not increase."""
     return Panel(title, text, {_BY: _sum(f"increase({own(name + '_total', TOPIC)}[$__rate_interval])")}, width=6)
 
 

@@ -1,1 +1,1 @@
-"""The same programs as in `pyclient`, with the project's own client: for where the other does not run."""
+"""The programs of `pyclient` with the project's own client, for machines on which the other does not run."""

@@ -1,6 +1,6 @@
-"""Prints what is in a topic and what comes, from its beginning on; see `pyclient.consumer`.
+"""Prints the messages of a topic from its beginning, and new ones as they come; see `pyclient.consumer`.
 
-The project's client reads queues, not groups: `--group` is accepted for the sake of the same command line.
+The project's client reads queues, not groups: `--group` is accepted only to keep the command line the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PAUSE_SECONDS = 0.1
 
 
 async def read_queue(client: Cluster, queue: MessageQueue, *, shown: Sequence[str]) -> None:
-    """One queue, for ever."""
+    """Reads one queue forever."""
     offset = 0
     while True:
         async for message in read_range(client.master(queue.broker), queue.topic, queue.queue_id, offset):
@@ -33,7 +33,7 @@ async def read_queue(client: Cluster, queue: MessageQueue, *, shown: Sequence[st
 
 
 def line(message: StoredMessage, topic: str, *, queue_id: int, shown: Sequence[str]) -> dict[str, object]:
-    """One message."""
+    """Prints one message."""
     named = properties.decode(message.properties)
     return {
         "topic": topic,

@@ -1,5 +1,5 @@
-"""rocketmq-client-python as an independent witness: programs that speak lines of JSON, one process each.
+"""rocketmq-client-python as an independent client: programs that exchange lines of JSON, one process each.
 
-The client has one connection pool a process for all clusters and can take its process down, so nothing
-of it is ever imported into ours.
+The client has one connection pool per process for all clusters and can crash its process, so the replicator's
+processes never import it.
 """

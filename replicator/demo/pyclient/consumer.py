@@ -1,4 +1,4 @@
-"""Prints what a consumer group gets, with rocketmq-client-python, in a process of its own.
+"""Prints the messages of a consumer group, with rocketmq-client-python, in a separate process.
 
 One line of JSON a message. Ends on SIGTERM, when its input ends, after --count messages, or after --idle-s
 seconds without one. Credentials come from ROCKETMQ_ACCESS_KEY and ROCKETMQ_SECRET_KEY.
@@ -20,14 +20,14 @@ from replicator.demo.pyclient import shim
 
 
 class Printer:
-    """Called by the client's threads, one message at a time or several at once."""
+    """Called by the client's threads, possibly concurrently."""
 
     def __init__(self, client: Any, properties: list[str]) -> None:
         self.seen = 0
         self.latest = time.monotonic()
         self._client = client
         self._properties = properties
-        #: Whoever holds it is alone in writing lines.
+        #: Held while a line is written.
         self.lock = threading.Lock()
 
     def __call__(self, message: Any) -> Any:
@@ -78,7 +78,7 @@ def main() -> None:
     if access_key := os.environ.get("ROCKETMQ_ACCESS_KEY"):
         consumer.set_session_credentials(access_key, os.environ["ROCKETMQ_SECRET_KEY"], "")
     consumer.subscribe(options.topic, printer, options.expression)
-    with printer.lock:  # a message that comes at once would be printed before the first line
+    with printer.lock:  # otherwise an early message could be printed before the first line
         consumer.start()
         print(json.dumps({"ready": True}), flush=True)
     try:
@@ -87,10 +87,10 @@ def main() -> None:
             if printer.seen >= options.count or time.monotonic() - printer.latest > options.idle_s:
                 break
     finally:
-        # Commits offsets; without it the client's threads keep the process for ever.
+        # Commits offsets; without it the client's threads keep the process running forever.
         consumer.shutdown()
     sys.stdout.flush()
-    # The reader of standard input may still hold its lock, which the usual end would wait for.
+    # The reader of standard input may still hold its lock, and a normal exit would wait for it.
     os._exit(0)
 
 

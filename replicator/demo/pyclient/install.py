@@ -1,7 +1,7 @@
 """Installs rocketmq-client-python into the user's cache: `python -m replicator.demo.pyclient.install`.
 
 Version 2.0.0 is pure ctypes code without the C++ library it binds; the package `rocketmq` bundles one that
-fits but for four functions (see shim.py). Each is installed by itself, since both own the same import name.
+fits except for four functions (see shim.py). Each is installed separately, since both have the same import name.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ def _directory() -> Path:
 
 
 def site() -> Path | None:
-    """Where the import package `rocketmq` is found; None while it is not installed."""
+    """The directory of the import package `rocketmq`; None if it is not installed."""
     found = _directory() / "site"
     # The library comes last: it marks a complete installation.
     return found if (found / "rocketmq" / _LIBRARY_NAME).exists() else None
 
 
 def install() -> Path:
-    """The same, installed when missing.
+    """The same directory; installs the package if it is missing.
 
     Raises:
-        RuntimeError: not for this machine, or not the library that was tried out.
-        subprocess.CalledProcessError: pip failed, and has said why.
+        RuntimeError: it does not support this machine, or is not the library that was tested.
+        subprocess.CalledProcessError: pip failed, and has printed the reason.
     """
     system = (sys.platform, platform.machine(), platform.libc_ver()[0])
     if system != ("linux", "x86_64", "glibc"):
@@ -63,7 +63,7 @@ def _install(directory: Path) -> Path:
     library = blob / "rocketmq" / _LIBRARY_NAME
     if hashlib.sha256(library.read_bytes()).hexdigest() != _LIBRARY_SHA256:
         raise RuntimeError(f"{_LIBRARY_NAME} of {_LIBRARY} is not the one that was tried out")
-    # Its own zlib lies beside it and is found relative to it.
+    # Its own zlib is in the same directory and is found relative to it.
     shutil.copytree(blob / "rocketmq" / ".libs", made / "rocketmq" / ".libs", dirs_exist_ok=True)
     fresh = made / "rocketmq" / f"{_LIBRARY_NAME}.fresh"
     shutil.copy2(library, fresh)

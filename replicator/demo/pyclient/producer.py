@@ -1,4 +1,4 @@
-"""Sends the messages that standard input describes, with rocketmq-client-python, in a process of its own.
+"""Sends the messages that standard input describes, with rocketmq-client-python, in a separate process.
 
 One line of JSON a message: {"topic", "body", "keys", "tags", "properties", "delay_level"}, all but topic and
 body optional. Each is answered by one line: {"msg_id", "offset"}, or {"error"}. Ends when its input ends.
@@ -17,8 +17,8 @@ from replicator.demo.pyclient import shim
 
 
 def send(client: Any, library: Any, producer: Any, order: dict[str, Any]) -> dict[str, object]:
-    """Raises the client's own errors."""
-    # The library cuts a body at its first NUL without a word.
+    """Sends one message; raises the client's own errors."""
+    # The library silently truncates a body at its first NUL.
     if "\0" in order["body"]:
         return {"error": "a body with a NUL cannot be sent by this client"}
     message = client.Message(order["topic"])
@@ -59,7 +59,7 @@ def main() -> None:
                 answer = {"error": f"{type(error).__name__}: {error}"}
             print(json.dumps(answer), flush=True)
     finally:
-        # Without it the client's threads keep the process for ever.
+        # Without it the client's threads keep the process running forever.
         producer.shutdown()
 
 

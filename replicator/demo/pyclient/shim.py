@@ -15,7 +15,7 @@ _MISSING = {
 
 
 class _Library(ctypes.CDLL):
-    """Gives a stand-in for each function that is missing; calling one fails."""
+    """Provides a stub for each missing function; calling one fails."""
 
     def __getattr__(self, name: str) -> Any:
         if name not in _MISSING:
@@ -40,4 +40,4 @@ def load() -> tuple[ModuleType, Any, type[Exception]]:
 
 
 if __name__ == "__main__":
-    load()  # tells by its exit code whether the library can be loaded here
+    load()  # the exit code shows whether the library can be loaded here

@@ -1,1 +1,1 @@
-"""What a Spark job stands on: sessions, a Java runtime, tasks."""
+"""The base of Spark jobs: sessions, a Java runtime, tasks."""

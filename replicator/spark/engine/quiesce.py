@@ -1,4 +1,4 @@
-"""Waiting until nothing that others have sent to a target is under way there: once for all tasks."""
+"""Waits until a target has no requests of others in progress: once for all tasks."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ S = TypeVar("S", bound=TargetJob)
 
 
 def settled(job: S, parts: Iterable[Range]) -> S:
-    """`job` once nothing that others have sent to the targets of `parts` is under way any more.
+    """Returns `job` once the targets of `parts` have no requests of others in progress.
 
-    Where a broker cannot tell, each task waits by itself.
+    If a broker cannot be asked, each task waits by itself.
     """
     time.sleep(job.options.settle_timeout or 0.0)
     try:
@@ -43,9 +43,9 @@ async def _shown(target: Access, brokers: Iterable[str]) -> None:
 
 
 def for_attempt(job: S) -> S:
-    """`job` as this attempt of a task does it.
+    """`job` for this attempt of a task.
 
-    Only an earlier attempt of the same task can have left a request inside a broker since the driver has looked.
+    Since the driver's check only an earlier attempt of the same task can have left a request inside a broker.
     """
     if is_retry() or not job.settled:
         return job

@@ -1,4 +1,4 @@
-"""The Spark session of the commands; PySpark is imported here and nowhere before."""
+"""The Spark session of the commands; PySpark is not imported before it is needed here."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from replicator.spark.engine.java import java_home
 
 __all__ = ["MASTER", "refuse_no_spark", "refuse_speculation", "session"]
 
-#: All cores of this machine; a task that fails is tried four times in all, as on a cluster.
+#: All cores of this machine; a task is tried four times in all, as on a cluster.
 MASTER: Final = "local[*,4]"
 
 _SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
-    # The driver's JVM hands out tasks, and no message passes it: the second compiler would cost half of the
-    # start's CPU for nothing. These stand before `spark.driver.extraJavaOptions`, which are the user's.
+    # The driver's JVM only schedules tasks; no message passes through it. The second compiler would cost half of
+    # the start's CPU for nothing. These precede `spark.driver.extraJavaOptions`, which are the user's.
     "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1",
 }
 
 
 @contextmanager
 def session(*, master: str | None = None, conf: Mapping[str, str] | None = None) -> Iterator[Any]:
-    """A SparkSession, ended with the context.
+    """A SparkSession, stopped with the context.
 
     Args:
         master: `local[*,4]` by default.
         conf: Spark's own settings.
 
     Raises:
-        StartupError: there is no PySpark, no Java, or the session does not come up.
+        StartupError: there is no PySpark, no Java, or the session does not start.
         ConfigError: speculation is switched on.
     """
     try:
         sql = importlib.import_module("pyspark.sql")
     except ImportError:
         raise _no_pyspark() from None
-    # Workers would else be whatever `python3` is on PATH, which knows nothing of our packages.
+    # Otherwise workers would run the `python3` on PATH, which does not have our packages.
     if os.environ.setdefault("PYSPARK_PYTHON", sys.executable) != sys.executable:
-        # It also plans data sources on this machine, for which it must find what is installed here.
+        # That Python also plans data sources on this machine, so it must find the packages installed here.
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     if (home := java_home()) is not None:
         os.environ["JAVA_HOME"] = str(home)
@@ -59,7 +59,7 @@ def session(*, master: str | None = None, conf: Mapping[str, str] | None = None)
         builder = builder.config(name, value)
     try:
         spark = builder.getOrCreate()
-    except Exception as error:  # noqa: BLE001 - what the JVM throws comes as many types
+    except Exception as error:  # noqa: BLE001 - errors of the JVM have many types
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise StartupError(
             f"no Spark session at {master or MASTER}: {reason}", hint="see Spark's output above"
@@ -72,7 +72,7 @@ def session(*, master: str | None = None, conf: Mapping[str, str] | None = None)
 
 
 def refuse_no_spark() -> None:
-    """Looks whether a session could begin, without beginning one.
+    """Checks that a session could start, without starting one.
 
     Raises:
         StartupError: there is no PySpark, or no Java.
@@ -87,7 +87,7 @@ def _no_pyspark() -> StartupError:
 
 
 def refuse_speculation(spark: Any) -> None:
-    """Two attempts of one task at the same time would write each message twice.
+    """Refuses speculation: two concurrent attempts of one task would write each message twice.
 
     Raises:
         ConfigError: `spark.speculation` is switched on.

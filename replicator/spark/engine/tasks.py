@@ -1,4 +1,4 @@
-"""One Spark task for each of many pieces of work, whose outcomes are reported while others still run."""
+"""Runs one Spark task per part of a job; outcomes are reported while other tasks still run."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from replicator.spark.engine.session import refuse_speculation
 
 __all__ = ["attempts_of", "each_as_task", "in_turn", "is_last", "is_retry", "run_all", "run_rated"]
 
-#: Seconds between two looks at what has come.
+#: Seconds between two checks for outcomes.
 _LOOK: Final = 1.0
-#: What Spark allows where nothing is set.
+#: Spark's default of `spark.task.maxFailures`.
 _FAILURES: Final = 4
 
 P = TypeVar("P")
@@ -27,7 +27,7 @@ R = TypeVar("R", bound=RateLimited)
 
 
 def in_turn(parts: Iterable[P], broker: Callable[[P], str]) -> list[P]:
-    """One of each broker in turn, each broker's in their order: tasks that run together share the brokers."""
+    """Parts of the brokers in turn, each broker's in their order: tasks that run together share the brokers."""
     before = Counter[str]()
 
     def turn(part: P) -> int:
@@ -46,13 +46,13 @@ def run_all(
     on_look: Callable[[], None],
     at_once: int | None = None,
 ) -> None:
-    """Runs `work` on each of `parts`, each in a task of its own.
+    """Runs `work` on each of `parts`, each in its own task.
 
     Args:
-        work: is given how often a task is tried in all, and its part; gives outcomes.
+        work: takes the number of attempts per task, and its part; returns outcomes.
         on_outcome: called with each outcome once its task has ended.
-        on_look: called each second.
-        at_once: tasks that run at a time, however many slots there are.
+        on_look: called every second.
+        at_once: maximum of concurrent tasks, however many slots there are.
 
     Raises:
         ConfigError: speculation is switched on.
@@ -60,10 +60,10 @@ def run_all(
     """
     refuse_speculation(spark)
     context = spark.sparkContext
-    # Outcomes come over an accumulator, since a job's own result exists only when the last task has ended.
+    # Outcomes come through an accumulator, since a job's own result is complete only after the last task.
     outcomes = context.accumulator([], _Rows())
     as_task, tell = partial(work, attempts_of(spark)), partial(_tell, outcomes)
-    # A job has as many tasks at a time as there are slots; jobs of one task each, as many as threads begin them.
+    # One job runs as many tasks at a time as there are slots; with one job per task, each thread runs one task.
     jobs = deque([list(parts)] if at_once is None else [[part] for part in parts])
     failure: list[Exception] = []
 
@@ -75,7 +75,7 @@ def run_all(
                 return
             try:
                 context.parallelize(job, len(job)).mapPartitions(as_task).foreach(tell)
-            except Exception as error:  # noqa: BLE001 - the JVM's errors come as many types
+            except Exception as error:  # noqa: BLE001 - errors of the JVM have many types
                 failure.append(error)
 
     threads = [threading.Thread(target=run, name="spark job", daemon=True) for _ in range(at_once or 1)]
@@ -111,9 +111,9 @@ def run_rated(
     on_outcome: Callable[[Any], None],
     on_look: Callable[[], None],
 ) -> None:
-    """As `run_all`, of `work` that is given its part of the limits of `job`.
+    """Like `run_all`; `work` gets its share of the rate limits of `job`.
 
-    They are kept whatever slots turn up later: no more tasks run at a time than those that share them.
+    The limits hold even if slots are added later: no more tasks run at a time than those that share them.
     """
     at_once = min(len(parts), spark.sparkContext.defaultParallelism)
     run_all(
@@ -135,17 +135,17 @@ def _join(threads: Sequence[threading.Thread], seconds: float) -> None:
 def each_as_task(
     attempts: int, parts: Iterable[P], one: Callable[[P], Any], failed: Callable[[P, str], Any]
 ) -> Iterator[Any]:
-    """What a task does with its parts: `one` of each.
+    """The body of a task: calls `one` with each part.
 
-    The last of its attempts tells an error as what `failed` makes of it, so that other tasks go on.
+    The last attempt reports an error as the outcome that `failed` makes of it, so that other tasks continue.
     """
     for part in parts:
         try:
             yield one(part)
-        except Exception as error:  # noqa: BLE001 - a defect of ours costs its queue, not the whole job
+        except Exception as error:  # noqa: BLE001 - a bug fails its queue, not the whole job
             reason = str(error) if isinstance(error, ReplicatorError) else f"{type(error).__name__}: {error}"
             if not is_last(attempts):
-                raise RuntimeError(reason) from None  # what PySpark has to pickle should be plain
+                raise RuntimeError(reason) from None  # PySpark pickles it, so it has to be a plain type
             yield failed(part, reason)
 
 
@@ -165,7 +165,7 @@ def _attempt() -> int:
 
 
 def attempts_of(spark: Any) -> int:
-    """How often Spark tries a task before it gives the whole job up."""
+    """How often Spark tries a task before it fails the whole job."""
     master = spark.sparkContext.master
     if master.startswith("local"):
         given = re.fullmatch(r"local\[[^,\]]+,\s*(\d+)\]", master)
@@ -178,7 +178,7 @@ def _tell(outcomes: Any, outcome: Any) -> None:
 
 
 class _Rows:
-    """Puts the outcomes of tasks together, in the form that Spark's accumulators want."""
+    """Collects the outcomes of tasks, in the form that Spark's accumulators need."""
 
     def zero(self, value: list[Any]) -> list[Any]:
         return []

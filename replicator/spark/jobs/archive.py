@@ -1,7 +1,7 @@
-"""Messages as rows of Parquet: all that a copy needs, to the byte, in columns that people can query.
+"""Messages as rows of Parquet: all that a copy needs, to the byte, in columns that can be queried.
 
 The columns are those of the data source `rocketmq`, with two differences: the body is as the broker stored it, and
-`rawProperties` keeps properties that no map of text could give back.
+`rawProperties` keeps properties that a map of strings cannot represent.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from replicator.spark.source.rows import assembled, columns
 __all__ = ["SCHEMA", "File", "Slice", "batch_of", "messages_of", "partition", "read"]
 
 _COLUMNS: Final = columns(pa.timestamp("ms", tz="UTC"))
-#: The topic stands in the path.
+#: The topic is in the path.
 SCHEMA: Final = _COLUMNS.insert(
     _COLUMNS.get_field_index("properties") + 1, pa.field("rawProperties", pa.binary())
 ).remove(_COLUMNS.get_field_index("topic"))
 
-#: Columns that an import needs, in the order in which it takes them.
+#: Columns that an import needs, in the order of its tuples.
 _NEEDED: Final = (
     "queueOffset",
     "flag",
@@ -44,7 +44,7 @@ _NEEDED: Final = (
     "reconsumeTimes",
     "body",
 )
-#: Messages that are made of a file at a time.
+#: Messages that are read from a file at a time.
 _ROWS: Final = 1024
 
 
@@ -62,15 +62,15 @@ class Slice(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Names the queue."""
+        """The name of the queue."""
         return str(self.message_queue)
 
     def file(self, first: int) -> str:
-        """The name of the file that begins with the message at offset `first`."""
+        """The name of the file that starts with the message at offset `first`."""
         return f"{self._stem}-{first:020d}.parquet"
 
     def owns(self, name: str) -> bool:
-        """Whether a file of that name, finished or not, is one of the queue's."""
+        """Whether a file of that name, finished or not, belongs to the queue."""
         return re.fullmatch(rf"\.?{re.escape(self._stem)}-\d{{20}}\.parquet(\.[0-9a-f]+)?", name) is not None
 
     @property
@@ -79,7 +79,7 @@ class Slice(msgspec.Struct, frozen=True):
 
 
 class File(msgspec.Struct, frozen=True):
-    """A file of an archive, by its path there: `rows` messages of offsets `first` to `last`, `size` bytes."""
+    """A file of an archive, with its path there: `rows` messages of offsets `first` to `last`, `size` bytes."""
 
     path: str
     rows: int
@@ -89,7 +89,7 @@ class File(msgspec.Struct, frozen=True):
 
 
 def partition(topic: str, stored: int | None = None) -> str:
-    """The directory of a topic, or of what was stored of it on the day of `stored` (ms, UTC)."""
+    """The directory of a topic, or of its messages stored on the day of `stored` (ms, UTC)."""
     place = f"topic={quote(topic, safe='')}"
     return place if stored is None else f"{place}/date={datetime.fromtimestamp(stored / 1000, UTC).date()}"
 
@@ -116,7 +116,7 @@ def batch_of(queue: Queue, messages: Sequence[StoredMessage]) -> pa.RecordBatch:
 
 
 def _map_of(raw: Sequence[bytes]) -> tuple[pa.Array, pa.Array]:
-    """Properties as maps; and as bytes, where a map does not give them back."""
+    """Properties as maps; and as bytes, if the map does not give the same bytes back."""
     bare = [each.rstrip(b"\x02") for each in raw]
     found = map_of(bare)
     exact = pa.array(bare, type=pa.binary())
@@ -124,13 +124,13 @@ def _map_of(raw: Sequence[bytes]) -> tuple[pa.Array, pa.Array]:
 
 
 def _bytes_of(maps: pa.MapArray) -> pa.Array:
-    """Maps as the bytes that brokers keep, without the last 0x02."""
+    """Maps as the bytes that brokers store, without the last 0x02."""
     pairs = pc.binary_join_element_wise(maps.keys, maps.items, "\x01")
     return pc.binary_join(pa.ListArray.from_arrays(maps.offsets, pairs), "\x02").cast(pa.binary())
 
 
 def messages_of(batch: pa.RecordBatch) -> list[StoredMessage]:
-    """The messages of rows, as a pull would have brought them."""
+    """The messages of rows, as a pull would have returned them."""
     maps, raw = batch.column("properties"), batch.column("rawProperties")
     exact = pc.coalesce(raw, _bytes_of(maps)).to_pylist()
     times = {name: batch.column(name).cast(pa.int64()) for name in ("bornTimestamp", "storeTimestamp")}
@@ -155,7 +155,7 @@ def read(directory: Path, files: Sequence[File], *, start: int) -> Generator[lis
     """The messages of a queue's files from offset `start` on, in order, some at a time.
 
     Raises:
-        ReplicatorError: a file is not what the archive says.
+        ReplicatorError: a file differs from the archive's manifest.
     """
     for file in files:
         if file.last < start:

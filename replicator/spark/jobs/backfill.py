@@ -1,4 +1,4 @@
-"""Ranges copied by Spark: one task a source queue, so that its order stays; bodies never pass through the JVM."""
+"""Copies ranges by Spark: one task per source queue, which keeps its order; bodies never pass through the JVM."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from replicator.spark.engine.tasks import each_as_task, in_turn, run_rated
 
 __all__ = ["Gauge", "copy_all"]
 
-#: Queues asked for their ends at the same time.
+#: Concurrent requests for the ends of queues.
 _AT_ONCE: Final = 64
 
 log = get_logger(__name__)
@@ -35,11 +35,11 @@ def copy_all(
 
     Args:
         on_copied: called with the outcome of each when it is known.
-        on_look: called now and then with how many messages have come to the target's queues meanwhile.
+        on_look: called regularly with the number of messages that have arrived in the target's queues meanwhile.
 
     Raises:
         ConfigError: speculation is switched on.
-        ReplicatorError: Spark gave up; what was copied is kept, and found by the next attempt.
+        ReplicatorError: Spark gave up; copied messages stay, and the next attempt finds them.
     """
     job = settled(job, parts)
     gauge = Gauge(job.target, parts)
@@ -53,7 +53,7 @@ def _copy(job: CopyJob, attempts: int, parts: Iterable[Range]) -> Iterator[CopyO
 
 
 class Gauge:
-    """How much the target's queues have grown since the beginning."""
+    """Measures how much the target's queues have grown since the start."""
 
     def __init__(self, target: Access, parts: Sequence[Range]) -> None:
         self._target = target
@@ -62,7 +62,7 @@ class Gauge:
         self._last = 0
 
     def moved(self) -> int:
-        """Messages, others' too; what was known last where the target does not answer now."""
+        """The messages, including those of others; the last known number if the target does not answer."""
         now = self._sum()
         if now is not None and self._first is not None:
             self._last = now - self._first

@@ -1,7 +1,7 @@
-"""Queues written as Parquet by Spark's tasks, one a queue; bodies never pass through the JVM.
+"""Writes queues as Parquet in Spark's tasks, one per queue; bodies never pass through the JVM.
 
-Files get their names when a queue is written to its end. An attempt first removes what earlier ones of its queue
-have left, so nothing is written twice.
+Files get their names when a queue is written to its end. An attempt first removes the files of earlier attempts for
+its queue, so nothing is written twice.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from replicator.spark.jobs.archive import SCHEMA, File, Slice, batch_of, partiti
 
 __all__ = ["ExportJob", "Exported", "export_all", "export_slice"]
 
-#: Messages and bytes of a row group, and bytes of a file, about.
+#: Approximate messages and bytes of a row group, and bytes of a file.
 _ROWS: Final = 16 * 1024
 _GROUP: Final = 16 * 1024 * 1024
 _FILE: Final = 256 * 1024 * 1024
-#: Columns whose values come again and again.
+#: Columns with repeated values.
 _REPEATED: Final = [
     "brokerName",
     "queueId",
@@ -47,7 +47,7 @@ _REPEATED: Final = [
     "sysFlag",
     "reconsumeTimes",
 ]
-#: Columns by which readers pass over row groups.
+#: Columns by which readers skip row groups.
 _SOUGHT: Final = [
     "brokerName",
     "queueId",
@@ -63,7 +63,7 @@ _DAY: Final = 86_400_000
 
 
 class Exported(msgspec.Struct, frozen=True):
-    """What became of the slice `key`: `messages` of offsets [start, end) are in `files`, `gaps` had gone before."""
+    """The outcome of the slice `key`: `messages` of [start, end) are in `files`, `gaps` were already deleted."""
 
     key: str
     start: int
@@ -76,7 +76,7 @@ class Exported(msgspec.Struct, frozen=True):
 
     @classmethod
     def failed(cls, part: Slice, error: str) -> Exported:
-        """One that could not be written to its end."""
+        """The outcome of a slice that could not be written to its end."""
         return cls(part.key, part.start, part.end, error=error)
 
 
@@ -92,7 +92,7 @@ class ExportJob(RateLimited):
 def export_all(
     spark: Any, job: ExportJob, parts: Sequence[Slice], *, on_exported: Callable[[Exported], None]
 ) -> None:
-    """Exports `parts`, one Spark task each; errors as those of `run_all`."""
+    """Exports `parts`, one Spark task each; raises the errors of `run_all`."""
     turns = in_turn(parts, lambda part: part.queue.broker)
     run_rated(spark, _export, job, turns, on_outcome=on_exported, on_look=lambda: None)
 
@@ -105,7 +105,7 @@ async def export_slice(job: ExportJob, part: Slice) -> Exported:
     """Writes `part`.
 
     Raises:
-        ReplicatorError: the directory cannot be written, or the broker not be read.
+        ReplicatorError: the directory cannot be written, or the broker cannot be read.
     """
     started = time.monotonic()
     limiter = RateLimiter(job.rate_messages, job.rate_bytes)
@@ -138,7 +138,7 @@ async def export_slice(job: ExportJob, part: Slice) -> Exported:
 
 
 class _Writing:
-    """The files of one attempt, under names that nobody reads before `finish`."""
+    """The files of one attempt, under hidden names until `finish`."""
 
     def __init__(self, directory: Path, part: Slice) -> None:
         self._directory = directory
@@ -150,14 +150,14 @@ class _Writing:
         self._whole: list[_Parquet] = []
 
     def clear(self) -> None:
-        """Removes what earlier attempts have left."""
+        """Removes the files of earlier attempts."""
         for place in self._directory.glob(f"{partition(self._part.topic)}/date=*"):
             for left in place.iterdir():
                 if self._part.owns(left.name):
                     left.unlink(missing_ok=True)
 
     def add(self, messages: Sequence[StoredMessage], size: int) -> None:
-        """Takes messages; those of another day go into another file."""
+        """Adds messages; each day has its own files."""
         for day, those in groupby(messages, lambda message: message.store_timestamp // _DAY):
             place, some = partition(self._part.topic, day * _DAY), list(those)
             if self._open is not None and self._open.place != place:
@@ -172,7 +172,7 @@ class _Writing:
             self._flush()
 
     def finish(self) -> list[File]:
-        """Gives all files their names, and the directory to the disk."""
+        """Gives all files their names, and syncs their directories to disk."""
         self._close()
         files = [parquet.publish() for parquet in self._whole]
         for place in {(self._directory / file.path).parent for file in files}:
@@ -180,7 +180,7 @@ class _Writing:
         return files
 
     def abandon(self) -> None:
-        """Removes what has no name yet."""
+        """Removes files that do not have their names yet."""
         for parquet in (*self._whole, *([self._open] if self._open else [])):
             with suppress(OSError):
                 parquet.abandon()
@@ -251,7 +251,7 @@ class _Parquet:
 
 
 def _sync(path: Path) -> None:
-    """Has what was written to a file, or the names in a directory, on the disk."""
+    """Syncs a file, or the names in a directory, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

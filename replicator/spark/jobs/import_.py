@@ -1,4 +1,4 @@
-"""An archive's queues sent by Spark's tasks: the live path's own pair, whose source task reads files."""
+"""Sends an archive's queues in Spark's tasks, with the queue pair of the live path; its source task reads files."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from replicator.spark.jobs.backfill import Gauge
 
 __all__ = ["Archived", "ImportJob", "import_all", "import_range"]
 
-#: Of the memory budget, what the channel may hold at most.
+#: The channel may hold the memory budget divided by this.
 _SHARE: Final = 4
 
 
 class Archived(NamedTuple):
-    """A range, and the files with its messages."""
+    """A range, with the files of its messages."""
 
     part: Range
     files: tuple[File, ...]
@@ -53,7 +53,7 @@ def import_all(
     on_copied: Callable[[CopyOutcome], None],
     on_look: Callable[[int], None],
 ) -> None:
-    """Imports `parts`, one Spark task each; as `copy_all`."""
+    """Imports `parts`, one Spark task each; arguments and errors as for `copy_all`."""
     ranges = [each.part for each in parts]
     job = settled(job, ranges)
     gauge = Gauge(job.target, ranges)
@@ -71,7 +71,7 @@ def _import(job: ImportJob, attempts: int, parts: Iterable[Archived]) -> Iterato
 
 
 async def import_range(job: ImportJob, archived: Archived) -> CopyOutcome:
-    """Sends what of a range is not at the target yet.
+    """Sends the messages of a range that are not at the target yet.
 
     Raises:
         CopyFailed: a policy stopped it, a file cannot be read, or there was no progress for too long.
@@ -97,7 +97,7 @@ async def import_range(job: ImportJob, archived: Archived) -> CopyOutcome:
 
 
 class _ArchiveSource:
-    """An archive, as the source of a pair; it does not change."""
+    """An archive as the source of a queue pair; it does not change."""
 
     def __init__(self, state: QueueState, shared: Shared, directory: Path, archived: Archived) -> None:
         self._state = state
@@ -148,7 +148,7 @@ class _ArchiveTask:
         self._chunks.close()
 
     def pump(self) -> None:
-        """Reads on; what the archive lacks is counted."""
+        """Reads on; messages that the archive lacks count as gaps."""
         while not self._stopped and self._channel.size * _SHARE <= self._budget.limit:
             try:
                 messages = next(self._chunks, None)

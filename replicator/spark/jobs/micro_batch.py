@@ -1,6 +1,6 @@
-"""The ranges of a micro-batch, copied side by side by as many tasks as can run at a time.
+"""Copies the ranges of a micro-batch side by side, in as many tasks as can run at a time.
 
-One task a range, as a backfill has it, would cost more than the few messages that a range has here.
+One task per range, as in a backfill, would cost more than the few messages that a range has here.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from replicator.spark.engine.tasks import attempts_of, is_last, is_retry
 
 __all__ = ["copy_batch"]
 
-#: Ranges copied at the same time by one task.
+#: Ranges copied concurrently by one task.
 _AT_ONCE: Final = 64
 
 
 def copy_batch(spark: Any, job: CopyJob, ranges: Sequence[Range]) -> list[CopyOutcome]:
-    """What became of `ranges`; what failed to the last says so.
+    """Copies `ranges` and returns their outcomes; ranges that failed at every attempt have an error.
 
     Raises:
-        Exception: Spark gave up, in whatever way PySpark tells it.
+        Exception: Spark gave up; PySpark raises errors of many types.
     """
     context = spark.sparkContext
     tasks = min(len(ranges), context.defaultParallelism)
@@ -39,8 +39,8 @@ def copy_batch(spark: Any, job: CopyJob, ranges: Sequence[Range]) -> list[CopyOu
 
 
 def _copy(job: CopyJob, attempts: int, ranges: Iterable[Range]) -> Iterator[CopyOutcome]:
-    """A task."""
-    # After an attempt that was cut short nobody knows what of it is still to come.
+    """The body of a task."""
+    # Requests of an interrupted attempt may still arrive.
     whole = [replaced(each, behind=None) if is_retry() else each for each in ranges]
     shared = replace(job, memory_bytes=job.memory_bytes // max(1, min(len(whole), _AT_ONCE)))
     outcomes = run(bounded(partial(_one, shared), whole, at_once=_AT_ONCE))

@@ -1,7 +1,7 @@
 """A route as a Structured Streaming job: the stream's rows are ranges of queues, which each micro-batch copies.
 
-Bodies never pass through the JVM: what does is five numbers and names a queue. Spark's checkpoint says which
-ranges there were; how far they are copied is read from the target, as ever.
+Bodies never pass through the JVM, only five names and numbers per queue. Spark's checkpoint holds the ranges; how
+far they are copied is read from the target, as in every route.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _SCHEMA: Final = "topic STRING, brokerName STRING, queueId INT, start BIGINT, en
 
 
 class RouteStream:
-    """The job of a route, each of whose micro-batches is copied and reported before the next one begins.
+    """The job of a route; each micro-batch is copied and reported before the next one starts.
 
     Args:
-        first: where queues begin that no checkpoint knows.
-        ranges_of: gives parts of source queues their target queues, which it makes where there are none yet.
+        first: start offsets of queues that are not in a checkpoint.
+        ranges_of: maps parts of source queues to their target queues, which it creates if they do not exist yet.
         on_batch: called with the outcomes of each micro-batch.
     """
 
@@ -57,7 +57,7 @@ class RouteStream:
         ranges_of: Callable[[Sequence[Part]], Sequence[Range]],
         on_batch: Callable[[Sequence[CopyOutcome]], None],
     ) -> None:
-        #: What the last micro-batch failed with, if it did.
+        #: The error of the last micro-batch, if it failed.
         self.failure = ""
         self._spark = spark
         self._job = job
@@ -75,7 +75,7 @@ class RouteStream:
         """Returns when the job was drained.
 
         Raises:
-            ReplicatorError: it ended; started again it goes on from the checkpoint.
+            ReplicatorError: it ended; when restarted it continues from the checkpoint.
         """
         self.failure = ""
         self._tails = {}
@@ -86,11 +86,11 @@ class RouteStream:
             if self._draining:
                 self._query.stop()
             self._query.awaitTermination()
-        except Exception as error:  # noqa: BLE001 - the JVM's errors come as many types
+        except Exception as error:  # noqa: BLE001 - errors of the JVM have many types
             raise ReplicatorError(self.failure or _reason(error)) from None
 
     def drain(self, seconds: float) -> None:
-        """Begins no further micro-batch, and ends when the one under way is copied, or after so many seconds."""
+        """Starts no further micro-batch, and ends when the current one is copied, or after so many seconds."""
         self._draining = True
         if self._busy.acquire(timeout=seconds):
             self._busy.release()
@@ -101,8 +101,8 @@ class RouteStream:
 
     @property
     def session_ended(self) -> bool:
-        """Whether Spark has given up all of it."""
-        return bool(self._spark.sparkContext._jsc.sc().isStopped())  # noqa: SLF001 - PySpark has no other way
+        """Whether Spark has stopped the whole session."""
+        return bool(self._spark.sparkContext._jsc.sc().isStopped())  # noqa: SLF001 - PySpark has no public way
 
     def _take(self, frame: Any, _: int) -> None:
         with self._busy, self._told():
@@ -119,7 +119,7 @@ class RouteStream:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """Keeps the reason of a failure, which Spark would wrap into its own."""
+        """Keeps the reason of a failure, which Spark would wrap into an error of its own."""
         try:
             yield
         except ReplicatorError as error:
@@ -162,7 +162,7 @@ class _RangeStream(QueueStream):
 
 
 def _source_of(access: Access, selector: TopicSelector, first: Progress) -> type[DataSource]:
-    """A data source of its own, since options are seen in plans, and secrets must not be."""
+    """A data source class per access, since options are visible in plans, and secrets must not be."""
 
     class Ranges(DataSource):
         @classmethod

@@ -1,4 +1,4 @@
-"""Queues compared by Spark: one task a source queue, small outcomes."""
+"""Compares queues by Spark: one task per source queue, small outcomes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["RangeToCompare", "compare_all"]
 
 
 class RangeToCompare(NamedTuple):
-    """A source queue as it was asked for, and whether the target has a queue for it."""
+    """The requested range of a source queue, and whether the target has a queue for it."""
 
     part: Range
     there: bool
@@ -23,7 +23,7 @@ class RangeToCompare(NamedTuple):
 def compare_all(
     spark: Any, job: CompareJob, ranges: Sequence[RangeToCompare], *, on_compared: Callable[[Compared], None]
 ) -> None:
-    """Compares `ranges`, one Spark task each; errors as those of `run_all`.
+    """Compares `ranges`, one Spark task each; raises the errors of `run_all`.
 
     Args:
         on_compared: called with the outcome of each when it is known.

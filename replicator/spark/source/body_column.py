@@ -1,4 +1,4 @@
-"""Bodies as their producers wrote them, whatever they are compressed with; Arrow has LZ4 and ZSTD."""
+"""Bodies as their producers wrote them, with any compression decoded; Arrow has LZ4 and ZSTD."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from replicator.protocol.message import COMPRESSION, StoredMessage
 
 __all__ = ["plain"]
 
-#: What sysFlag says where a body is compressed so; Java's clients write frames of either.
+#: Compression bits of sysFlag for these codecs; Java's clients write the frame format of both.
 _CODECS: Final = {0x101: "lz4", 0x201: "zstd"}
 
 
 def plain(message: StoredMessage) -> bytes | None:
-    """The body of `message` uncompressed; None where it is damaged, or has more than 64 MiB so."""
+    """The uncompressed body of `message`; None if it is damaged, or larger than 64 MiB."""
     body = message.body[4:]
     codec = _CODECS.get(message.sys_flag & COMPRESSION)
     try:

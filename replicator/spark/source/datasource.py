@@ -1,4 +1,4 @@
-"""The data source `rocketmq` for PySpark 4: tables and streams are read and appended to.
+"""The data source `rocketmq` for PySpark 4: reads, and appends to, tables and streams.
 
 spark.dataSource.register(RocketMQDataSource)
 spark.read.format("rocketmq").option("nameServer", "127.0.0.1:9876").option("topic", "orders").load()
@@ -51,13 +51,13 @@ _WRITTEN: Final = {
     "brokerName": ("string",),
     "queueId": ("int",),
 }
-#: Columns of what was read that are the broker's to give.
+#: Columns of a read that only the broker sets.
 _LEFT: Final = frozenset({"queueOffset", "msgId", "bornTimestamp", "storeTimestamp", "sysFlag", "reconsumeTimes"})
 
 #: Local properties of tasks: Spark's names for the run of a streaming query and the number of its micro-batch.
 _RUN: Final = "spark.jobGroup.id"
 _BATCH: Final = "streaming.sql.batchId"
-#: By run, the first micro-batch that this process has written of it.
+#: The first micro-batch that this process has written, by run.
 _written: dict[str, str] = {}
 
 
@@ -66,7 +66,7 @@ class RocketMQDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        # Of all methods the only one that runs in the process with the session: when the source is registered.
+        # The only method that runs in the process with the session: when the source is registered.
         if (spark := SparkSession.getActiveSession()) is not None:
             refuse_speculation(spark)
         return "rocketmq"
@@ -95,10 +95,10 @@ class RocketMQDataSource(DataSource):
 
 
 def _checked(schema: StructType, options: WriteOptions) -> WriteOptions:
-    """`options`; refuses columns that could not be written.
+    """Returns `options`, but refuses columns that cannot be written.
 
     Raises:
-        ConfigError: names the column and the way out.
+        ConfigError: names the column, with a hint.
     """
     for field in schema.fields:
         kind = field.dataType.simpleString()
@@ -136,7 +136,7 @@ class _Reader(DataSourceReader):
 
 
 class _NarrowedReader(_Reader):
-    """One that Spark may hand filters to."""
+    """A reader that accepts filters from Spark."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802 - Spark's name
         return self._narrowing.take(filters)
@@ -157,7 +157,7 @@ class _Writer(DataSourceArrowWriter):
 
 
 class _StreamWriter(DataSourceStreamArrowWriter):
-    """Its micro-batches come again where a query ended between a write and its commit."""
+    """Writes a stream; a micro-batch is repeated if the query ended between its write and its commit."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
@@ -169,7 +169,7 @@ class _StreamWriter(DataSourceStreamArrowWriter):
 
 
 async def _brokers(options: WriteOptions) -> frozenset[str]:
-    """Those that are there when a write begins: name servers forget one that is away at once, tasks must not."""
+    """The brokers when a write starts: name servers forget a broker as soon as it is down, tasks must not."""
     async with options.access.connected() as cluster:
         return frozenset(cluster.brokers())
 
@@ -185,7 +185,7 @@ async def _write(
 
 
 def _begins_run() -> bool:
-    """Whether this process has written no earlier micro-batch of this run of a query."""
+    """Whether this is the first micro-batch that this process writes in this run of a query."""
     context = TaskContext.get()
     assert context is not None  # noqa: S101 - Spark streams run in tasks
     query, batch = context.getLocalProperty(_RUN), context.getLocalProperty(_BATCH)

@@ -1,4 +1,4 @@
-"""What a stream's queues hold, asked for each micro-batch over connections that stay."""
+"""The latest offsets of a stream's queues, requested for each micro-batch over persistent connections."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from replicator.spark.source.stream_offsets import Progress
 
 __all__ = ["Selects", "Watch"]
 
-#: Seconds between two looks for new topics and queues.
+#: Seconds between two checks for new topics and queues.
 _TOPICS: Final = 2.0
-#: Requests made at the same time.
+#: Concurrent requests.
 _AT_ONCE: Final = 32
-#: Seconds between attempts where a broker does not answer, and how many of them are made.
+#: Seconds between attempts if a broker does not answer, and their number.
 _PAUSE: Final = 0.5
 _ATTEMPTS: Final = 20
 
-#: Whether a topic is read, given the names that brokers made for themselves.
+#: Whether a topic is read, given the names that brokers use for topics of their own.
 Selects = Callable[[TopicConfig, Collection[str]], bool]
 T = TypeVar("T")
 
 
 class Watch:
-    """The queues of all topics of `cluster` that `selects` lets through, also of those that turn up later."""
+    """The queues of all topics of `cluster` that `selects` accepts, including topics that are added later."""
 
     def __init__(self, cluster: Cluster, selects: Selects) -> None:
         self._cluster = cluster
@@ -42,11 +42,11 @@ class Watch:
     async def ends(self, start: Progress) -> dict[MessageQueue, int]:
         """The offset that each queue's next message gets.
 
-        A queue that is gone, or ends before where `start` left it, is asked for again during ten seconds first:
-        brokers tell the end of a queue late.
+        A queue that is gone, or ends before its offset in `start`, is checked again for ten seconds first: brokers
+        report the end of a queue late.
 
         Raises:
-            ReplicatorError: a broker could not be asked for ten seconds.
+            ReplicatorError: a broker did not answer for ten seconds.
         """
         found = await self._insist(self._ends)
         for _ in range(_ATTEMPTS):
@@ -58,7 +58,7 @@ class Watch:
         return found
 
     async def oldest(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
-        """The offset of each queue's oldest message; errors as those of `ends`."""
+        """The offset of each queue's oldest message; raises the errors of `ends`."""
         wanted = list(queues)
         return await self._insist(lambda: self._ask(min_offset, wanted))
 

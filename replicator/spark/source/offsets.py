@@ -1,4 +1,4 @@
-"""What a batch read covers: queues and their offsets, frozen on the driver, and cut into parts."""
+"""The range of a batch read: queues and their offsets, fixed on the driver, and split into parts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from replicator.spark.source.options import EARLIEST, Bound, ReadOptions
 
 __all__ = ["Limits", "Part", "freeze", "split", "within"]
 
-#: Requests made at the same time.
+#: Concurrent requests.
 _AT_ONCE: Final = 32
 
 
@@ -37,17 +37,17 @@ class Part(NamedTuple):
 
 @dataclass
 class Limits:
-    """Whole numbers from `low` on and before `high`; None where there is no limit."""
+    """Integers in [`low`, `high`); None is no limit."""
 
     low: int | None = None
     high: int | None = None
 
 
 async def freeze(cluster: Cluster, options: ReadOptions) -> list[Part]:
-    """All queues that are read, with what is read of them.
+    """All queues that are read, with their ranges.
 
     Raises:
-        ConfigError: a topic, queue or offset that was asked for is not there.
+        ConfigError: a requested topic, queue or offset does not exist.
         ClientError: a broker does not answer.
     """
     queues = await _queues(cluster, options)
@@ -85,9 +85,9 @@ async def _queues(cluster: Cluster, options: ReadOptions) -> list[MessageQueue]:
 
 
 async def within(broker: Endpoint, part: Part, offsets: Limits, times: Limits) -> Part:
-    """What of `part`, which `broker` has, lies within both: by offset, and by when the messages were stored.
+    """`part`, which `broker` has, cut to both limits: by offset, and by store time.
 
-    Times are milliseconds since the epoch, as brokers find them; errors as those of `offset_at`.
+    Times are milliseconds since the epoch, resolved by the broker; raises the errors of `offset_at`.
     """
     place = (broker, part.topic, part.queue.queue_id)
 
@@ -109,7 +109,7 @@ def _refuse_unreadable(
             f"{queue} has the offsets {oldest} to {following}, {start} to {end} were requested",
             hint="give offsets that exist, or failOnDataLoss=false",
         )
-    # Of times one may be behind all that a queue has, and the other before it.
+    # One time may be after all messages of a queue, and the other before them.
     if start > end and options.start.timestamp is None and options.end.timestamp is None:
         raise ConfigError(
             f"{queue} was requested from startingOffsets = {start} to endingOffsets = {end}",
@@ -141,7 +141,7 @@ async def _resolve(cluster: Cluster, queue: MessageQueue, bound: Bound, ends: tu
 
 
 def split(parts: Sequence[Part], least: int) -> list[Part]:
-    """`parts` without empty ones, long ones cut until there are about `least`."""
+    """`parts` without empty ones, with long ones split until there are about `least`."""
     full = [part for part in parts if part.end > part.start]
     total = sum(part.end - part.start for part in full)
     return [cut for part in full for cut in _cut(part, max(1, round(least * (part.end - part.start) / total)))]

@@ -1,4 +1,4 @@
-"""The options of the data source `rocketmq`, in the manner of Spark's own Kafka source."""
+"""The options of the data source `rocketmq`, modelled on Spark's own Kafka source."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from replicator.settings import ClusterSettings
 
 __all__ = ["EARLIEST", "LATEST", "Bound", "ReadOptions", "WriteOptions"]
 
-#: What stands for the ends of a queue in offsets given as JSON, as in Spark's Kafka source.
+#: Values for the ends of a queue in offsets given as JSON, as in Spark's Kafka source.
 LATEST: Final = -1
 EARLIEST: Final = -2
 
@@ -49,7 +49,7 @@ _READ: Final = (
 #: A stream has no end, and a measure for its micro-batches.
 _STREAM: Final = (*(name for name in _READ if not name.startswith("ending")), "maxOffsetsPerTrigger")
 _WRITE: Final = ("topic",)
-#: What a streaming write is given for Spark itself.
+#: Options of a streaming write that are for Spark itself.
 _SPARKS: Final = frozenset({"checkpointlocation", "queryname"})
 _WORDS: Final = {"earliest": EARLIEST, "latest": LATEST}
 _ALIASES: Final = {
@@ -59,13 +59,13 @@ _ALIASES: Final = {
     "subscribePattern": "topicsPattern",
 }
 
-#: One end of what is read: EARLIEST, LATEST, a time in ms since the epoch, or offsets by topic, broker and queue.
+#: One end of a read: EARLIEST, LATEST, a time in ms since the epoch, or offsets by topic, broker and queue.
 Offsets = Mapping[str, Mapping[str, Mapping[int, int]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One end of what is read: `default` is EARLIEST or LATEST, and holds where nothing else is given."""
+    """One end of a read: `default` is EARLIEST or LATEST, and applies if nothing else is given."""
 
     default: int
     timestamp: int | None = None
@@ -73,7 +73,7 @@ class Bound:
 
 
 class _Given:
-    """Options by name, in whatever case they were written."""
+    """Options by name, regardless of case."""
 
     def __init__(self, options: Mapping[str, str], known: tuple[str, ...]) -> None:
         names = {name.lower(): name for name in known} | {
@@ -138,10 +138,10 @@ class _Given:
         return Access.of(settings)
 
     def bound(self, offsets: str, timestamp: str, default: int) -> Bound:
-        """One end of what is read.
+        """One end of a read.
 
         Args:
-            default: what stands for nothing given, and for queues that are not named.
+            default: applies if nothing is given, and to queues that are not named.
         """
         given, moment = self[offsets], self.whole(timestamp, 0)
         if given is not None and moment is not None:
@@ -178,10 +178,10 @@ def _offset(value: object) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """What a read was asked for.
+    """The options of a read.
 
-    Topics that are `named` are read, or those that `selector` selects; `cluster_id` is what provenance calls the
-    cluster, None for its name. `max_offsets` are those of a micro-batch at most.
+    Topics that are `named` are read, or those that `selector` selects; `cluster_id` is the cluster's id in
+    provenance, None for its name. `max_offsets` is the maximum of a micro-batch.
     """
 
     access: Access
@@ -197,10 +197,10 @@ class ReadOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str], *, streaming: bool = False) -> ReadOptions:
-        """From options as Spark hands them over.
+        """Parses the options that Spark passes.
 
         Raises:
-            ConfigError: names the option, its value and the way out.
+            ConfigError: names the option and its value, with a hint.
         """
         given = _Given(options, _CLUSTER + (_STREAM if streaming else _READ))
         topics, pattern = given["topic"], given["topicsPattern"]
@@ -235,10 +235,10 @@ class ReadOptions:
         )
 
     def selects(self, topic: str, system: Collection[str]) -> bool:
-        """Whether `topic` is read: system topics only where they are named.
+        """Whether `topic` is read: system topics only if they are named.
 
         Args:
-            system: further names that brokers made for themselves: those of clusters and brokers.
+            system: further topic names that brokers use themselves: those of clusters and brokers.
         """
         return topic in self.named or self.selector.selects(topic, system=system)
 
@@ -263,14 +263,14 @@ def _not(refused: int, option: str, bound: Bound) -> Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """What a write was asked for; `topic` wins over the column."""
+    """The options of a write; `topic` wins over the column."""
 
     access: Access
     topic: str | None
 
     @classmethod
     def of(cls, options: Mapping[str, str], *, streaming: bool = False) -> WriteOptions:
-        """As `ReadOptions.of`."""
+        """Like `ReadOptions.of`."""
         own = {name: value for name, value in options.items() if not streaming or name.lower() not in _SPARKS}
         given = _Given(own, _CLUSTER + _WRITE)
         return cls(access=given.access(), topic=given["topic"])

@@ -1,4 +1,4 @@
-"""Filters that Spark hands down: which queues, and which of their offsets, can hold rows that pass."""
+"""Filters that Spark pushes down: they select the queues, and the offsets, that can have rows that pass."""
 
 from __future__ import annotations
 
@@ -24,24 +24,25 @@ from replicator.spark.source.offsets import Limits, Part, within
 
 __all__ = ["Narrowing", "is_wanted"]
 
-#: Requests made at the same time.
+#: Concurrent requests.
 _AT_ONCE: Final = 32
 
-#: Spark asks for readers in a process that runs this module where the session lets filters be pushed down; a reader
-#: that could take filters is refused anywhere else (DATA_SOURCE_PUSHDOWN_DISABLED). Source: PySpark 4.3.
+#: If the session allows filter pushdown, Spark creates readers in a process that runs this module; anywhere else it
+#: refuses a reader that accepts filters (DATA_SOURCE_PUSHDOWN_DISABLED). Source: PySpark 4.3.
 _WORKER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 def is_wanted() -> bool:
-    """Whether the session lets filters be pushed down; to be asked where readers are made."""
+    """Whether the session allows filter pushdown; call it where readers are created."""
     program = getattr(sys.modules.get("__main__"), "__spec__", None)
     return _WORKER in sys.modules or (program is not None and program.name == _WORKER)
 
 
 class Narrowing:
-    """What filters leave of parts of queues.
+    """Narrows parts of queues by filters.
 
-    By topic, broker, queue and offset exactly; by store time as brokers find times, so that Spark looks again.
+    By topic, broker, queue and offset it is exact; by store time as precise as brokers find offsets by time, so
+    Spark filters the rows again.
     """
 
     def __init__(self) -> None:
@@ -50,7 +51,7 @@ class Narrowing:
         self._wanted: dict[str, set[object]] = {}
 
     def take(self, filters: Iterable[Filter]) -> Iterator[Filter]:
-        """Takes what it can; gives those that Spark must still apply to the rows."""
+        """Accepts the filters that it can apply; returns those that Spark must still apply to the rows."""
         for each in filters:
             (name, *_) = getattr(each, "attribute", ("",))
             if name == "queueOffset" and self._offsets.take(each):
@@ -72,7 +73,7 @@ class Narrowing:
         return True
 
     async def of(self, cluster: Cluster, parts: Sequence[Part]) -> list[Part]:
-        """What is left of `parts`; errors as those of `offset_at`."""
+        """The narrowed `parts`; raises the errors of `offset_at`."""
         return await bounded(lambda part: self._narrowed(cluster, part), parts, at_once=_AT_ONCE)
 
     async def _narrowed(self, cluster: Cluster, part: Part) -> Part:
@@ -87,10 +88,10 @@ class Narrowing:
 
 
 class _Taken(Limits):
-    """Those of filters."""
+    """Limits from filters."""
 
     def take(self, each: Filter) -> bool:
-        """Whether it says just that."""
+        """Applies a filter; false if its kind is not supported."""
         if isinstance(each, EqualTo):
             self._within(_floor(each.value), _floor(each.value) + 1)
         elif isinstance(each, GreaterThan):
@@ -118,5 +119,5 @@ def _floor(value: Any) -> int:
 
 
 def _whole(value: Any) -> int:
-    """1 where `_floor` has rounded nothing off."""
+    """1 if `_floor` did not round, else 0."""
     return int(not isinstance(value, datetime) or value.microsecond % 1000 == 0)

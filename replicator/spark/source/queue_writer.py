@@ -1,4 +1,4 @@
-"""A queue that rows are written to: batches of one in flight, each accounted for; rows of copies only once."""
+"""Writes rows to one queue: one batch in flight, and its outcome known; rows that are copies only once."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from replicator.routing.recovery import read_on, read_range, read_tail
 
 __all__ = ["Message", "QueueWriter"]
 
-#: Messages of one batch, at most.
+#: Maximum messages of one batch.
 _MOST: Final = 512
-#: Seconds that a dead attempt's last request may still wait inside a broker.
+#: Seconds for which the last request of a dead attempt may still wait inside a broker.
 _SETTLE: Final = 1.0
-#: Seconds after which the queue is looked at before the next batch of copies: a process that was paused for so long
-#: that Spark has begun another attempt must not go on.
+#: Seconds after which the queue is checked before the next batch of copies: a process that was paused for so long
+#: that Spark has started another attempt must not continue.
 _REST: Final = 1.0
 
 
 class Message(NamedTuple):
-    """An entry of a batch, and what it was copied from."""
+    """An entry of a batch, and the provenance of the row."""
 
     entry: bytes
     source: Provenance | None
@@ -45,12 +45,12 @@ class Message(NamedTuple):
 class QueueWriter:
     """Sends to one queue of `cluster`.
 
-    Messages that carry provenance are not sent where the queue has them already. From the first of them on it is
-    known where each batch must land; what landed in between is looked at.
+    Messages with provenance are not sent if the queue has them already. From the first of them on the expected
+    offset of each batch is known; messages that were stored in between are checked.
 
     Args:
-        limit: bytes of a batch, at most.
-        settle: as of a `Sender`.
+        limit: maximum bytes of a batch.
+        settle: see `Sender`.
     """
 
     def __init__(
@@ -69,14 +69,14 @@ class QueueWriter:
         self._limit = limit
         self._barrier = barrier
         self._settle = settle
-        #: By source queue, the offset of its last copy here, and the latest store time of what was copied.
+        #: By source queue, the offset of its last copy here, and the latest store time of the copied messages.
         self._reached: dict[tuple[str, str, int], tuple[int, int]] = {}
-        #: By source queue, the row that came last.
+        #: The last row of each source queue.
         self._came: dict[tuple[str, str, int], Provenance] = {}
-        #: The offset behind all that was read here or sent, and when that was.
+        #: The offset after all messages that were read or sent here, and when that was.
         self._end: int | None = None
         self._looked = 0.0
-        #: The offset behind what was acknowledged last, and the connection over which the queue was checked.
+        #: The offset after the last acknowledged batch, and the connection over which the queue was checked.
         self._acknowledged = 0
         self._checked: Connection | None = None
         self._identities = identities
@@ -85,7 +85,7 @@ class QueueWriter:
         """Returns when all are acknowledged.
 
         Raises:
-            ReplicatorError: one was refused, what became of it is not known, or somebody else writes the same ones.
+            ReplicatorError: one was refused, its outcome is not known, or another writer writes the same ones.
         """
         batch: list[Message] = []
         size = 0
@@ -104,7 +104,7 @@ class QueueWriter:
     async def _is_there(self, message: Message) -> bool:
         """Whether the queue has the copy already.
 
-        A recreated source topic has the same offsets again, of messages that were stored later.
+        A recreated source topic has the same offsets again, with later store times.
         """
         source = message.source
         if source is None:
@@ -127,7 +127,7 @@ class QueueWriter:
         return False
 
     async def _reach(self, source: Provenance) -> tuple[int, int]:
-        """The offset of the last copy, and the latest store time of what was copied; -1 where nothing was."""
+        """The offset of the last copy, and the latest store time of copied messages; -1 if there is no copy."""
 
         def mine(found: Provenance) -> bool:
             return found[1:4] == source[1:4]
@@ -167,7 +167,7 @@ class QueueWriter:
         self.sent += len(batch)
 
     async def _once(self, fields: dict[str, str], body: bytes) -> Stored:
-        """Sends once; whatever leaves the outcome open ends the attempt, since the next one reads the tail."""
+        """Sends once; an error with an unknown outcome ends the attempt, since the next one reads the tail."""
         writer = self._cluster.writer(self._queue.broker)
         connection = await writer.connection()
         if connection is not self._checked:
@@ -177,11 +177,11 @@ class QueueWriter:
         return await outcome(send_batch(await checked(writer, self._checked), fields, [body]))
 
     async def _check(self, connection: Connection) -> None:
-        """Checks over a new connection that the queue is still there as it was left.
+        """Checks over a new connection that the queue still has all that was written.
 
         Raises:
             WrongBroker: another broker answers.
-            ReplicatorError: the queue lacks what was acknowledged.
+            ReplicatorError: the queue lacks acknowledged messages.
         """
         await self._identities.check(self._cluster, self._queue.broker, connection)
         if self._acknowledged:
@@ -195,12 +195,12 @@ class QueueWriter:
         self._checked = connection
 
     async def _look(self, stop: int | None = None) -> None:
-        """Looks at what others have stored behind `_end`: all before `stop`, or what the queue shows by now.
+        """Checks messages that others have stored from `_end` on: up to `stop`, or to the queue's visible end.
 
         Raises:
-            ReplicatorError: it is a copy from a source queue whose copies are written here.
+            ReplicatorError: one is a copy from a source queue whose copies are written here.
         """
-        assert self._end is not None  # noqa: S101 - asked by both who call
+        assert self._end is not None  # noqa: S101 - both callers check it
         broker = self._cluster.master(self._queue.broker)
         if stop is not None:
             await self._barrier.caught_up(broker)

@@ -1,4 +1,4 @@
-"""Columns of rows as messages to send: their properties are put together by Arrow, without an object for each."""
+"""Converts columns of rows to messages; Arrow assembles their properties, without an object for each."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["Row", "rows_of"]
 
 _PAIRS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())]))
 _BROKER_MADE: Final = pa.array([name.decode() for name in BROKER_MADE])
-#: Columns of their own that win over the properties of these names.
+#: Columns that win over the properties of these names.
 _OWN: Final = {"TAGS": "tags", "KEYS": "keys"}
 
 
 class Row(NamedTuple):
-    """A message to send; `broker` and `queue_id` say where to, or neither does."""
+    """A message to send; `broker` and `queue_id` name the target queue, or both are None."""
 
     topic: str
     body: bytes
@@ -35,10 +35,10 @@ def rows_of(batch: pa.RecordBatch, topic: str | None) -> list[Row]:
     """The rows of `batch`.
 
     Args:
-        topic: of all of them; None: the column says it.
+        topic: of all rows; None: the column has it.
 
     Raises:
-        ConfigError: a row cannot be a message; names the column and the way out.
+        ConfigError: a row cannot be sent as a message; names the column, with a hint.
     """
     bodies, topics = _column(batch, "body", pa.binary()), _column(batch, "topic", pa.string())
     if bodies.null_count:
@@ -62,7 +62,7 @@ def _column(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:
 
 
 def _properties(batch: pa.RecordBatch) -> pa.Array:
-    """As brokers keep them, in the order of the maps; what is not there stands behind."""
+    """Properties as brokers store them, in the order of the maps; those that a map lacks are appended."""
     maps = _column(batch, "properties", MAP).cast(_PAIRS)
     rows, pairs = pc.list_parent_indices(maps), maps.flatten()
     names, values = pc.struct_field(pairs, 0), pc.struct_field(pairs, 1)
@@ -81,7 +81,7 @@ def _properties(batch: pa.RecordBatch) -> pa.Array:
     made = [None if there else uuid.uuid4().hex.upper() for there in keyed.to_pylist()]
     pieces.append(_pair("UNIQ_KEY", pa.array(made, type=pa.string())))
 
-    # Lists without what brokers make: one ends where so many are kept before it.
+    # Lists without properties that brokers set; the number of kept entries before its end bounds each list.
     kept = pc.invert(pc.is_in(names, value_set=_BROKER_MADE))
     before = pa.concat_arrays([pa.array([0]), pc.cumulative_sum(kept.cast(pa.int64()))])
     counts = pc.fill_null(pc.list_value_length(maps), 0).cast(pa.int64())
@@ -104,12 +104,12 @@ def _pair(name: str | pa.Array, values: pa.Array) -> pa.Array:
 
 
 def _among(batch: pa.RecordBatch, rows: pa.Array) -> pa.Array:
-    """Of each row, whether it is one of those numbers."""
+    """For each row, whether its number is in `rows`."""
     return pc.is_in(pa.array(range(batch.num_rows), type=pa.int64()), value_set=rows)
 
 
 def _refuse_separators(names: pa.Array, texts: pa.Array) -> None:
-    """Brokers keep properties with the characters 1 and 2 between them."""
+    """Refuses the characters 1 and 2: brokers separate names and values of properties with them."""
     found = pc.or_(pc.match_substring(texts, "\x01"), pc.match_substring(texts, "\x02"))
     if pc.any(found).as_py():
         name = names.filter(found)[0].as_py()

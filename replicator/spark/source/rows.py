@@ -1,4 +1,4 @@
-"""Messages as rows of the data source: the schema, and Arrow batches of it."""
+"""Messages as rows of the data source: the schema, and Arrow batches with it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SCHEMA: Final = (
 
 
 def columns(time: pa.DataType) -> pa.Schema:
-    """The columns as Arrow's, with times of type `time`."""
+    """The columns as an Arrow schema, with times of type `time`."""
     return pa.schema(
         [
             ("topic", pa.string()),
@@ -76,7 +76,7 @@ def batch_of(part: Part, messages: Sequence[StoredMessage], stamp: Stamp | None)
 
 
 def assembled(values: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
-    """A batch of columns, each a list or an array already."""
+    """A batch of columns, each a list or already an array."""
     arrays = [
         column if isinstance(column, pa.Array) else pa.array(column, type=field.type)
         for column, field in zip(values, schema, strict=True)

@@ -1,4 +1,4 @@
-"""Parts of queues as Spark's partitions, and their messages as Arrow batches."""
+"""Partitions of a read: parts of queues, and their messages as Arrow batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from replicator.spark.source.rows import batch_of
 
 __all__ = ["Partition", "plan", "scan"]
 
-#: Messages and bytes of one Arrow batch, about.
+#: Approximate messages and bytes of one Arrow batch.
 _ROWS: Final = 4096
 _BYTES: Final = 4 * 1024 * 1024
 
@@ -33,14 +33,14 @@ T = TypeVar("T")
 
 @dataclass
 class Partition(InputPartition):
-    """What one task reads; `cluster_id` is what provenance calls the cluster."""
+    """The part that one task reads; `cluster_id` is the cluster's id in provenance."""
 
     part: Part
     cluster_id: str
 
 
 async def plan(cluster: Cluster, options: ReadOptions, parts: Sequence[Part]) -> list[InputPartition]:
-    """`parts` as partitions, as many as the options want."""
+    """Splits `parts` into as many partitions as the options require."""
     cluster_id = options.cluster_id or (await cluster.refresh()).cluster
     pieces = in_turn(split(parts, options.min_partitions), lambda part: part.queue.broker)
     return [Partition(part, cluster_id) for part in pieces]
@@ -50,11 +50,11 @@ def scan(options: ReadOptions, partition: InputPartition | None) -> Iterator[pa.
     """The messages of a partition, in order.
 
     Raises:
-        ReplicatorError: the broker cannot be read, or no longer has some of them.
+        ReplicatorError: the broker cannot be read, or no longer has some of the messages.
     """
-    if not isinstance(partition, Partition):  # what Spark makes of no partitions
+    if not isinstance(partition, Partition):  # what Spark passes if there are no partitions
         return
-    # Not uvloop: it looks at timers before sockets, so that a slow taker of rows would see time limits pass.
+    # Not uvloop: it checks timers before sockets, so that a slow consumer of rows would run into timeouts.
     with asyncio.Runner() as runner:
         context = options.access.connected(patience=PATIENCE)
         cluster = runner.run(_awaited(context.__aenter__()))
@@ -85,7 +85,7 @@ def _batches(
 
 
 async def _gather(chunks: Any) -> list[StoredMessage]:
-    """Enough messages for an Arrow batch; none at the end."""
+    """Enough messages for an Arrow batch; empty at the end."""
     found: list[StoredMessage] = []
     size = 0
     async for messages in chunks:

@@ -1,4 +1,4 @@
-"""Rows as messages: which queue each goes to."""
+"""Sends rows as messages, and chooses the queue of each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from replicator.spark.source.row_encoder import Row
 
 __all__ = ["Sender"]
 
-#: Bytes of one batch, at most; the broker's own limit holds too.
+#: Maximum bytes of one batch; the broker's own limit applies too.
 _BYTES: Final = 1024 * 1024
 
 _SHARDING_KEY: Final = b"__SHARDINGKEY"
@@ -37,13 +37,14 @@ _SHARDING_KEY: Final = b"__SHARDINGKEY"
 class Sender:
     """Sends rows to `cluster`.
 
-    Rows that carry provenance are not sent where the target queue has them already, so a task that is tried again
-    repeats none, as long as each source queue comes in order, in one task, to one target queue.
+    Rows with provenance are not sent if the target queue has them already, so a retried task sends none twice, as
+    long as the rows of each source queue come in order, in one task, to one target queue.
 
     Args:
-        settle: somebody may have died while he sent the same rows, and his last request may still wait in a broker.
-        brokers: those that are waited for where they are away, besides those that `cluster` knows: without one of
-            them sharding keys would go to other queues. Rows that name their queue wait for its broker alone.
+        settle: an earlier attempt may have died while it sent the same rows, and its last request may still wait in
+            a broker.
+        brokers: brokers to wait for if they are down, besides those that `cluster` knows: without one of them
+            sharding keys would go to other queues. Rows that name their queue wait for its broker only.
     """
 
     def __init__(self, cluster: Cluster, *, settle: bool, brokers: Collection[str] = ()) -> None:
@@ -60,7 +61,7 @@ class Sender:
 
     @property
     def sent(self) -> int:
-        """Messages."""
+        """The number of messages sent."""
         return sum(writer.sent for writer in self._writers.values())
 
     async def send(self, rows: Sequence[Row]) -> None:
@@ -68,7 +69,7 @@ class Sender:
 
         Raises:
             ConfigError: there is no such topic or queue.
-            ReplicatorError: see `QueueWriter.send`; or a broker was away for a minute.
+            ReplicatorError: see `QueueWriter.send`; or a broker was down for a minute.
         """
         messages: dict[QueueWriter, list[Message]] = {}
         for row in rows:
@@ -114,12 +115,12 @@ class Sender:
             return queue
         queues = await self._queues_of(row.topic)
         key = properties.find(row.properties, _SHARDING_KEY)
-        if key is None and source is not None:  # another attempt has to find it where this one sent it
+        if key is None and source is not None:  # a retry must find it in the same queue
             key = f"{source.broker}/{source.queue_id}".encode()
         return queues[(next(self._turn) if key is None else zlib.crc32(key)) % len(queues)]
 
     async def _queues_of(self, topic: str) -> list[Queue]:
-        """The queues of a topic that can be written."""
+        """The writable queues of a topic."""
         queues = self._queues.get(topic)
         if queues is None:
             found = [await self._queues_at(topic, broker) for broker in self._all_brokers()]
@@ -129,7 +130,7 @@ class Sender:
         return queues
 
     async def _queues_at(self, topic: str, broker: str) -> list[Queue]:
-        """Those at one broker; none at one that nobody knows."""
+        """The writable queues at one broker; none if the broker is unknown."""
         queues = self._queues_by_broker.get((topic, broker))
         if queues is None:
             if broker not in self._all_brokers():

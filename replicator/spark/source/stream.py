@@ -1,4 +1,4 @@
-"""The data source `rocketmq` as a stream: what its micro-batches cover, planned in a process beside the driver."""
+"""The data source `rocketmq` as a stream: plans the ranges of micro-batches, in a process beside the driver."""
 
 # ruff: noqa: N802 - the names of the methods are Spark's
 
@@ -37,11 +37,11 @@ T = TypeVar("T")
 
 
 class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Micro-batches over queues; what is read of them is up to who inherits.
+    """Micro-batches over queues; subclasses define what is read from them.
 
     Args:
-        most: offsets of a micro-batch at most; None: all there are.
-        may_lose: goes on where a queue no longer has what was to be read of it.
+        most: maximum offsets of a micro-batch; None: all that exist.
+        may_lose: continues if a queue no longer has the messages to be read next.
     """
 
     _way_out = "failOnDataLoss=false continues with what exists"
@@ -56,15 +56,15 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @abstractmethod
     def selects(self, topic: TopicConfig, system: Collection[str]) -> bool:
-        """Whether a topic is read; `system` are names that brokers use as topics of their own."""
+        """Whether a topic is read; `system` are names that brokers use for topics of their own."""
 
     @abstractmethod
     async def first(self, cluster: Cluster) -> Progress:
-        """Where a query without a checkpoint begins."""
+        """The start offsets of a query without a checkpoint."""
 
     @abstractmethod
     async def planned(self, cluster: Cluster, found: Sequence[Part]) -> Sequence[InputPartition]:
-        """What a micro-batch covers, as partitions."""
+        """The partitions of a micro-batch."""
 
     def initialOffset(self) -> dict[str, Any]:
         return to_json(self._run(self.first(self._connected()[0])))
@@ -110,7 +110,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return begins(start, ends, await self._connected()[1].oldest(recreated) if recreated else {})
 
     def _connected(self) -> tuple[Cluster, Watch]:
-        """Made at the first use: readers are also sent to tasks, which need none of it."""
+        """Connects at the first use: readers are also sent to tasks, which need no connection."""
         if self._open is None:
             runner, context = asyncio.Runner(loop_factory=uvloop.new_event_loop), AsyncExitStack()
             cluster = runner.run(context.enter_async_context(self._access.connected()))
@@ -119,7 +119,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         self._connected()
-        assert self._open is not None  # noqa: S101 - it is by now
+        assert self._open is not None  # noqa: S101 - set by `_connected`
         return self._open[0].run(work)
 
 
@@ -129,7 +129,7 @@ def _told(queue: MessageQueue, start: Progress, ends: Progress) -> str:
 
 
 class StreamReader(QueueStream):
-    """Messages as rows, as a batch read gives them."""
+    """Messages as rows, as in a batch read."""
 
     def __init__(self, options: ReadOptions) -> None:
         super().__init__(options.access, most=options.max_offsets, may_lose=not options.fail_on_data_loss)

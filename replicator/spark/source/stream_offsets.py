@@ -1,7 +1,7 @@
-"""How far a stream has come, as offsets of queues: pure functions.
+"""The progress of a stream, as offsets of queues: pure functions.
 
-In checkpoints it stands as JSON, in the form of the option `startingOffsets`: {"orders":{"broker-a":{"0":17}}}
-says that the message at offset 17 is the next one. A queue that does not stand there is new: all of it is to come.
+Checkpoints hold it as JSON, in the form of the option `startingOffsets`: {"orders":{"broker-a":{"0":17}}} means
+that the message at offset 17 is the next one. A queue that is not listed is new, and is read from its start.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from replicator.spark.source.offsets import Part
 
 __all__ = ["Progress", "advance", "begins", "of_json", "parts", "to_json", "until"]
 
-#: The offset that is next, by queue.
+#: The next offset, by queue.
 Progress = Mapping[MessageQueue, int]
 
 
 def to_json(progress: Progress) -> dict[str, Any]:
-    """Always in the same order, since Spark compares the text."""
+    """As JSON, always in the same order, since Spark compares the text."""
     document: dict[str, Any] = {}
     for (topic, broker, queue_id), offset in sorted(progress.items()):
         document.setdefault(topic, {}).setdefault(broker, {})[str(queue_id)] = offset
@@ -36,10 +36,10 @@ def of_json(document: Mapping[str, Any]) -> dict[MessageQueue, int]:
 
 
 def begins(start: Progress, ends: Progress, oldest: Progress) -> dict[MessageQueue, int]:
-    """Where each queue of `ends` is read from: where it was left, or at its oldest message.
+    """The start offset of each queue of `ends`: that of `start`, or its oldest message.
 
     Args:
-        oldest: of queues that are new, or that end before where they were left: those were recreated.
+        oldest: offsets of queues that are new, or that end before their offset in `start`: those were recreated.
     """
     found = {}
     for queue, end in ends.items():
@@ -49,7 +49,7 @@ def begins(start: Progress, ends: Progress, oldest: Progress) -> dict[MessageQue
 
 
 def advance(begin: Progress, ends: Progress, most: int | None) -> dict[MessageQueue, int]:
-    """Where a micro-batch that begins at `begin` ends: all there is, or each queue's share of `most`."""
+    """The end of a micro-batch that starts at `begin`: all that exists, or each queue's share of `most`."""
     waiting = {queue: end - begin[queue] for queue, end in ends.items()}
     total = sum(waiting.values())
     if most is None or total <= most:
@@ -62,13 +62,13 @@ def advance(begin: Progress, ends: Progress, most: int | None) -> dict[MessageQu
 
 
 def until(ends: Progress, start: Progress, last: Progress) -> dict[MessageQueue, int]:
-    """`ends` as if nothing had come since `last`, but for what `start` has already."""
+    """`ends` without messages that came after `last`, except those that `start` already includes."""
     known = {queue: max(last.get(queue, 0), start.get(queue, 0)) for queue in {*last, *start}}
     return {queue: min(end, known[queue]) for queue, end in ends.items() if queue in known}
 
 
 def parts(begin: Progress, end: Progress) -> list[Part]:
-    """What lies between, without queues that have nothing there."""
+    """The ranges between `begin` and `end`, without empty ones."""
     return [
         Part(queue.topic, queue.queue, begin[queue], offset)
         for queue, offset in sorted(end.items())
