@@ -19,7 +19,7 @@ Of = Annotated[str, typer.Option("--connector", help="The connector's name.")]
 
 
 def plan(connector: Of = "route", url: Url = HERE, output: Shown = Output.TABLE) -> None:
-    """What is to be done to topics, groups and offsets at the target; exit code 1 where that is not known."""
+    """What is to be done to topics, groups and offsets at the target; exit code 5 where that is not known."""
     found = Rest(url, timeout=90).get(path("connectors", connector, "plan"))
     show(found, output, _actions(found, "blocked", empty="the target is in step"))
     if any(action["action"] == "unknown" for action in found):
@@ -43,7 +43,7 @@ def apply(
 
 
 def readiness(connector: Of = "route", url: Url = HERE, output: Shown = Output.TABLE) -> None:
-    """What would happen if you switched to the target now; exit code 1 when it is not ready."""
+    """What would happen if you switched to the target now; exit code 5 when it is not ready."""
     found = Rest(url, timeout=90).get(path("connectors", connector, "readiness"))
     head = Text("ready to switch", style="bold green") if found["ready"] else Text("not ready", style="bold red")
     show(
