@@ -5,23 +5,21 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from importlib import import_module
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import typer
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
-from typer.core import TyperGroup
-from typer.main import get_command
 
 from replicator import __version__, service
+from replicator.command_app import CommandApp, DeferredCommand, DeferredGroup, extra_of
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.exit_codes import ExitCode
 from replicator.observe.logging import configure
 from replicator.operate import add_commands
 from replicator.operate.options import ConfigFile, flag_of, with_settings
-from replicator.operate.show import Output
+from replicator.operate.show import Output, Shown
 from replicator.plugins.transforms import chain_of
 from replicator.settings import leaves, load, origins, setting_fields
 
@@ -31,36 +29,25 @@ __all__ = ["app", "main"]
 #: What the user typed wrong: typer names only this one of its kinds.
 _Misuse: Final[type[typer.BadParameter]] = typer.BadParameter.__bases__[0]
 
-#: Commands that no worker needs: they are imported when they are asked for, so that a worker starts sooner.
-_LATER: Final = {
-    "acl": "replicator.operate.acl",
-    "backfill": "replicator.operate.backfill",
-    "run": "replicator.operate.run",
-    "spark-package": "replicator.operate.package",
-    "verify": "replicator.operate.verify",
-    "export": "replicator.operate.export",
-    "import": "replicator.operate.restore",
-    "sandbox": "replicator.sandbox.commands",
-    "demo": "replicator.demo.command",
-}
+
+class _Commands(DeferredGroup):
+    """Those that no worker needs are deferred, so that a worker starts sooner."""
+
+    deferred: ClassVar = {
+        "acl": DeferredCommand("replicator.operate.acl", "Sync accounts and permissions to the target."),
+        "backfill": DeferredCommand("replicator.operate.backfill", "Copy what the source has now, by Spark."),
+        "demo": DeferredCommand("replicator.demo.command", "Start two clusters, copy orders, and show it live."),
+        "export": DeferredCommand("replicator.operate.export", "Write topics as Parquet files, by Spark."),
+        "import": DeferredCommand("replicator.operate.restore", "Send exported topics to a cluster, by Spark."),
+        "run": DeferredCommand("replicator.operate.run", "Copy topics in this process or by Spark."),
+        "sandbox": DeferredCommand("replicator.sandbox.commands", "Run real RocketMQ clusters on this machine."),
+        "spark-package": DeferredCommand("replicator.operate.package", "Pack what Spark's executors need."),
+        "verify": DeferredCommand("replicator.operate.verify", "Compare source and target, by Spark."),
+    }
 
 
-class _Commands(TyperGroup):
-    """Those of this module and those of `_LATER`, each of which is the `app` of its module."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        return [*super().list_commands(ctx), *_LATER]
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in _LATER:
-            return super().get_command(ctx, cmd_name)
-        command = get_command(import_module(_LATER[cmd_name]).app)
-        command.name = cmd_name
-        return command
-
-
-app = typer.Typer(cls=_Commands, pretty_exceptions_enable=False)
-config_app = typer.Typer(no_args_is_help=True, help="Look at the settings.")
+app = CommandApp(cls=_Commands, add_completion=True, pretty_exceptions_enable=False)
+config_app = CommandApp(no_args_is_help=True, help="Check the settings.")
 app.add_typer(config_app, name="config")
 add_commands(app)
 
@@ -81,7 +68,7 @@ def replicate(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Copies topics from one RocketMQ cluster to another, until it is stopped.
+    """Copy topics from one RocketMQ cluster to another, until stopped.
 
     Give --source and --target, each the address of a name server: host:port.
     """
@@ -106,9 +93,9 @@ def replicate(
 def check(
     flags: Mapping[str, Any],
     config: ConfigFile = None,
-    output: Annotated[Output, typer.Option(help="How to show it.")] = Output.TABLE,
+    output: Shown = Output.TABLE,
 ) -> None:
-    """Says what is in force and where each value came from; touches no cluster."""
+    """Show each setting's value and where it comes from, without connecting to a cluster."""
     settings = load(flags, file=config)
     chain_of(settings.transforms)
     values = settings.model_dump(mode="json")
@@ -140,6 +127,14 @@ def main() -> None:
             sys.exit(error.exit_code)
         print(f"replicator: {error.format_message()}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except ModuleNotFoundError as error:
+        if (extra := extra_of(error)) is None:
+            raise
+        print(
+            f"replicator: {error.name} is not installed: pip install 'rocketmq-replicator[{extra}]'",
+            file=sys.stderr,
+        )
+        sys.exit(ExitCode.UNUSABLE)
     except ReplicatorError as error:
         for line in _lines(error):
             print(f"replicator: {line}", file=sys.stderr)

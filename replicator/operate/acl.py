@@ -15,6 +15,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from acl_sync import AclOptions, AclPlan, AclSyncer, Applied
+from replicator.command_app import CommandApp
 from replicator.connector.sync.acl import acl_options
 from replicator.errors import StartupError
 from replicator.exit_codes import ExitCode
@@ -32,7 +33,7 @@ SETTINGS: Final = ("acl", "sync_deletes", "store_path", "log_level")
 
 _FILE: Final = "acl.json"
 
-app = typer.Typer(no_args_is_help=True, help="Sync accounts and rights from the source to the target.")
+app = CommandApp(no_args_is_help=True, help="Sync accounts and permissions to the target.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +84,7 @@ def _keep(file: Path, owned: dict[str, Any]) -> None:
 @app.command()
 @partial(with_settings, only=SETTINGS)
 def plan(flags: Mapping[str, Any], config: ConfigFile = None, output: Shown = Output.TABLE) -> None:
-    """Shows what `apply` would do; changes nothing."""
+    """Show what `acl apply` would change, without changing anything."""
     wanted = _wanted(flags, config)
     made, _, _ = asyncio.run(_run(wanted, apply=False))
     show(made.as_json(), output, _drawn(made))
@@ -98,7 +99,7 @@ def apply(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask on the first run.")] = False,
     output: Shown = Output.TABLE,
 ) -> None:
-    """Makes the target's accounts those of the source.
+    """Make the target's accounts those of the source.
 
     The first run shows its plan and asks; without a terminal it changes nothing and exits with 5. --yes skips that.
     """
@@ -120,7 +121,7 @@ def apply(
 @app.command()
 @partial(with_settings, only=SETTINGS)
 def status(flags: Mapping[str, Any], config: ConfigFile = None, output: Shown = Output.TABLE) -> None:
-    """How far each broker of the target is from the source."""
+    """Show what each target broker still lacks of the source's accounts."""
     wanted = _wanted(flags, config)
     made, _, owned = asyncio.run(_run(wanted, apply=False))
     rows = [

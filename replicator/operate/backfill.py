@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from replicator.command_app import CommandApp
 from replicator.observe.logging import configure
 from replicator.operate.job_preflight import surveying
 from replicator.operate.manifest import Manifest
@@ -52,7 +53,7 @@ SETTINGS: Final = (
     "log_level",
 )
 
-app = typer.Typer(help="Copy what the source has now, by Spark.")
+app = CommandApp()
 
 ManifestFile = Annotated[
     Path | None,
@@ -69,7 +70,7 @@ def backfill(
     metrics_port: MetricsPort = None,
     output: Shown = Output.TABLE,
 ) -> None:
-    """Copies what the source has now, by Spark; a live route goes on behind it.
+    """Copy what the source has now, by Spark; a running route continues after it.
 
     Run again, it continues where it stopped. Exit code 5: some queue is not copied to its end.
     """

@@ -12,6 +12,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from replicator.command_app import CommandApp
 from replicator.errors import ConfigError
 from replicator.operate.rest import HERE, Rest, Url, path
 from replicator.operate.show import Output, Shown, cluster_table, lag_table, show, table
@@ -26,8 +27,8 @@ Config = Annotated[
 ]
 Side = Annotated[Literal["source", "target"], typer.Option(help="The side that broker, queue and offset are of.")]
 
-connectors = typer.Typer(no_args_is_help=True, help="Look at connectors, and steer them.")
-plugins = typer.Typer(no_args_is_help=True, help="What is installed.")
+connectors = CommandApp(no_args_is_help=True, help="List, create and control connectors.")
+plugins = CommandApp(no_args_is_help=True, help="List connector plugins and show their settings.")
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -39,7 +40,7 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def cluster(url: Url = HERE, output: Shown = Output.TABLE) -> None:
-    """The workers of the group."""
+    """List the workers of the group."""
     found = Rest(url).get("/getClusterInfo")
     words = f"group {found['group']}: {found['source']} to {found['target']}, assignment {found['generation']}"
     if found["rebalancing"]:
@@ -48,30 +49,30 @@ def cluster(url: Url = HERE, output: Shown = Output.TABLE) -> None:
 
 
 def allocated(url: Url = HERE, output: Shown = Output.TABLE) -> None:
-    """Which worker runs which task."""
+    """Show which worker runs which task."""
     found = Rest(url).get("/allocated/tasks")
     rows = [[worker, t["connector"], t["task"], t["state"]] for worker, tasks in found.items() for t in tasks]
     show(found, output, table(("worker", "connector", "task", "state"), rows, empty="no task is assigned"))
 
 
 def lag(url: Url = HERE, output: Shown = Output.TABLE) -> None:
-    """How far behind each topic is."""
+    """Show how far behind each topic is."""
     found = Rest(url).get("/connectors/list")
     show({name: held["status"]["topics"] for name, held in found.items()}, output, lag_table(found))
 
 
 def where(
-    topic: Annotated[str, typer.Argument(help="Its name at the source.")],
+    topic: Annotated[str, typer.Argument(help="The topic's name at the source.")],
     broker: Annotated[str, typer.Argument(show_default=False)] = "",
     queue: Annotated[int, typer.Argument(show_default=False)] = -1,
     offset: Annotated[int, typer.Argument(show_default=False)] = -1,
-    key: Annotated[str, typer.Option(help="Look for messages with this key instead.")] = "",
+    key: Annotated[str, typer.Option(help="Find messages with this key instead.")] = "",
     side: Side = "source",
     connector: Annotated[str, typer.Option(help="The connector that copies the topic.")] = "route",
     url: Url = HERE,
     output: Shown = Output.TABLE,
 ) -> None:
-    """Where a message is on the other side: one at BROKER QUEUE OFFSET, or those with a key."""
+    """Show where a message is on the other side: the one at BROKER QUEUE OFFSET, or those with a key."""
     rest, place = Rest(url), path("connectors", connector, "where")
     columns = ("topic", "broker", "queue", "offset")
     if key:
@@ -87,10 +88,10 @@ def where(
 
 def top(
     url: Url = HERE,
-    interval: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 2.0,
-    once: Annotated[bool, typer.Option("--once", help="Look once and end.")] = False,
+    interval: Annotated[float, typer.Option(min=0.2, help="Seconds between updates.")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Show the current state once and exit.")] = False,
 ) -> None:
-    """A live view of the group, until Ctrl-C."""
+    """Show the group live, until Ctrl-C."""
     rest, console = Rest(url), Console()
 
     def draw() -> Group:
@@ -115,7 +116,7 @@ def top(
 
 @connectors.command("list")
 def list_connectors(url: Url = HERE, output: Shown = Output.TABLE) -> None:
-    """All connectors of the group."""
+    """List all connectors of the group."""
     found = Rest(url).get("/connectors/list")
     rows = [
         [name, held["status"]["connector"]["state"], len(held["info"]["tasks"]), len(held["status"]["problems"])]
@@ -126,13 +127,13 @@ def list_connectors(url: Url = HERE, output: Shown = Output.TABLE) -> None:
 
 @connectors.command()
 def create(name: Name, config: Config = None, url: Url = HERE, output: Shown = Output.TABLE) -> None:
-    """Make a connector; it runs at once."""
+    """Create and start a connector."""
     _told(Rest(url).ask("POST", path("connectors", name), _parse(config)), output, f"connector {name} is there")
 
 
 @connectors.command()
 def update(name: Name, config: Config = None, url: Url = HERE, output: Shown = Output.TABLE) -> None:
-    """Change some settings of a connector; the others stay."""
+    """Change the given settings of a connector; the others stay as they are."""
     rest = Rest(url)
     whole = rest.get(path("connectors", name, "config")) | _parse(config)
     _told(rest.ask("PUT", path("connectors", name), whole), output, f"connector {name} is changed")
@@ -140,7 +141,7 @@ def update(name: Name, config: Config = None, url: Url = HERE, output: Shown = O
 
 @connectors.command()
 def config(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
-    """A connector's settings."""
+    """Show a connector's settings."""
     found = Rest(url).get(path("connectors", name, "config"))
     rows = [[key, ", ".join(value) if isinstance(value, list) else _printed(value)] for key, value in found.items()]
     show(found, output, table(("setting", "value"), rows, empty=""))
@@ -148,7 +149,7 @@ def config(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
 
 @connectors.command()
 def status(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
-    """How a connector is doing, topic by topic."""
+    """Show the state of a connector and of each of its topics."""
     found = Rest(url).get(path("connectors", name, "status"))
     words = Text(f"connector {name} is {found['connector']['state']}, with {len(found['tasks'])} tasks")
     problems = [Text(f"{topic}: {reason}", style="red") for topic, reason in found["problems"].items()]
@@ -157,7 +158,7 @@ def status(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
 
 @connectors.command()
 def tasks(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
-    """A connector's tasks."""
+    """List a connector's tasks."""
     found = Rest(url).get(path("connectors", name, "tasks"))
     rows = [[task["id"], task["worker_id"], task["state"]] for task in found]
     show(found, output, table(("task", "worker", "state"), rows, empty="no task"))
@@ -165,30 +166,30 @@ def tasks(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
 
 @connectors.command()
 def pause(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
-    """Copy nothing until resumed; tasks stay with their workers."""
+    """Pause a connector: it copies nothing until resumed, and tasks stay with their workers."""
     _told(Rest(url).ask("PUT", path("connectors", name, "pause")), output, f"connector {name} is paused")
 
 
 @connectors.command()
 def resume(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
-    """Go on after a pause or a stop."""
+    """Resume a connector that is paused or stopped."""
     _told(Rest(url).ask("PUT", path("connectors", name, "resume")), output, f"connector {name} runs")
 
 
 @connectors.command()
 def stop(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
-    """Copy nothing until resumed; workers give the tasks back."""
+    """Stop a connector: it copies nothing until resumed, and workers release its tasks."""
     _told(Rest(url).ask("PUT", path("connectors", name, "stop")), output, f"connector {name} is stopped")
 
 
 @connectors.command()
 def restart(
     name: Name,
-    task: Annotated[str | None, typer.Option("--task", help="Only this task of it.", show_default=False)] = None,
+    task: Annotated[str | None, typer.Option("--task", help="Restart only this task.", show_default=False)] = None,
     url: Url = HERE,
     output: Shown = Output.TABLE,
 ) -> None:
-    """Restart all tasks of a connector, or one; a connector that is paused or stopped stays so."""
+    """Restart all tasks of a connector, or one; a paused or stopped connector stays paused or stopped."""
     if task is not None:
         done = Rest(url).ask("POST", path("connectors", name, "tasks", task, "restart"))
         _told(done, output, f"task {task} of connector {name} restarts")
@@ -200,13 +201,13 @@ def restart(
 
 @connectors.command()
 def delete(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
-    """Forget a connector and its progress; what it has copied stays at the target."""
+    """Delete a connector and its progress; what it has copied stays at the target."""
     _told(Rest(url).ask("DELETE", path("connectors", name)), output, f"connector {name} is deleted")
 
 
 @plugins.command("list")
 def list_plugins(url: Url = HERE, output: Shown = Output.TABLE) -> None:
-    """Connectors, transforms and assignment strategies that a worker has."""
+    """List the connectors, transforms and assignment strategies that a worker has installed."""
     found = Rest(url).get("/plugin/list")
     rows = [[plugin["class"], plugin["type"], plugin["version"]] for plugin in found]
     show(found, output, table(("plugin", "type", "version"), rows, empty="none"))
@@ -218,7 +219,7 @@ def plugin_config(
     url: Url = HERE,
     output: Shown = Output.TABLE,
 ) -> None:
-    """The settings that a connector of this kind, or a transform, takes."""
+    """Show the settings of a connector plugin or a transform."""
     found = Rest(url).get("/plugin/config", name=name)
     rows = [[field["name"], json.dumps(field["default"]), field["documentation"]] for field in found]
     show(found, output, table(("setting", "default", "meaning"), rows, empty="none"))

@@ -18,6 +18,7 @@ from replicator.aio.bounded import bounded
 from replicator.client.brokers import max_offset, min_offset, offset_at
 from replicator.client.cluster import Topology
 from replicator.client.discovery import Discovery
+from replicator.command_app import CommandApp
 from replicator.connector.context import first_look
 from replicator.errors import ConfigError, StartupError
 from replicator.exit_codes import ExitCode
@@ -47,9 +48,11 @@ _NO_TARGET: Final = {"target": {"namesrv": "none:1"}}
 #: Concurrent requests.
 _AT_ONCE: Final = 32
 
-app = typer.Typer(help="Write topics as Parquet, by Spark.")
+app = CommandApp()
 
-Directory = Annotated[Path, typer.Argument(help="The archive: one that all executors share.", show_default=False)]
+Directory = Annotated[
+    Path, typer.Argument(help="Directory of the archive, shared by all of Spark's executors.", show_default=False)
+]
 
 
 @app.command()
@@ -61,7 +64,7 @@ def export(
     metrics_port: MetricsPort = None,
     output: Shown = Output.TABLE,
 ) -> None:
-    """Writes what the source has now as Parquet, by topic and day.
+    """Write what the source has now as Parquet files, by topic and day.
 
     Run again, it continues where it stopped. Exit code 5: some queue is not written to its end.
     """

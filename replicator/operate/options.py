@@ -5,17 +5,22 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
 import typer
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
 
-from replicator.settings import setting_fields
+from replicator.settings import SECTIONS, is_size, section_of, setting_fields, size_text
 
 __all__ = ["SELECTION", "ConfigFile", "MetricsPort", "flag_of", "is_of", "with_settings"]
 
 #: The route's settings that select the messages to copy, and name the target topic.
 SELECTION: Final = ("topics", "exclude_topics", "rename", "start_from", "tags", "sql", "forward")
+
+#: Sections of help are in this order.
+_ORDER: Final = tuple(SECTIONS)
+_METAVARS: Final = {list: "LIST", int: "N", float: "SECONDS", Path: "PATH"}
 
 Command = Callable[..., None]
 
@@ -44,7 +49,7 @@ def with_settings(
         inspect.Parameter(
             name.replace(".", "__"), inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(name, field)
         )
-        for name, field in fields
+        for name, field in sorted(fields, key=lambda each: _ORDER.index(section_of(each[0])))
         if not name.endswith(("secret_key", "rest.token"))  # it would be visible in the list of processes
     ]
 
@@ -70,11 +75,48 @@ def is_of(name: str, only: Collection[str], clusters: Collection[str] = ("source
 
 
 def _option(name: str, field: FieldInfo) -> Any:
-    flag = flag_of(name)
-    kind: Any = str
-    if field.annotation in (bool, bool | None):
-        flag, kind = f"{flag}/--no-{flag[2:]}", bool
-    return Annotated[kind | None, typer.Option(flag, help=field.description, show_default=False)]
+    flag, kind = flag_of(name), str if field.annotation not in (bool, bool | None) else bool
+    extra: dict[str, Any] = {}
+    if kind is bool:
+        flag = f"{flag}/--no-{flag[2:]}"
+    elif choices := _choices(field):
+        extra = {"metavar": f"[{'|'.join(choices)}]", "autocompletion": _completion(choices)}
+    else:
+        extra = {"metavar": _metavar(field)}
+    text = f"{field.description}{_default(field)}"
+    option = typer.Option(flag, help=text, show_default=False, rich_help_panel=section_of(name), **extra)
+    return Annotated[kind | None, option]
+
+
+def _choices(field: FieldInfo) -> tuple[str, ...]:
+    return get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+
+
+def _completion(choices: Collection[str]) -> Callable[[str], list[str]]:
+    def starting(incomplete: str) -> list[str]:
+        return [each for each in choices if each.startswith(incomplete)]
+
+    return starting
+
+
+def _metavar(field: FieldInfo) -> str:
+    if is_size(field):
+        return "SIZE"
+    kinds = {*(get_args(field.annotation) or [field.annotation]), get_origin(field.annotation)} - {type(None)}
+    return next((word for kind, word in _METAVARS.items() if kind in kinds), "TEXT")
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.default
+    if value is PydanticUndefined or value is None or value is False or value == []:
+        return ""
+    if isinstance(value, list):
+        value = ",".join(value)
+    elif is_size(field):
+        value = size_text(value)
+    elif isinstance(value, float):
+        value = f"{value:g}"
+    return f" [default: {value}]"
 
 
 def _put(values: dict[str, Any], path: list[str], value: object) -> None:
@@ -92,5 +134,11 @@ ConfigFile = Annotated[
 #: `--metrics-port`.
 MetricsPort = Annotated[
     int | None,
-    typer.Option("--metrics-port", min=1, max=65535, help="Port of /metrics meanwhile.", show_default=False),
+    typer.Option(
+        "--metrics-port",
+        min=1,
+        max=65535,
+        help="Serve /metrics on this port while the command runs.",
+        show_default=False,
+    ),
 ]

@@ -13,6 +13,7 @@ from typing import Annotated, Final
 import typer
 
 import replicator
+from replicator.command_app import CommandApp
 from replicator.errors import StartupError
 
 __all__ = ["app"]
@@ -23,14 +24,14 @@ _CONF: Final = "spark-defaults.conf"
 #: Spark itself provides these to executors.
 _SPARKS: Final = frozenset({"pyspark", "py4j"})
 
-app = typer.Typer(help="Pack what Spark's executors need.")
+app = CommandApp()
 
 
 @app.command()
 def spark_package(
     directory: Annotated[Path, typer.Argument(help="Where the archive and Spark's configuration are written.")],
 ) -> None:
-    """Packs this package and what it needs for Spark's executors, and writes the settings that bring it there.
+    """Pack this package and its dependencies for Spark's executors, and write the settings that ship it to them.
 
     Executors need nothing but Python of the same version and machine type then. Give the directory as
     SPARK_CONF_DIR, and their Python's name as PYSPARK_PYTHON.

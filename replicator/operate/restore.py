@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-import typer
-
 from replicator.client.cluster import Topology
 from replicator.client.discovery import Discovery
 from replicator.client.topics import TopicConfig
+from replicator.command_app import CommandApp
 from replicator.connector.context import first_look
 from replicator.connector.identity import identify
 from replicator.connector.topics import RouteTopics
@@ -56,7 +55,7 @@ SETTINGS: Final = (
     "log_level",
 )
 
-app = typer.Typer(help="Send what `export` wrote to a cluster, by Spark.")
+app = CommandApp()
 
 
 @app.command("import")
@@ -68,7 +67,7 @@ def restore(
     metrics_port: MetricsPort = None,
     output: Shown = Output.TABLE,
 ) -> None:
-    """Sends an archive's messages as a route from its cluster would have; what is there already is not sent again.
+    """Send an archive's messages to a cluster as a route would have; what the target has already is not sent again.
 
     Exit code 5: some queue is not imported to its end.
     """

@@ -15,6 +15,7 @@ import typer
 
 from replicator import service
 from replicator.aio.backoff import Backoff
+from replicator.command_app import CommandApp
 from replicator.errors import ConfigError, ReplicatorError, StartupError
 from replicator.exit_codes import ExitCode
 from replicator.observe.logging import configure, get_logger
@@ -40,7 +41,7 @@ _AGAIN_FIRST: Final = 10.0
 _AGAIN_MOST: Final = 300.0
 
 log = get_logger(__name__)
-app = typer.Typer(help="Copy topics until told to stop, in this process or by Spark.")
+app = CommandApp()
 
 
 class Engine(StrEnum):
@@ -61,11 +62,13 @@ Checkpoint = Annotated[
 def run(
     flags: Mapping[str, Any],
     config: ConfigFile = None,
-    engine: Annotated[Engine, typer.Option(help="This process, or a Structured Streaming job.")] = Engine.LIVE,
+    engine: Annotated[
+        Engine, typer.Option(help="Copy in this process, or by a Structured Streaming job.")
+    ] = Engine.LIVE,
     checkpoint: Checkpoint = None,
     metrics_port: MetricsPort = None,
 ) -> None:
-    """Copies topics from one RocketMQ cluster to another, until told to stop."""
+    """Copy topics from one RocketMQ cluster to another, until stopped."""
     settings = load(flags, file=config)
     if engine is Engine.LIVE:
         given = (("--checkpoint", checkpoint), ("--metrics-port", metrics_port))

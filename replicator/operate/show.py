@@ -36,7 +36,7 @@ class Output(StrEnum):
 
 
 #: `--output`.
-Shown = Annotated[Output, typer.Option("--output", "-o", help="How to show it.")]
+Shown = Annotated[Output, typer.Option("--output", "-o", help="Output format.")]
 
 
 def show(found: Any, output: Output, drawn: RenderableType) -> None:

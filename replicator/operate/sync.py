@@ -19,7 +19,10 @@ Of = Annotated[str, typer.Option("--connector", help="The connector's name.")]
 
 
 def plan(connector: Of = "route", url: Url = HERE, output: Shown = Output.TABLE) -> None:
-    """What is to be done to topics, groups and offsets at the target; exit code 5 where that is not known."""
+    """Show what `apply` would change in the target's topics, groups and offsets.
+
+    Exit code 5: some of it is not known.
+    """
     found = Rest(url, timeout=90).get(path("connectors", connector, "plan"))
     show(found, output, _actions(found, "blocked", empty="the target is in step"))
     if any(action["action"] == "unknown" for action in found):
@@ -29,13 +32,15 @@ def plan(connector: Of = "route", url: Url = HERE, output: Shown = Output.TABLE)
 def apply(
     force: Annotated[
         list[str] | None,
-        typer.Option("--force-group", help="A group whose offsets are written though it consumes there."),
+        typer.Option(
+            "--force-group", help="A group whose offsets to write although it has consumers at the target."
+        ),
     ] = None,
     connector: Of = "route",
     url: Url = HERE,
     output: Shown = Output.TABLE,
 ) -> None:
-    """Do now what `plan` shows, except what is blocked."""
+    """Apply what `plan` shows now, except what is blocked."""
     found = Rest(url, timeout=90).ask("POST", path("connectors", connector, "apply"), {"force": force or []})
     show(found, output, _actions(found, "error", empty="there was nothing to do"))
     if any(action["error"] for action in found):
@@ -43,7 +48,7 @@ def apply(
 
 
 def readiness(connector: Of = "route", url: Url = HERE, output: Shown = Output.TABLE) -> None:
-    """What would happen if you switched to the target now; exit code 5 when it is not ready."""
+    """Show whether applications can switch to the target now, and what they would miss. Exit code 5: not ready."""
     found = Rest(url, timeout=90).get(path("connectors", connector, "readiness"))
     head = Text("ready to switch", style="bold green") if found["ready"] else Text("not ready", style="bold red")
     show(
@@ -63,18 +68,23 @@ def readiness(connector: Of = "route", url: Url = HERE, output: Shown = Output.T
 
 
 def failover(
-    drain_seconds: Annotated[float, typer.Option(help="Wait so long for messages that are not copied yet.")] = 60.0,
+    drain_seconds: Annotated[
+        float, typer.Option(help="How long to wait for messages that are not copied yet.")
+    ] = 60.0,
     source_dead: Annotated[
         bool, typer.Option("--source-dead", help="The source is lost: do not wait for it.")
     ] = False,
     open_all: Annotated[
-        bool, typer.Option("--open-all", help="Make all topics writable, those too that are not at the source.")
+        bool,
+        typer.Option(
+            "--open-all", help="Make all topics of the target writable, also those that the source does not have."
+        ),
     ] = False,
     connector: Of = "route",
     url: Url = HERE,
     output: Shown = Output.TABLE,
 ) -> None:
-    """Stop copying and make the target the one that applications use: drain, last offsets, writable topics."""
+    """Switch applications to the target: copy the rest, sync the last offsets, make topics writable."""
     wanted = {"drain_seconds": drain_seconds, "source_dead": source_dead, "open_all": open_all}
     found = Rest(url, timeout=drain_seconds + 180).ask("POST", path("connectors", connector, "failover"), wanted)
     show(found, output, _report(found))

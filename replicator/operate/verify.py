@@ -13,6 +13,7 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
+from replicator.command_app import CommandApp
 from replicator.errors import StartupError
 from replicator.exit_codes import ExitCode
 from replicator.observe.logging import configure
@@ -41,7 +42,7 @@ SETTINGS: Final = (
     "log_level",
 )
 
-app = typer.Typer(help="Compare source and target, by Spark.")
+app = CommandApp()
 
 
 @app.command()
@@ -50,16 +51,23 @@ def verify(
     flags: Mapping[str, Any],
     config: ConfigFile = None,
     complete: Annotated[
-        bool, typer.Option("--complete", help="What lies behind the last copy is missing too.")
+        bool,
+        typer.Option(
+            "--complete", help="Report messages after the last copy as missing too, instead of as not yet copied."
+        ),
     ] = False,
     ignore_extra: Annotated[
-        bool, typer.Option("--ignore-extra", help="Others may write to the target's queues.")
+        bool, typer.Option("--ignore-extra", help="Do not report messages at the target that are not copies.")
     ] = False,
     begin: Annotated[
-        str | None, typer.Option("--from", help="Source offset or ISO time where to begin.", show_default=False)
+        str | None,
+        typer.Option("--from", help="First source offset, or ISO 8601 time, to compare.", show_default=False),
     ] = None,
     end: Annotated[
-        str | None, typer.Option("--to", help="Source offset or ISO time before which to end.", show_default=False)
+        str | None,
+        typer.Option(
+            "--to", help="Source offset, or ISO 8601 time, to compare up to (exclusive).", show_default=False
+        ),
     ] = None,
     first: Annotated[int, typer.Option("--first", min=1, help="Findings shown per queue and kind.")] = 20,
     report: Annotated[
@@ -68,7 +76,7 @@ def verify(
     metrics_port: MetricsPort = None,
     output: Shown = Output.TABLE,
 ) -> None:
-    """Compares source and target: each message once, in order, unchanged. Exit code 5: something is not so.
+    """Check that the target has each message of the source once, in order and unchanged. Exit code 5: it has not.
 
     While a route runs, all before its last copy is compared.
     """

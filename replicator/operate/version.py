@@ -13,7 +13,7 @@ __all__ = ["version"]
 
 
 def version(output: Shown = Output.TABLE) -> None:
-    """The version of this program and of what it runs on."""
+    """Show the version of this program, and of Python and PySpark."""
     found = {
         "version": __version__,
         "python": platform.python_version(),

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from replicator.command_app import CommandApp
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.exit_codes import ExitCode
 from replicator.protocol.codes import Request
@@ -22,7 +23,7 @@ from replicator.sandbox.state import Record, RecordedProcess, State
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Real RocketMQ clusters on this machine.", no_args_is_help=True, add_completion=False)
+app = CommandApp(help="Run real RocketMQ clusters on this machine.", no_args_is_help=True)
 
 
 @app.command()
@@ -34,23 +35,23 @@ def up(
     target_version: Annotated[str, typer.Option(help="Version of all but the first cluster.")] = "",
     brokers: Annotated[int, typer.Option(help="Masters in each cluster.")] = 1,
     acl: Annotated[str, typer.Option(help="Access control: none, 1.0 or 2.0.")] = "none",
-    target_acl: Annotated[str, typer.Option(help="That of all but the first cluster.")] = "",
-    tls: Annotated[bool, typer.Option("--tls", help="Serve TLS only.")] = False,
+    target_acl: Annotated[str, typer.Option(help="Access control of all but the first cluster.")] = "",
+    tls: Annotated[bool, typer.Option("--tls", help="Accept TLS connections only.")] = False,
 ) -> None:
-    """Start clusters; they run until `sandbox down`."""
+    """Start clusters, which run until `sandbox down`."""
     versions, acls = (version, target_version or version), (acl, target_acl or acl)
     _run(lambda: _up(clusters, versions=versions, acls=acls, brokers=brokers, with_tls=tls))
 
 
 @app.command()
 def status() -> None:
-    """What runs. Exit code 5 when something that was started does not."""
+    """Show what is running. Exit code 5: something that was started no longer runs."""
     _run(_status)
 
 
 @app.command()
 def down() -> None:
-    """End all clusters and delete their data."""
+    """Stop all clusters and delete their data."""
     _run(_down)
 
 

@@ -9,9 +9,12 @@ from replicator.settings.clusters import ClusterSettings, TlsSettings, valid_id
 from replicator.settings.loading import explain, leaves, load, origins
 from replicator.settings.model import ENV_PREFIX, RouteSettings, Settings, milliseconds, setting_fields, topic_name
 from replicator.settings.rest import RestSettings, RestTls
+from replicator.settings.sections import SECTIONS, section_of
+from replicator.settings.sizes import is_size, size_text
 
 __all__ = [
     "ENV_PREFIX",
+    "SECTIONS",
     "AclSettings",
     "ClusterSettings",
     "RestSettings",
@@ -20,11 +23,14 @@ __all__ = [
     "Settings",
     "TlsSettings",
     "explain",
+    "is_size",
     "leaves",
     "load",
     "milliseconds",
     "origins",
+    "section_of",
     "setting_fields",
+    "size_text",
     "topic_name",
     "valid_id",
 ]

@@ -29,6 +29,7 @@ from replicator.settings.clusters import (
 )
 from replicator.settings.names import Names, Patterns
 from replicator.settings.rest import RestSettings
+from replicator.settings.sizes import Size
 
 __all__ = [
     "ENV_PREFIX",
@@ -40,19 +41,8 @@ __all__ = [
 
 ENV_PREFIX: Final = "REPLICATOR_"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?", re.IGNORECASE)
-_UNITS: Final = {"b": 1, "kib": 1024, "mib": 1024**2, "gib": 1024**3}
 _TOPIC = re.compile(r"[%|a-zA-Z0-9_-]+")
 _NAME = re.compile(r"[%a-zA-Z0-9_-]+")
-
-
-def _size(value: object) -> object:
-    if isinstance(value, str):
-        match = _SIZE.fullmatch(value.strip())
-        if match is None:
-            raise ValueError("give bytes, or a number with KiB, MiB or GiB")
-        return int(match[1]) * _UNITS[(match[2] or "B").lower()]
-    return value
 
 
 def _kinds(value: object) -> object:
@@ -61,7 +51,6 @@ def _kinds(value: object) -> object:
 
 
 SyncKinds = Annotated[list[Literal["topics", "groups", "offsets", "acl"]], BeforeValidator(_kinds)]
-Size = Annotated[int, BeforeValidator(_size), Field(ge=0)]
 
 
 def topic_name(value: str) -> str:
@@ -98,7 +87,7 @@ class RouteSettings(BaseModel):
     tags: Names = Field([], description="copy only messages with one of these tags")
     sql: str | None = Field(None, description="copy only messages that this SQL92 expression selects")
     transforms: Names = Field(
-        [], description="installed transforms that each message goes through, in order; see below"
+        [], description="installed transforms that each message goes through, in order: NAME or NAME?KEY=VALUE"
     )
     forward: Literal["local", "all"] = Field(
         "all", description="`local` leaves out messages that were themselves copied to the source"

