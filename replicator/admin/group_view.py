@@ -18,6 +18,11 @@ __all__ = ["GroupView"]
 
 #: State of a task that no worker runs, as in Kafka Connect.
 _UNASSIGNED: Final = "UNASSIGNED"
+#: What is added up over the workers that have queues of a topic.
+_SUMMED: Final = (
+    *("queues", "failed", "waiting", "stalled", "copied", "lag_messages"),
+    *("skipped", "gap_messages", "target_lost", "duplicates", "foreign"),
+)
 
 
 class GroupView:
@@ -192,10 +197,9 @@ def _tasks_of(heartbeat: Heartbeat) -> dict[str, str]:
 
 
 def _added(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    summed = ("queues", "copied", "lag_messages", "skipped", "gap_messages", "duplicates", "foreign")
     worse = max(one, other, key=lambda topic: topic["severity"])
     return {
         **worse,
-        **{name: one[name] + other[name] for name in summed},
+        **{name: one[name] + other[name] for name in _SUMMED},
         "lag_seconds": max(one["lag_seconds"], other["lag_seconds"]),
     }

@@ -133,6 +133,8 @@ class TopicStatus(_Answer):
     topic: str
     connector: str
     queues: int
+    failed: Annotated[int, Field(description="queues that have failed")]
+    waiting: Annotated[int, Field(description="queues that wait for a cluster or a right")]
     severity: Annotated[int, Field(description="rank of the worst state among its queues: the higher the worse")]
     state: TaskState
     reason: str

@@ -1,7 +1,8 @@
 """How a worker is doing, for people and scripts: per topic and per queue, from the queues' own state.
 
 `copied` counts since the process began, `copied_in_all` since the route began, over all owners; what a worker
-copied that died before it first published a queue's progress is not in it.
+copied that died before it first published a queue's progress is not in it. Gaps, resets, losses, duplicates,
+messages of others and skipped messages count since the route began.
 """
 
 from __future__ import annotations
@@ -85,6 +86,8 @@ def _topic(name: str, route: str, numbers: TopicNumbers) -> dict[str, Any]:
         "topic": name,
         "connector": route,
         "queues": numbers.queues,
+        "failed": numbers.phases.get(Phase.FAILED, 0),
+        "waiting": numbers.phases.get(Phase.WAITING, 0),
         "severity": len(_WORST) - _WORST.index(worst),
         "state": worst.value,
         "reason": numbers.reasons.get(worst, ""),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
@@ -17,6 +17,7 @@ from replicator.errors import ConfigError
 from replicator.operate.rest import HERE, Rest, Url, path
 from replicator.operate.show import Output, Shown, cluster_table, lag_table, show, table
 from replicator.operate.sync import apply, failover, plan, readiness
+from replicator.operate.top_view import Look, TopView
 from replicator.operate.version import version
 
 __all__ = ["add_commands"]
@@ -92,15 +93,11 @@ def top(
     once: Annotated[bool, typer.Option("--once", help="Show the current state once and exit.")] = False,
 ) -> None:
     """Show the group live, until Ctrl-C."""
-    rest, console = Rest(url), Console()
+    rest, console, view = Rest(url), Console(), TopView()
 
-    def draw() -> Group:
-        found, held = rest.get("/getClusterInfo"), rest.get("/connectors/list")
-        states = ", ".join(f"{name} {status['status']['connector']['state']}" for name, status in held.items())
-        head = Text(
-            f"{found['source']} to {found['target']} · {states or 'no connector'} · {time.strftime('%H:%M:%S')}"
-        )
-        return Group(head, Text(), cluster_table(found), Text(), lag_table(held))
+    def draw() -> RenderableType:
+        look = Look(time.monotonic(), rest.get("/getClusterInfo"), rest.get("/connectors/list"))
+        return view.draw(look, clock=time.strftime("%H:%M:%S"), height=console.height)
 
     if once or not console.is_terminal:
         console.print(draw())
@@ -118,11 +115,15 @@ def top(
 def list_connectors(url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """List all connectors of the group."""
     found = Rest(url).get("/connectors/list")
-    rows = [
-        [name, held["status"]["connector"]["state"], len(held["info"]["tasks"]), len(held["status"]["problems"])]
-        for name, held in found.items()
-    ]
-    show(found, output, table(("connector", "state", "tasks", "problems"), rows, empty="no connector"))
+    columns = ("connector", "state", "tasks", "queues", "failed", "waiting", "lag", "problems")
+    rows = []
+    for name, held in found.items():
+        status = held["status"]
+        counts = [sum(t[c] for t in status["topics"]) for c in ("queues", "failed", "waiting", "lag_messages")]
+        rows.append(
+            [name, status["connector"]["state"], len(held["info"]["tasks"]), *counts, len(status["problems"])]
+        )
+    show(found, output, table(columns, rows, empty="no connector"))
 
 
 @connectors.command()

@@ -14,7 +14,7 @@ from rich.console import Console, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-__all__ = ["Output", "Shown", "cluster_table", "lag_table", "show", "table"]
+__all__ = ["Output", "Shown", "cell", "cluster_table", "lag_table", "show", "table"]
 
 #: Width of output that does not go to a terminal.
 _PIPED: Final = 10_000
@@ -55,11 +55,12 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, empty: str) 
         return Text(empty, style="dim")
     drawn = Table(*(Column(name, overflow="fold") for name in columns), box=None, pad_edge=False)
     for row in rows:
-        drawn.add_row(*(_cell(value) for value in row))
+        drawn.add_row(*(cell(value) for value in row))
     return drawn
 
 
-def _cell(value: Any) -> Text:
+def cell(value: Any) -> Text:
+    """A value as tables show it."""
     if isinstance(value, bool):
         value = "yes" if value else ""
     if isinstance(value, float):

@@ -5,8 +5,9 @@ Written by the tasks of that queue only; read by status, metrics and the state s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from replicator.errors import ReplicatorError
 from replicator.routing.faults import code_of, kind_of
@@ -20,6 +21,12 @@ __all__ = ["LATENCY_BUCKETS", "Phase", "QueueState", "Tally"]
 
 #: Seconds; upper bounds of the histogram of source store time to acknowledgement.
 LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
+
+
+#: Counters of what should not happen: they belong to the route, and outlive processes and owners.
+_ANOMALIES: Final = ("gaps", "resets", "target_lost", "duplicates", "foreign")
+#: What says which of these were counted already.
+_COUNTED: Final = ("lost", "reset_at", "lost_at_target")
 
 
 class Phase(StrEnum):
@@ -119,7 +126,11 @@ class QueueProgress:
 
 
 class QueueCounters:
-    """What was counted of a queue since the process began; a queue that comes back here counts on."""
+    """What was counted of a queue since the process began; a queue that comes back here counts on.
+
+    Anomalies (gaps, resets, losses, duplicates, messages of others) and skipped messages are counted since the
+    route began, by all who had the queue: an owner begins with what the last one published.
+    """
 
     __slots__ = (
         "batches",
@@ -213,6 +224,28 @@ class QueueCounters:
         if count:
             self.skipped[reason] = self.skipped.get(reason, 0) + count
 
+    def anomalies(self) -> dict[str, Any]:
+        """The counters that outlive this owner, as JSON; those that are 0 are left out."""
+        found: dict[str, Any] = {name: value for name in _ANOMALIES if (value := getattr(self, name))}
+        if self.skipped:
+            found["skipped"] = dict(self.skipped)
+        for name in _COUNTED:
+            value = getattr(self, name)
+            if value not in (None, (0, 0)):
+                found[name] = list(value) if isinstance(value, tuple) else value
+        return found
+
+    def restore(self, anomalies: Mapping[str, Any]) -> None:
+        """Counts on from the `anomalies` of the last owner, unless it had counted less than is known here."""
+        newer = any(anomalies.get(name, 0) > getattr(self, name) for name in _ANOMALIES)
+        for name in _ANOMALIES:
+            setattr(self, name, max(getattr(self, name), anomalies.get(name, 0)))
+        for reason, count in anomalies.get("skipped", {}).items():
+            self.skipped[reason] = max(self.skipped.get(reason, 0), count)
+        for name in _COUNTED if newer else ():
+            if (value := anomalies.get(name)) is not None:
+                setattr(self, name, tuple(value) if isinstance(value, list) else value)
+
     def lose(self, start: int, end: int) -> None:
         """Counts what has not been counted yet of the messages at source offsets [start, end), which are gone."""
         low, high = self.lost
@@ -253,10 +286,12 @@ class QueueState:
         return Tally(self.counters, self.progress.known_end)
 
     def count_on(self, tally: Tally) -> None:
-        """Goes on counting from `tally`, what was copied then being part of what was restored."""
-        restored = self.counters.copied_before
-        self.counters, self.progress.known_end = tally
-        self.counters.copied_before = max(0, restored - self.counters.copied)
+        """Goes on counting from `tally`. It is part of what was restored: others may have had the queue since."""
+        restored = self.counters
+        self.counters, known_end = tally
+        self.progress.known_end = max(known_end, self.progress.known_end)
+        self.counters.copied_before = max(0, restored.copied_before - self.counters.copied)
+        self.counters.restore(restored.anomalies())
 
     def reset(self) -> None:
         """Counts that the source queue is not what was copied, and what was not read of it, unless that has been

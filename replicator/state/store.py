@@ -249,7 +249,9 @@ class Store:
         if position is not None:
             state.progress.position = position["position"]
             state.progress.start = position["start"]
+            state.progress.known_end = position.get("known_end", 0)
             state.counters.copied_before = position.get("copied", 0)
+            state.counters.restore(position.get("anomalies", {}))
         if offset is not None:
             state.progress.offsets = OffsetMap(Interval(*interval) for interval in offset["intervals"])
             state.progress.target_floor = offset["target_floor"]
@@ -266,7 +268,8 @@ class Store:
             if state.progress.position is None:
                 continue
             key = state.key
-            mark = (state.progress.position, state.progress.clean, state.progress.target_floor)
+            anomalies = state.counters.anomalies()
+            mark = (state.progress.position, state.progress.clean, state.progress.target_floor, anomalies)
             if self._marks.get(key) == mark:
                 continue
             self._marks[key] = mark
@@ -275,6 +278,8 @@ class Store:
                 "position": state.progress.position,
                 "start": state.progress.start,
                 "copied": state.counters.copied_in_all,
+                "known_end": state.progress.known_end,
+                **({"anomalies": anomalies} if anomalies else {}),
             }
             if offset != self.state.get(Kind.OFFSET, key):
                 self.put(Kind.OFFSET, key, offset)

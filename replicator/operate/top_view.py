@@ -1,0 +1,143 @@
+"""What `replicator top` draws: the worst of a group on one screen."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from rich.console import Group, RenderableType
+from rich.table import Column, Table
+from rich.text import Text
+
+from replicator.operate.show import cell, cluster_table
+
+__all__ = ["Look", "TopView"]
+
+#: Seconds over which rates are taken. Workers publish their progress every two seconds.
+_WINDOW: Final = 10.0
+#: Lines above the topics, besides the workers.
+_HEAD: Final = 7
+_SUMS: Final = {
+    "copied": "copied",
+    "lag": "lag_messages",
+    "gaps": "gap_messages",
+    "lost at the target": "target_lost",
+    "skipped": "skipped",
+    "duplicates": "duplicates",
+    "foreign": "foreign",
+}
+
+
+class Look(NamedTuple):
+    """What REST answered at `at`, in seconds of a clock that only goes forward."""
+
+    at: float
+    cluster: Mapping[str, Any]
+    connectors: Mapping[str, Any]
+
+    def topics(self) -> dict[tuple[str, str], Mapping[str, Any]]:
+        """By connector and name."""
+        return {
+            (name, topic["topic"]): topic
+            for name, held in self.connectors.items()
+            for topic in held["status"]["topics"]
+        }
+
+
+class TopView:
+    """Looks at a group one after the other; rates are those of the last ten seconds."""
+
+    def __init__(self) -> None:
+        self._looks: deque[Look] = deque()
+
+    def draw(self, look: Look, *, clock: str, height: int) -> RenderableType:
+        """The group at `look`.
+
+        Args:
+            clock: the time of day.
+            height: lines of the screen; topics that have no room are counted instead.
+        """
+        self._looks.append(look)
+        while self._looks[-1].at - self._looks[0].at > _WINDOW:
+            self._looks.popleft()
+        topics = look.topics()
+        worst = sorted(topics, key=lambda name: (-topics[name]["severity"], -topics[name]["lag_messages"], name))
+        room = max(1, height - _HEAD - len(look.cluster["workers"]))
+        shown = worst if len(worst) <= room else worst[: room - 1]
+        parts: list[RenderableType] = [*self._head(look, topics, clock), cluster_table(look.cluster), Text()]
+        parts.append(self._topics(shown, topics, several=len(look.connectors) > 1))
+        if len(shown) < len(worst):
+            parts.append(Text(f"… and {len(worst) - len(shown)} topics that are no worse", style="dim"))
+        return Group(*parts)
+
+    def _head(self, look: Look, topics: Mapping[Any, Mapping[str, Any]], clock: str) -> list[RenderableType]:
+        cluster = look.cluster
+        states = ", ".join(
+            f"{name} {held['status']['connector']['state']}" for name, held in look.connectors.items()
+        )
+        title = f"{cluster['source']} to {cluster['target']} · {states or 'no connector'} · {clock}"
+        sums = {word: sum(topic[name] for topic in topics.values()) for word, name in _SUMS.items()}
+        copied, lag = sums.pop("copied"), sums.pop("lag")
+        rate, eta = self._rate(topics, "copied"), self._eta(topics)
+        seconds = max((topic["lag_seconds"] for topic in topics.values()), default=0.0)
+        line = f"copied {copied:,}" + (f" · {rate:,.0f} msg/s" if rate is not None else "")
+        line += f" · lag {lag:,}" + (f", {seconds:,.1f} s" if lag else "") + (f" · ETA {eta}" if eta else "")
+        found = " · ".join(f"{word} {count:,}" for word, count in sums.items() if count)
+        style = "yellow" if found else "dim"
+        return [_line(title), _line(line), _line(found or "no gaps, losses or duplicates", style), Text()]
+
+    def _topics(
+        self, shown: list[tuple[str, str]], topics: Mapping[tuple[str, str], Mapping[str, Any]], *, several: bool
+    ) -> RenderableType:
+        if not shown:
+            return Text("nothing is copied yet", style="dim")
+        name = Column("topic", no_wrap=True, overflow="ellipsis", ratio=1)
+        numbers = (Column(head, justify="right", no_wrap=True) for head in ("lag", "lag s", "msg/s", "ETA", "gaps"))
+        drawn = Table(name, Column("state", no_wrap=True), *numbers, box=None, pad_edge=False, expand=True)
+        for key in shown:
+            topic = topics[key]
+            rate = self._rate({key: topic}, "copied")
+            values = [
+                "/".join(key) if several else key[1],
+                "stalled" if topic["stalled"] else topic["state"],
+                topic["lag_messages"],
+                topic["lag_seconds"],
+                "-" if rate is None else round(rate),
+                self._eta({key: topic}),
+                topic["gap_messages"] + topic["target_lost"],
+            ]
+            drawn.add_row(*(cell(value) for value in values))
+        return drawn
+
+    def _rate(self, topics: Mapping[Any, Mapping[str, Any]], name: str) -> float | None:
+        """By how much `name` has grown in a second, of those topics that are not new; None if all are."""
+        first = self._looks[0]
+        elapsed, before = self._looks[-1].at - first.at, first.topics()
+        known = topics.keys() & before.keys()
+        if elapsed <= 0 or not known:
+            return None
+        grown: int = sum(topics[key][name] - before[key][name] for key in known)
+        return grown / elapsed
+
+    def _eta(self, topics: Mapping[Any, Mapping[str, Any]]) -> str:
+        """When the lag will be gone if it goes on shrinking like this."""
+        lag = sum(topic["lag_messages"] for topic in topics.values())
+        growth = self._rate(topics, "lag_messages")
+        if not lag:
+            return ""
+        return "-" if growth is None or growth >= 0 else duration(lag / -growth)
+
+
+def duration(seconds: float) -> str:
+    """`8 s`, `12 m`, `3 h 05 m` or `2 d`, rounded up to the second."""
+    if seconds < 100:
+        return f"{int(seconds) + (seconds > int(seconds))} s"
+    minutes = round(seconds / 60)
+    if minutes < 100:
+        return f"{minutes} m"
+    return f"{minutes // 60} h {minutes % 60:02} m" if minutes < 48 * 60 else f"{round(minutes / 60 / 24)} d"
+
+
+def _line(text: str, style: str = "") -> Text:
+    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
