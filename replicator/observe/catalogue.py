@@ -11,8 +11,6 @@ PREFIX: Final = "rocketmq_replicator_"
 #: Labels of all metrics but `build_info`: the clusters' ids.
 ALWAYS: Final = ("source", "target")
 _TOPIC: Final = ("connector", "topic")
-#: Counters that neither a restart nor a takeover sets to 0.
-_TOTAL: Final = " Counted since the route began, by all workers."
 _QUEUE: Final = (*_TOPIC, "broker", "queue")
 _SYNC: Final = ("connector", "resource")
 _ROUTE: Final = ("connector",)
@@ -38,37 +36,17 @@ METRICS: Final = {
         Spec("messages_replicated", "counter", "Messages that the target has acknowledged.", _TOPIC),
         Spec("batches_sent", "counter", "Batches that the target has acknowledged.", _TOPIC),
         Spec("bytes_replicated", "counter", "Bytes sent to the target for them, bodies and properties.", _TOPIC),
-        Spec(
-            "messages_skipped",
-            "counter",
-            "Messages skipped, by reason." + _TOTAL,
-            (*_TOPIC, "reason"),
-        ),
-        Spec(
-            "source_gap_messages",
-            "counter",
-            "Messages that the source lost before they were read." + _TOTAL,
-            _TOPIC,
-        ),
-        Spec("source_resets", "counter", "Source queues found truncated or recreated." + _TOTAL, _TOPIC),
+        Spec("messages_skipped", "counter", "Messages skipped, by reason.", (*_TOPIC, "reason")),
+        Spec("source_gap_messages", "counter", "Messages that the source lost before they were read.", _TOPIC),
+        Spec("source_resets", "counter", "Source queues found truncated or recreated.", _TOPIC),
         Spec(
             "target_lost_messages",
             "counter",
-            "Messages that the target had acknowledged and then lost." + _TOTAL,
+            "Messages that the target had acknowledged and then lost.",
             _TOPIC,
         ),
-        Spec(
-            "duplicate_messages",
-            "counter",
-            "Copies found more than once in a target queue." + _TOTAL,
-            _TOPIC,
-        ),
-        Spec(
-            "foreign_messages",
-            "counter",
-            "Foreign messages found in a mapped target queue." + _TOTAL,
-            _TOPIC,
-        ),
+        Spec("duplicate_messages", "counter", "Copies found more than once in a target queue.", _TOPIC),
+        Spec("foreign_messages", "counter", "Foreign messages found in a mapped target queue.", _TOPIC),
         Spec("send_retries", "counter", "Sends that the target refused temporarily.", _TOPIC),
         Spec(
             "errors",

@@ -39,6 +39,8 @@ class CountersView(Protocol):
     duplicates: int
     foreign: int
     retries: int
+    restored: dict[str, int]
+    restored_skipped: dict[str, int]
     latency: list[int]
     latency_sum: float
 
@@ -122,6 +124,15 @@ class TopicNumbers:
             self.reasons.setdefault(queue.phase, queue.reason)
         self.lag_seconds = max(self.lag_seconds, queue.progress.lag_seconds(now))
 
+    def leave_out(self, counters: CountersView) -> None:
+        """Takes out of the sums what other owners or processes have counted of a queue."""
+        if counters.restored:
+            self._sums = [
+                value - counters.restored.get(name, 0) for name, value in zip(_ADDED, self._sums, strict=True)
+            ]
+        for reason, count in counters.restored_skipped.items():
+            self.skipped[reason] -= count
+
 
 class Histogram(NamedTuple):
     """Messages by bucket, and their seconds added up."""
@@ -147,8 +158,10 @@ class Snapshot:
     samples: dict[str, Iterable[Sample]] = field(default_factory=dict)
 
     def add(self, queue: QueueView, now: float) -> None:
-        """Adds a queue as it is at `now`."""
-        self.topics.setdefault((queue.route, queue.topic), TopicNumbers()).add(queue, now)
+        """Adds a queue as it is at `now`, its counters since this process began: as Prometheus expects them."""
+        numbers = self.topics.setdefault((queue.route, queue.topic), TopicNumbers())
+        numbers.add(queue, now)
+        numbers.leave_out(queue.counters)
         self.add_latency(queue.route, queue.counters.latency, queue.counters.latency_sum)
 
     def add_latency(self, connector: str, counts: Sequence[int], seconds: float) -> None:

@@ -147,6 +147,8 @@ class QueueCounters:
         "lost_at_target",
         "reset_at",
         "resets",
+        "restored",
+        "restored_skipped",
         "retries",
         "skipped",
         "target_lost",
@@ -163,6 +165,10 @@ class QueueCounters:
 
         self.skipped: dict[str, int] = {}
         """Messages skipped, by reason."""
+
+        self.restored: dict[str, int] = {}
+        self.restored_skipped: dict[str, int] = {}
+        """Of the anomalies, and of the skipped messages, those that other owners or processes have counted."""
 
         self.gaps = 0
         """Messages that the source lost before they were read."""
@@ -237,11 +243,16 @@ class QueueCounters:
 
     def restore(self, anomalies: Mapping[str, Any]) -> None:
         """Counts on from the `anomalies` of the last owner, unless it had counted less than is known here."""
-        newer = any(anomalies.get(name, 0) > getattr(self, name) for name in _ANOMALIES)
+        newer = False
         for name in _ANOMALIES:
-            setattr(self, name, max(getattr(self, name), anomalies.get(name, 0)))
+            if (more := anomalies.get(name, 0) - getattr(self, name)) > 0:
+                setattr(self, name, anomalies[name])
+                self.restored[name] = self.restored.get(name, 0) + more
+                newer = True
         for reason, count in anomalies.get("skipped", {}).items():
-            self.skipped[reason] = max(self.skipped.get(reason, 0), count)
+            if (more := count - self.skipped.get(reason, 0)) > 0:
+                self.skipped[reason] = count
+                self.restored_skipped[reason] = self.restored_skipped.get(reason, 0) + more
         for name in _COUNTED if newer else ():
             if (value := anomalies.get(name)) is not None:
                 setattr(self, name, tuple(value) if isinstance(value, list) else value)

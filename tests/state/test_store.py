@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from replicator.errors import StartupError
+from replicator.observe.numbers import Snapshot
 from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.queue_map import Queue
-from replicator.routing.state import QueueState
+from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState
 from replicator.state import state_file
 from replicator.state.record import Kind, Record, Version
 from replicator.state.store import Store
@@ -88,6 +89,24 @@ def test_anomalies_count_on(directory: Path) -> None:
     store.update([second])
     third, _ = restored(store, first)
     assert third.counters.skipped == {"filter": 10}
+    store.close()
+
+
+def test_metrics_count_since_the_process_began(directory: Path) -> None:
+    """As Prometheus expects of counters, which adds up what each process has counted."""
+    first = state()
+    first.counters.lose(20, 25)
+    first.counters.skip("filter", 9)
+    saved(directory, first)
+    store = Store(directory)
+    second, _ = restored(store, first)
+    second.counters.lose(30, 33)
+    second.counters.skip("filter", 1)
+    found = Snapshot(always={}, phases=list(Phase), buckets=LATENCY_BUCKETS)
+    found.add(second, now=0)
+    numbers = found.topics[second.route, second.topic]
+    assert (numbers.sums["gaps"], numbers.skipped) == (3, {"filter": 1})
+    assert (second.counters.gaps, second.counters.skipped) == (8, {"filter": 10})
     store.close()
 
 
