@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from replicator import __version__
 from replicator.connector.status import task_states
-from replicator.group.membership import Heartbeat, MemberState
+from replicator.group.membership import MemberState
 from replicator.routing.state import Phase
 from replicator.routing.task_id import TaskId
 from replicator.state.connector_configs import Connector, State
@@ -17,7 +17,7 @@ from replicator.worker.worker import Worker
 __all__ = ["GroupView"]
 
 #: State of a task that no worker runs, as in Kafka Connect.
-_UNASSIGNED: Final = "UNASSIGNED"
+_UNASSIGNED: Final = Phase.UNASSIGNED.value
 #: What is added up over the workers that have queues of a topic.
 _SUMMED: Final = (
     *("queues", "failed", "waiting", "stalled", "copied", "lag_messages"),
@@ -80,7 +80,7 @@ class GroupView:
     def _states(self) -> dict[str, str]:
         found = dict(task_states(self._worker.routes))
         for other in self._worker.coordinator.membership.others.values():
-            found.update(_tasks_of(other))
+            found.update(other.tasks)
         return found
 
     def tasks(self, connector: Connector) -> list[dict[str, Any]]:
@@ -189,11 +189,6 @@ class GroupView:
                     }
                 )
         return found
-
-
-def _tasks_of(heartbeat: Heartbeat) -> dict[str, str]:
-    tasks = heartbeat.info.get("tasks", {})
-    return tasks if isinstance(tasks, dict) else {}
 
 
 def _added(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:

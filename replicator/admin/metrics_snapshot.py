@@ -51,7 +51,7 @@ async def snapshot(worker: Worker, loop_monitor: EventLoopMonitor) -> Snapshot:
         always={"source": identity.source, "target": identity.target}, phases=list(Phase), buckets=LATENCY_BUCKETS
     )
     queues: dict[str, list[Sample]] = {name: [] for name in _PER_QUEUE}
-    for number, state in enumerate(worker.routes.states, 1):
+    for number, state in enumerate(worker.queues, 1):
         found.add(state, at)
         if worker.settings.metrics_per_queue:
             labels = (state.route, state.topic, state.source.broker, str(state.source.queue_id))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse
@@ -19,9 +20,13 @@ from replicator.api.logs import log_routes
 from replicator.api.sync import sync_routes
 from replicator.connector.status import queue_status, topic_status
 from replicator.routing.state import Phase
+from replicator.state.connector_configs import State
 from replicator.worker.worker import Worker
 
 __all__ = ["make_app"]
+
+#: States of a topic in which its messages do not arrive.
+_NOT_READY: Final = (Phase.FAILED, Phase.WAITING, Phase.UNASSIGNED)
 
 
 def make_app(
@@ -52,9 +57,12 @@ def make_app(
 
     @app.get("/health/ready", tags=["worker"], response_model=answers.Ready)
     async def ready() -> JSONResponse:
-        topics = topic_status(worker.routes.states)
-        wrong = [topic for topic in topics if topic["stalled"] or topic["state"] in (Phase.FAILED, Phase.WAITING)]
+        topics = topic_status(worker.queues)
+        wrong = [topic for topic in topics if topic["stalled"] or topic["state"] in _NOT_READY]
         reasons = {topic["topic"]: topic["reason"] or "stalled" for topic in wrong} | worker.routes.problems
+        for connector in worker.connectors.all().values():
+            if connector.state is not State.RUNNING:
+                reasons[connector.name] = f"it is {connector.state.lower()}: nothing is copied until it is resumed"
         if stopping():
             reasons["worker"] = "it is draining"
         elif worker.group.waiting_for:
@@ -76,13 +84,13 @@ def make_app(
                 "source": worker.identity.source,
                 "target": worker.identity.target,
                 "waiting_for": worker.group.waiting_for,
-                "topics": topic_status(worker.routes.states),
+                "topics": topic_status(worker.queues),
                 "problems": worker.routes.problems,
             }
         )
 
     @app.get("/status/queues", tags=["worker"], response_model=list[answers.QueueStatus])
     async def queues() -> JSONResponse:
-        return JSONResponse([queue_status(state) for state in worker.routes.states])
+        return JSONResponse([queue_status(state) for state in worker.queues])
 
     return app

@@ -79,7 +79,7 @@ class Route:
             options,
             context.source.cluster,
             bulk,
-            task_of=self._task_of,
+            task_of=self.task_of,
             rates=lambda: self._rates(self._fraction * self._by_spark),
             on_over=self._limit,
         )
@@ -145,7 +145,8 @@ class Route:
             found[self.sync.name] = {self.sync.phase}
         return found
 
-    def _task_of(self, key: MessageQueue) -> str:
+    def task_of(self, key: MessageQueue) -> str:
+        """The task that copies a queue."""
         by_queue = self.settings.task_granularity == "queue"
         return str(TaskId(self.name, key.topic, key.queue if by_queue else None))
 
@@ -184,7 +185,7 @@ class Route:
             self.sync.start(group)
         made = {}
         for key, state in begun.items():
-            task = self._task_of(key)
+            task = self.task_of(key)
             if key in self._pairs or task not in running:
                 continue
             if (tally := self._context.tallies.pop(state.key, None)) is not None:
@@ -268,7 +269,7 @@ class Route:
         state = self._pairs.pop(key).state
         self._context.tallies[state.key] = state.tally()
         del self._runs[key]
-        task = self._task_of(key)
+        task = self.task_of(key)
         self._keys[task].discard(key)
         if not self._keys[task]:
             del self._keys[task]

@@ -19,8 +19,8 @@ __all__ = ["queue_status", "task_states", "topic_status"]
 
 #: Worst first: what a topic's state is, given those of its queues.
 _WORST = (
-    *(Phase.FAILED, Phase.WAITING, Phase.BACKFILLING, Phase.RECOVERING),
-    *(Phase.STARTING, Phase.RUNNING, Phase.STOPPED),
+    *(Phase.FAILED, Phase.WAITING, Phase.UNASSIGNED, Phase.BACKFILLING, Phase.RECOVERING),
+    *(Phase.STARTING, Phase.RUNNING, Phase.PAUSED, Phase.STOPPED),
 )
 
 #: Fields of a topic's status, by the counter that is summed.

@@ -144,6 +144,10 @@ class Coordinator:
         mine = self.takes_tasks()
         return self.me in mine and self.me == min(mine)
 
+    def speaks_for_all(self) -> bool:
+        """Whether this worker does what one does for the group: the leader, or the first one if nobody leads."""
+        return self.me == min(self.takes_tasks() or {self.me, *self.membership.others})
+
     def takes_tasks(self) -> set[str]:
         """The workers that may be given tasks."""
         able = self.membership.takes_tasks()

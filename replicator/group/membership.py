@@ -63,6 +63,12 @@ class Heartbeat:
     releasing: frozenset[str] = frozenset()
     info: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def tasks(self) -> Mapping[str, str]:
+        """The tasks that it runs, each with its state."""
+        tasks = self.info.get("tasks")
+        return tasks if isinstance(tasks, dict) else {}
+
 
 class _Member:
     """`places` are those at which the process that `heartbeat` is of was heard."""

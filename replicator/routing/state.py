@@ -39,6 +39,8 @@ class Phase(StrEnum):
     WAITING = "WAITING"
     FAILED = "FAILED"
     STOPPED = "STOPPED"
+    PAUSED = "PAUSED"
+    UNASSIGNED = "UNASSIGNED"
 
 
 class QueueProgress:

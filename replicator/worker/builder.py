@@ -32,6 +32,7 @@ from replicator.state.store import Store
 from replicator.worker.agenda import Agenda
 from replicator.worker.checkpointer import Progress
 from replicator.worker.connectors import Routes
+from replicator.worker.halted_queues import HaltedQueues
 from replicator.worker.heartbeats import Heartbeats
 from replicator.worker.leader import Leader
 from replicator.worker.refresher import Refresher
@@ -136,7 +137,8 @@ async def _build(
     routes = Routes(connectors, coordinator, context, bulk)
     heartbeats.report("tasks", lambda: task_states(routes))
     heartbeats.report(JOBS, lambda: bulk.claimed(coordinator.running))
-    progress = Progress(store, group, routes, Cleaner(store, coordinator, source))
+    halted = HaltedQueues(connectors, routes, coordinator, context, group.skews)
+    progress = Progress(store, group, routes, halted, Cleaner(store, coordinator, source))
 
     def on_tasks(stopped: bool) -> None:
         if stopped:
@@ -151,6 +153,7 @@ async def _build(
         context=context,
         connectors=connectors,
         routes=routes,
+        halted=halted,
         group=group,
         control=log,
         progress=progress,

@@ -13,6 +13,7 @@ from replicator.observe.logging import get_logger
 from replicator.state.record import Kind
 from replicator.state.store import Store
 from replicator.worker.connectors import Routes
+from replicator.worker.halted_queues import HaltedQueues
 from replicator.worker.state_cleaner import Cleaner
 
 __all__ = ["Progress"]
@@ -27,11 +28,12 @@ log = get_logger(__name__)
 class Progress:
     """Publishes and saves the progress of `routes`, and whatever else was changed in `store`."""
 
-    def __init__(self, store: Store, group: Group, routes: Routes, cleaner: Cleaner) -> None:
+    def __init__(self, store: Store, group: Group, routes: Routes, halted: HaltedQueues, cleaner: Cleaner) -> None:
         self.saved_at = 0.0
         self._store = store
         self._group = group
         self._routes = routes
+        self._halted = halted
         self._cleaner = cleaner
         self._saving_cost = 0.0
         self._saved = 0.0
@@ -51,7 +53,8 @@ class Progress:
     def _tell(self) -> None:
         began = time.thread_time()
         self._routes.keep(ended=False)
-        status = {"topics": topic_status(self._routes.states), "problems": self._routes.problems}
+        topics = topic_status([*self._routes.states, *self._halted.states])
+        status = {"topics": topics, "problems": self._routes.problems}
         me = self._group.coordinator.me
         if status != self._store.state.get(Kind.STATUS, me):
             self._store.put(Kind.STATUS, me, status)

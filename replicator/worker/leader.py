@@ -61,7 +61,5 @@ class Leader:
 
         It does so well before brokers delete it.
         """
-        coordinator = self._coordinator
-        members = coordinator.takes_tasks() or {coordinator.me, *coordinator.membership.others}
-        if coordinator.me == min(members):
+        if self._coordinator.speaks_for_all():
             await self._group.publish_all()

@@ -23,12 +23,14 @@ from replicator.observe.excerpt import excerpt
 from replicator.observe.logging import get_logger
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.options import Identity
+from replicator.routing.state import QueueState
 from replicator.settings import Settings
 from replicator.state.connector_configs import Connectors
 from replicator.state.store import Store
 from replicator.worker.agenda import Agenda
 from replicator.worker.checkpointer import Progress
 from replicator.worker.connectors import Routes
+from replicator.worker.halted_queues import HaltedQueues
 from replicator.worker.heartbeats import Heartbeats
 from replicator.worker.leader import Leader
 from replicator.worker.refresher import Refresher
@@ -57,6 +59,7 @@ class Worker:
     context: ConnectorContext
     connectors: Connectors
     routes: Routes
+    halted: HaltedQueues
     group: Group
     control: ControlLog | LocalLog
     progress: Progress
@@ -99,6 +102,11 @@ class Worker:
         """How often this worker has lost its lease while it had tasks."""
         return self.runner.lapses
 
+    @property
+    def queues(self) -> list[QueueState]:
+        """The queues that this worker reports: those it copies, and the halted ones that it looks at."""
+        return [*self.routes.states, *self.halted.states]
+
     def may_send(self) -> bool:
         """Whether this worker holds its lease."""
         return self.context.may_send()
@@ -140,6 +148,7 @@ class Worker:
         schedule.every(settings.heartbeat_interval, self.heartbeats.beat)
         schedule.every(settings.metadata_refresh_interval, self.refresher.refresh)
         schedule.every(settings.metadata_refresh_interval, self.refresher.sample)
+        schedule.every(settings.metadata_refresh_interval, self.halted.look)
         schedule.every(settings.state_flush_interval, self.progress.save)
         schedule.every(settings.state_publish_interval, self.progress.publish)
         schedule.every(settings.state_republish_interval, self.leader.publish_all)

@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from typer.testing import CliRunner
 
-from replicator.cli import app
 from replicator.sandbox import Cluster, ClusterSpec, tls
 from replicator.state import state_file
 from tests.support.clusters import ClusterPool
+from tests.support.command import run
 from tests.support.group import workers_of
 from tests.support.scene import SceneOf
 from tests.support.traffic import configured, create_topic, judge, produce, raw_topic
@@ -49,14 +48,6 @@ async def _pair(
         for worker in (first, second):
             await until(partial(_knows_all, worker, messages * len(topics)), what="it knows that all is copied")
         yield first, second
-
-
-async def run(worker: Worker, *arguments: str) -> str:
-    """What a command prints; it must succeed. In this process, since one of its own takes a second to start."""
-    environment = {"REPLICATOR_URL": f"http://127.0.0.1:{worker.port}", "COLUMNS": "200"}
-    ended = await asyncio.to_thread(CliRunner().invoke, app, arguments, env=environment)
-    assert ended.exit_code == 0, (ended.output, ended.exception)
-    return ended.stdout
 
 
 def _command(given: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:

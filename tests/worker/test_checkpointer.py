@@ -17,6 +17,8 @@ from replicator.state.store import Store
 from replicator.worker.checkpointer import Progress
 from tests.support.worker import until
 
+HALTED = cast("Any", SimpleNamespace(states=[]))
+
 
 class SlowStore(Store):
     """Writes nothing until it may."""
@@ -36,7 +38,7 @@ async def test_two_saves_at_once_write_one_after_the_other(tmp_path: Path) -> No
     """Both would write the same file beside the last one, and the older state could come last."""
     store = SlowStore(tmp_path)
     routes: Any = SimpleNamespace(keep=lambda *, ended: ended)
-    progress = Progress(store, cast("Any", None), routes, cast("Any", None))
+    progress = Progress(store, cast("Any", None), routes, HALTED, cast("Any", None))
     store.put(Kind.POSITION, "T", {"position": 1})
     first = asyncio.create_task(progress.save(force=True))
     await until(lambda: store.begun)
@@ -70,7 +72,7 @@ async def test_progress_that_takes_long_to_add_up_is_told_less_often(
     monkeypatch.setattr("time.thread_time", lambda: clock.now)
     routes: Any = SimpleNamespace(keep=keep, states=[], problems={})
     group: Any = SimpleNamespace(coordinator=SimpleNamespace(me="w1"), publish=publish)
-    progress = Progress(Store(tmp_path), group, routes, cast("Any", SimpleNamespace(clean=lambda _: None)))
+    progress = Progress(Store(tmp_path), group, routes, HALTED, cast("Any", SimpleNamespace(clean=lambda _: None)))
     for _ in range(4):
         await progress.publish()
         clock.now += 2

@@ -24,8 +24,6 @@ class Scene:
             me="b",
             agreed=True,
             leads=lambda: True,
-            takes_tasks=lambda: {"b", "c"},
-            membership=SimpleNamespace(others={"c": None}),
             assignment=SimpleNamespace(generation=SimpleNamespace(leader="b")),
         )
         parts: list[Any] = [SimpleNamespace(), SimpleNamespace(), SimpleNamespace()]
@@ -82,12 +80,11 @@ async def test_nothing_is_made_ready_otherwise(why: str) -> None:
     assert scene.agenda.make_ready is wanted
 
 
-@pytest.mark.parametrize(("others", "able", "publishes"), [("c", "bc", True), ("a", "ab", False), ("a", "", False)])
-async def test_one_worker_publishes_all(others: str, able: str, publishes: bool) -> None:
-    """The first of those that take tasks; of all, where nobody does."""
+@pytest.mark.parametrize("speaks", [True, False])
+async def test_one_worker_publishes_all(speaks: bool) -> None:
+    """The one that speaks for all."""
     async with asyncio.TaskGroup() as work:
         scene = Scene(work)
-        scene.coordinator.membership.others = dict.fromkeys(others)
-        scene.coordinator.takes_tasks = lambda: set(able)
+        scene.coordinator.speaks_for_all = lambda: speaks
         await scene.leader.publish_all()
-    assert scene.calls == ["publish all"] * publishes
+    assert scene.calls == ["publish all"] * speaks
