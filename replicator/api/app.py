@@ -56,18 +56,18 @@ def make_app(
         wrong = [topic for topic in topics if topic["stalled"] or topic["state"] in (Phase.FAILED, Phase.WAITING)]
         reasons = {topic["topic"]: topic["reason"] or "stalled" for topic in wrong} | worker.routes.problems
         if stopping():
-            reasons["worker"] = "it is draining"
+            reasons["worker"] = "the worker is draining"
         elif worker.group.waiting_for:
-            reasons["worker"] = f"it waits for the end of {worker.group.waiting_for}"
+            reasons["worker"] = f"the worker waits for {worker.group.waiting_for} to end"
         elif not worker.may_send():
-            reasons["worker"] = "it does not reach its group: no heartbeat of its own comes back"
+            reasons["worker"] = "the worker does not reach its group: none of its own heartbeats comes back"
         return JSONResponse({"ready": not reasons, "reasons": reasons}, status_code=503 if reasons else 200)
 
     @app.get("/status", tags=["worker"], response_model=answers.WorkerStatus)
     async def status() -> JSONResponse:
-        """What this worker does; /getClusterInfo and /connectors tell of the group.
+        """What this worker does; for the whole group see /getClusterInfo and /connectors.
 
-        `waiting_for` is a job that copies the same queues: the worker joins its group at its end.
+        `waiting_for` is a job that copies the same queues: the worker joins its group when that job ends.
         """
         return JSONResponse(
             {

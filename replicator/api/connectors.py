@@ -54,7 +54,7 @@ async def _change(worker: Worker, do: Callable[[], Connector | None]) -> Connect
     deadline = asyncio.get_running_loop().time() + _PATIENCE
     while worker.coordinator.changing_hands:
         if asyncio.get_running_loop().time() > deadline:
-            raise Rebalancing("tasks are changing hands now", hint="try again in a second")
+            raise Rebalancing("a rebalance is under way", hint="try again in a second")
         await asyncio.sleep(0.05)
     changed = do()
     await worker.changed()
@@ -97,7 +97,7 @@ def _add_states(routes: APIRouter, worker: Worker) -> None:
             try:
                 await set_state(name, State.RUNNING)
             except ConfigError as error:
-                refused.append(f"connector {name} is not resumed, all others are: {error.message}")
+                refused.append(f"connector {name} was not resumed, all others were: {error.message}")
         if refused:
             raise ConfigError("\n".join(refused))
         return answer(dict.fromkeys(connectors.all(), State.RUNNING.value))
@@ -121,7 +121,7 @@ def _add_states(routes: APIRouter, worker: Worker) -> None:
 
     @routes.post("/connectors/{name}/tasks/{task:path}/restart", response_model=answers.Envelope[answers.Task])
     async def restart_task(name: str, task: str) -> JSONResponse:
-        """Restarts one task, wherever it runs."""
+        """Restarts one task, on whichever worker it runs."""
         _task_of(view, connectors.get(name), task)
         await _change(worker, lambda: connectors.restart_task(name, task))
         return answer(_task_of(view, connectors.get(name), task))
@@ -188,7 +188,7 @@ def _add_rates(routes: APIRouter, worker: Worker) -> None:
     async def rates(name: str) -> JSONResponse:
         route = connectors.get(name).settings
         if not isinstance(route, RouteSettings):
-            raise Unknown(f"connector {name!r} has no rates", hint="only routing connectors have")
+            raise Unknown(f"connector {name!r} has no rates", hint="only routing connectors have them")
         return answer({"rate_messages": route.rate_messages, "rate_bytes": route.rate_bytes})
 
     @routes.put("/connectors/{name}/rates", response_model=answers.Envelope[answers.RatesShown])
@@ -215,12 +215,12 @@ def _add_lookups(routes: APIRouter, worker: Worker) -> None:
         offset: int,
         side: Literal["source", "target"] = "source",
     ) -> JSONResponse:
-        """Where the message at an offset of one side is on the other; `topic` is its name at the source."""
+        """Finds the message at an offset of one side on the other side; `topic` is its name at the source."""
         return answer(await by_offset(worker, connectors.get(name), topic, Queue(broker, queue), offset, side))
 
     @routes.get("/connectors/{name}/where/key", response_model=answers.Envelope[list[answers.CopyOfKey]])
     async def where_key(name: str, topic: str, key: str) -> JSONResponse:
-        """Where the copies of the messages with `key` are, and where they came from."""
+        """Finds the copies of all messages with `key`, and the messages that they are copies of."""
         return answer(await by_key(worker, connectors.get(name), topic, key))
 
 

@@ -72,7 +72,7 @@ def group_routes(worker: Worker) -> APIRouter:
 
     @routes.post("/plugin/reload", response_model=answers.Envelope[list[answers.Plugin]])
     async def reload() -> JSONResponse:
-        """Plugins are looked for each time that they are named, so this only tells what is there now."""
+        """Lists the plugins that are installed now; nothing is cached, so there is nothing to reload."""
         return answer([*_connectors(), *_transforms(), *_strategies()])
 
     return routes

@@ -1,4 +1,4 @@
-"""Shared state that nobody needs any more: that of topics deleted at the source, and of workers that have left."""
+"""Removes shared state that is no longer needed: of topics deleted at the source, and of workers that have left."""
 
 from __future__ import annotations
 
