@@ -14,6 +14,7 @@ __all__ = [
     "ConnectorStatus",
     "CopyOfKey",
     "Envelope",
+    "Errors",
     "FailoverReport",
     "Location",
     "LogLevel",
@@ -45,6 +46,13 @@ class Envelope(_Answer, Generic[Body]):
 
     status: int
     body: Body
+
+
+class Errors(_Answer):
+    """Why a request was refused, in the envelope."""
+
+    errors: Annotated[list[str], Field(description="one line for each mistake or cause")]
+    hint: Annotated[str, Field(description="what to do about it; may be empty")]
 
 
 #: How a queue, a topic or a task is doing; UNASSIGNED: no worker runs the task.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse
@@ -16,12 +17,16 @@ from replicator.api.envelope import install
 from replicator.api.group import group_routes
 from replicator.api.guard import install_guard
 from replicator.api.logs import log_routes
+from replicator.api.responses import Responses, errors
 from replicator.api.sync import sync_routes
 from replicator.connector.status import queue_status, topic_status
 from replicator.routing.state import Phase
 from replicator.worker.worker import Worker
 
 __all__ = ["make_app"]
+
+_TEXT: Final[Responses] = {200: {"content": {"text/plain": {}}}}
+_NOT_READY: Final[Responses] = {503: {"model": answers.Ready, "description": "The worker is not ready."}}
 
 
 def make_app(
@@ -42,16 +47,29 @@ def make_app(
     app.include_router(sync_routes(worker))
     app.include_router(log_routes())
 
-    @app.get("/metrics", tags=["worker"])
+    @app.get(
+        "/metrics",
+        tags=["worker"],
+        response_class=Response,
+        responses=errors(token=False) | _TEXT,
+    )
     async def metrics_page() -> Response:
+        """Metrics of this worker, for Prometheus."""
         return Response(await metrics(), media_type=CONTENT_TYPE_LATEST)
 
-    @app.get("/health/live", tags=["worker"])
+    @app.get("/health/live", tags=["worker"], responses=errors(token=False))
     async def live() -> dict[str, str]:
+        """Answers while the process serves HTTP."""
         return {"status": "up"}
 
-    @app.get("/health/ready", tags=["worker"], response_model=answers.Ready)
+    @app.get(
+        "/health/ready",
+        tags=["worker"],
+        response_model=answers.Ready,
+        responses=errors(token=False) | _NOT_READY,
+    )
     async def ready() -> JSONResponse:
+        """Whether this worker is in its group and copies all its topics; 503 if not."""
         topics = topic_status(worker.routes.states)
         wrong = [topic for topic in topics if topic["stalled"] or topic["state"] in (Phase.FAILED, Phase.WAITING)]
         reasons = {topic["topic"]: topic["reason"] or "stalled" for topic in wrong} | worker.routes.problems
@@ -63,7 +81,7 @@ def make_app(
             reasons["worker"] = "the worker does not reach its group: none of its own heartbeats comes back"
         return JSONResponse({"ready": not reasons, "reasons": reasons}, status_code=503 if reasons else 200)
 
-    @app.get("/status", tags=["worker"], response_model=answers.WorkerStatus)
+    @app.get("/status", tags=["worker"], response_model=answers.WorkerStatus, responses=errors())
     async def status() -> JSONResponse:
         """What this worker does; for the whole group see /getClusterInfo and /connectors.
 
@@ -81,8 +99,9 @@ def make_app(
             }
         )
 
-    @app.get("/status/queues", tags=["worker"], response_model=list[answers.QueueStatus])
+    @app.get("/status/queues", tags=["worker"], response_model=list[answers.QueueStatus], responses=errors())
     async def queues() -> JSONResponse:
+        """Each queue that this worker copies."""
         return JSONResponse([queue_status(state) for state in worker.routes.states])
 
     return app
