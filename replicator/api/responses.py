@@ -18,7 +18,8 @@ _MEANINGS: Final[dict[int, str]] = {
 }
 #: What every path may answer. FastAPI also leaves out its own 422 then, which no path gives.
 _ANYWHERE: Final = (
-    "405: the path has no such method. 413: the body is over 1 MiB. 500: a bug; see the worker's log."
+    "405: the path has no such method. 413: the body is over 1 MiB, or has no Content-Length. "
+    "500: an unexpected error; see the worker's log."
 )
 
 #: FastAPI's `responses`, by status.
