@@ -149,7 +149,7 @@ class RouteTopics:
         new_route = not self._context.store.queue_maps(self.name)
         maps = await self.find_maps()
         if any(plan.writes for plan in self.plans):
-            await self._context.target.refresh()  # or a topic might be made again over what was changed meanwhile
+            await self._context.target.refresh()  # or a topic might be created over changes made meanwhile
         self.plan()
         before = self._context.target.topics
 

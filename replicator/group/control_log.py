@@ -55,7 +55,7 @@ class ControlLog:
     Args:
         topics: each with the seconds of its past that a new reader wants.
         on_said: called with every message, in the order of its queue.
-        on_reset: called when a topic had to be made again, so that what was in it is gone.
+        on_reset: called when a topic had to be recreated, so that its messages are gone.
         on_caught_up: called when all queues that can be read have been read to their ends.
     """
 

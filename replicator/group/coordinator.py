@@ -119,7 +119,7 @@ class Coordinator:
 
     @property
     def changing_hands(self) -> bool:
-        """Whether somebody has not adopted our assignment yet, or still runs a task of another."""
+        """Whether a worker has not adopted our assignment yet, or still runs another worker's task."""
         others = self.membership.others.values()
         return not self.agreed or bool(self.releasing) or any(other.releasing for other in others)
 

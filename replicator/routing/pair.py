@@ -74,7 +74,7 @@ class QueuePair:
             Step.SKIP_LOSS: self._skip_loss,
         }
 
-    # Told by others.
+    # Called from outside.
 
     def drain(self) -> None:
         """No more pulls; what was pulled is still sent, then `run` ends."""

@@ -48,7 +48,7 @@ class SyncLedger:
         """Changes such a record."""
         self._store.put(Kind.SYNC, f"{self._name}/{what}", dict(value))
 
-    # What somebody asks the owner of the metadata task for, over any worker.
+    # Requests to the metadata task's owner, received by any worker.
 
     def ask(self, force: Sequence[str], *, seconds: float) -> str:
         """Asks for a sync that forces these groups; within `seconds`, or never. What is given names it."""

@@ -284,7 +284,7 @@ class SyncTask:
             if action.blocked:
                 continue
             if not self._may_go_on():
-                break  # somebody else does it by now
+                break  # another worker does it by now
             done.append(await self._syncer.apply(action))
         return done
 
