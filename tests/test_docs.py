@@ -37,3 +37,14 @@ def test_all_tests_that_guarantees_name_are_there() -> None:
     named = re.findall(r"`([\w/]*(?:test_\w+\.py|tests/\w+/))`", (root / "docs" / "GUARANTEES.md").read_text())
     assert len(named) > 30
     assert [name for name in named if not ((root / name).exists() if "/" in name else name in there)] == []
+
+
+def test_promises_are_in_order_and_every_reference_is_one_of_them() -> None:
+    """Numbers stay what they are: tests and pages refer to them."""
+    root = Path(__file__).parent.parent
+    page = (root / "docs" / "GUARANTEES.md").read_text()
+    promised = [int(number) for number in re.findall(r"^\| G(\d+) ", page, re.MULTILINE)]
+    assert promised == list(range(1, len(promised) + 1))
+    for file in [*(root / "docs").glob("*.md"), root / "README.md", root / "conf" / "docker" / "compose.yml"]:
+        referred = {int(number) for number in re.findall(r"\bG(\d+)\b", file.read_text())}
+        assert referred <= set(promised), file

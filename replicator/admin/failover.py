@@ -25,8 +25,8 @@ _STOP_SECONDS: Final = 60.0
 _DEAD_SECONDS: Final = 15.0
 
 _NOT_STOPPED: Final = (
-    "some tasks still copy; unless the source is given up (--source-dead) nothing is handed over before they have "
-    "stopped: see their workers, then ask again"
+    "some tasks still copy; unless the source is given up (--source-dead) offsets and topics are left as they are "
+    "until they have stopped: check their workers, then repeat the failover"
 )
 
 log = get_logger(__name__)
@@ -45,7 +45,7 @@ async def failover(
     source_dead: bool = False,
     open_all: bool = False,
 ) -> dict[str, Any]:
-    """Makes the target the one that applications use.
+    """Prepares the target for applications.
 
     Args:
         drain_seconds: seconds to wait for messages that are not copied yet.
@@ -58,8 +58,8 @@ async def failover(
     """
     if not worker.may_send() and not source_dead:
         raise NotNow(
-            "this worker does not reach its group, so others might go on copying",
-            hint="ask another worker; or, if the source is lost for good, say --source-dead",
+            "this worker does not reach its group, so others might continue to copy",
+            hint="ask another worker; or, if the source is lost for good, use --source-dead",
         )
     if not source_dead:
         await _drain(worker, route, drain_seconds)
@@ -69,7 +69,7 @@ async def failover(
     except ClientError as error:
         if not source_dead:
             raise
-        log.warning("the group is told of the stop when the source is back", reason=str(error))
+        log.warning("the stop is published to the group when the source is back", reason=str(error))
     stopped = await _stopped(worker, connector.name, alone=source_dead)
     missing = await _missing(worker, route, patience=_DEAD_SECONDS if source_dead else inf)
     done: Sequence[Done] = ()
@@ -122,8 +122,8 @@ async def _stopped(worker: Worker, name: str, *, alone: bool) -> bool:
     deadline = asyncio.get_running_loop().time() + _STOP_SECONDS
     while asyncio.get_running_loop().time() < deadline:
         coordinator = worker.coordinator
-        told = [] if alone else [beat.info.get("tasks", {}) for beat in coordinator.membership.others.values()]
-        running = {*coordinator.running, *(task for tasks in told for task in tasks)}
+        elsewhere = [] if alone else [beat.info.get("tasks", {}) for beat in coordinator.membership.others.values()]
+        running = {*coordinator.running, *(task for tasks in elsewhere for task in tasks)}
         if not any(TaskId.parse(task).connector == name for task in running):
             return True
         await asyncio.sleep(_LOOK)

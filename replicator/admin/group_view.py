@@ -45,9 +45,9 @@ class GroupView:
             "tasks": task_states(self._worker.routes),
             "waiting_for": self._worker.group.waiting_for,
         }
-        told: dict[str, tuple[MemberState, Any]] = {self._worker.id: (coordinator.stage, mine)}
+        known: dict[str, tuple[MemberState, Any]] = {self._worker.id: (coordinator.stage, mine)}
         for name, beat in coordinator.membership.others.items():
-            told[name] = (beat.stage, beat.info)
+            known[name] = (beat.stage, beat.info)
         able = coordinator.takes_tasks()
         return [
             {
@@ -60,7 +60,7 @@ class GroupView:
                 "takes_tasks": name in able,
                 "tasks": len(info.get("tasks", {})),
             }
-            for name, (stage, info) in sorted(told.items())
+            for name, (stage, info) in sorted(known.items())
         ]
 
     def cluster(self) -> dict[str, Any]:

@@ -47,12 +47,12 @@ async def by_offset(
             found = await (copies.of(offset) if there else copies.at(offset))
         if found is None:
             raise Unknown(
-                f"offset {offset} of {queue.broker}/{queue.queue_id} is not known at the other side",
-                hint="it was not copied, was left out, or is no longer at the target",
+                f"offset {offset} of {queue.broker}/{queue.queue_id} is not known on the other side",
+                hint="it is not copied yet, was filtered out, or is no longer at the target",
             )
         return _place(name if there else topic, target if there else source, found)
     raise Unknown(
-        f"no queue {queue.broker}/{queue.queue_id} of topic {topic!r} is copied", hint="see the queue map"
+        f"no queue {queue.broker}/{queue.queue_id} of topic {topic!r} is copied", hint="GET …/queues lists them"
     )
 
 
@@ -112,7 +112,9 @@ async def by_key(worker: Worker, connector: Connector, topic: str, key: str) -> 
                         }
                     )
     if not found:
-        raise Unknown(f"the target has no copy with key {key!r} of topic {topic!r}", hint="is it copied already?")
+        raise Unknown(
+            f"the target has no copy with key {key!r} of topic {topic!r}", hint="it may not be copied yet"
+        )
     return found
 
 

@@ -113,7 +113,9 @@ def _sync(worker: Worker) -> dict[str, list[Sample]]:
     }
     found: dict[str, list[Sample]] = {}
     for name, key in _SYNC.items():
-        found[name] = [((route, kind), told[key]) for route, all_ in kinds.items() for kind, told in all_.items()]
+        found[name] = [
+            ((route, kind), status[key]) for route, all_ in kinds.items() for kind, status in all_.items()
+        ]
     for name, key in _GROUPS.items():
         found[name] = [((route,), all_["offsets"][key]) for route, all_ in kinds.items() if "offsets" in all_]
     return found

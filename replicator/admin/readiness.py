@@ -31,7 +31,7 @@ _COUNTED: Final = ("redelivered", "missed", "without_offset", "not_copied", "bef
 
 
 async def readiness(route: Route, context: ConnectorContext) -> dict[str, Any]:
-    """What blocks a failover now, and how far the copy is.
+    """What blocks a failover now, and how much is not copied yet.
 
     Raises:
         BrokerRefused, Unreachable, RequestTimeout: the target does not answer.
@@ -107,14 +107,14 @@ class _Source:
         self._copy = copy
         self._context = context
         self._deadline = time.monotonic() + patience
-        self._silence = UnresponsiveBrokers({})
+        self._unresponsive = UnresponsiveBrokers({})
 
     async def lag(self, queue: MessageQueue) -> _Lag:
         """The messages of a source queue that are missing at the target."""
         if time.monotonic() >= self._deadline:
-            return _unknown("the look at it took too long")
+            return _unknown("reading it took too long")
         try:
-            return await self._silence.ask(queue.broker, partial(self._ask, queue))
+            return await self._unresponsive.ask(queue.broker, partial(self._ask, queue))
         except ClientError as error:
             return _unknown(str(error))
 
@@ -131,7 +131,7 @@ class _Source:
 
 
 def _unknown(why: str) -> _Lag:
-    return _Lag(problem=f"what the source has cannot be known now: {why}")
+    return _Lag(problem=f"the end of the source queue is not known: {why}")
 
 
 def _of_topics(topics: Iterable[dict[str, Any]]) -> Iterable[str]:
@@ -149,17 +149,17 @@ def group_standings(places: Iterable[GroupQueue]) -> list[dict[str, Any]]:
     """Per group and topic what it would read again and miss, summed up over queues."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for place in places:
-        told = standing(place)
+        at_target = standing(place)
         total = found.setdefault(
             (place.group, place.topic),
             {"group": place.group, "topic": place.topic, **dict.fromkeys(_COUNTED, 0), "stopped_by": []},
         )
-        if told.foreign is not None:
+        if at_target.foreign is not None:
             target = place.queue.target
-            where = f"offset {told.foreign} of {target.broker}/{target.queue_id}"
+            where = f"offset {at_target.foreign} of {target.broker}/{target.queue_id}"
             total["stopped_by"].append(f"it has not read a foreign message at {where}")
         for name in _COUNTED:
-            total[name] += getattr(told, name)
+            total[name] += getattr(at_target, name)
     return [found[key] for key in sorted(found)]
 
 

@@ -14,6 +14,7 @@ __all__ = [
     "ConnectorStatus",
     "CopyOfKey",
     "Envelope",
+    "Errors",
     "FailoverReport",
     "Location",
     "LogLevel",
@@ -47,6 +48,13 @@ class Envelope(_Answer, Generic[Body]):
     body: Body
 
 
+class Errors(_Answer):
+    """Why a request was refused, in the envelope."""
+
+    errors: Annotated[list[str], Field(description="one line for each mistake or cause")]
+    hint: Annotated[str, Field(description="what to do about it; may be empty")]
+
+
 #: How a queue, a topic or a task is doing; UNASSIGNED: no worker runs the task.
 TaskState = Literal[
     "STARTING", "BACKFILLING", "RECOVERING", "RUNNING", "WAITING", "FAILED", "STOPPED", "PAUSED", "UNASSIGNED"
@@ -67,7 +75,7 @@ class Location(Queue):
 
 
 class CopyOfKey(_Answer):
-    """A copy, and the message that it was made of."""
+    """A copy, and the message that it is a copy of."""
 
     source: Location
     target: Location
@@ -78,10 +86,12 @@ class WorkerInfo(_Answer):
     address: Annotated[str, Field(description="host:port of its REST")]
     version: str
     state: Literal["online", "leaving", "left"]
-    waiting_for: Annotated[str, Field(description="a job whose end it waits for before it joins; empty: none")]
+    waiting_for: Annotated[
+        str, Field(description="job that must end before this worker joins its group; empty: none")
+    ]
     leader: bool
     takes_tasks: bool
-    tasks: Annotated[int, Field(description="tasks that it runs")]
+    tasks: Annotated[int, Field(description="number of tasks that it runs")]
 
 
 class Cluster(_Answer):
@@ -123,26 +133,32 @@ class ConnectorInfo(_Answer):
 
 class ConnectorCondition(_Answer):
     state: ConnectorState
-    worker_id: Annotated[str, Field(description="the group's leader, which plans for it")]
+    worker_id: Annotated[str, Field(description="the group's leader, which assigns its tasks")]
     trace: str | None
 
 
 class TopicStatus(_Answer):
-    """A topic's queues, added up; counters count messages."""
+    """The sum over a topic's queues; counters count messages."""
 
     topic: str
     connector: str
     queues: int
     failed: Annotated[int, Field(description="queues that have failed")]
     waiting: Annotated[int, Field(description="queues that wait for a cluster or a right")]
-    severity: Annotated[int, Field(description="rank of the worst state among its queues: the higher the worse")]
+    severity: Annotated[int, Field(description="rank of the worst state among its queues; higher is worse")]
     state: TaskState
     reason: str
     stalled: Annotated[int, Field(description="queues that lag and make no progress even after a restart")]
-    copied: Annotated[int, Field(description="in a worker's own status: since its process began; else: in all")]
-    copied_in_all: Annotated[int | None, Field(description="since the route began, by any worker")] = None
+    copied: Annotated[
+        int, Field(description="in /status: since the worker's process started; in a connector's status: in total")
+    ]
+    copied_in_all: Annotated[
+        int | None, Field(description="since the route was created, by any worker; only in /status")
+    ] = None
     lag_messages: int
-    lag_seconds: Annotated[float, Field(description="age of the oldest message that the target lacks; 0: none")]
+    lag_seconds: Annotated[
+        float, Field(description="age of the oldest message that is not at the target yet; 0: none")
+    ]
     gap_messages: int
     target_lost: Annotated[int, Field(description="messages that the target had acknowledged and then lost")]
     duplicates: int
@@ -186,11 +202,13 @@ class QueueMapping(_Answer):
     target_topic: str
     source: Queue
     target: Queue
-    position: Annotated[int | None, Field(description="source offset before which all is copied; null: not known")]
+    position: Annotated[
+        int | None, Field(description="all messages before this source offset are copied; null: not known")
+    ]
 
 
 class QueueStatus(_Answer):
-    """One queue that this worker copies; counters since its process began."""
+    """One queue that this worker copies; counters start with its process."""
 
     topic: str
     connector: str
@@ -231,7 +249,7 @@ class Ready(_Answer):
 
 
 class PlanStep(_Answer):
-    """A difference between what is at the target and what should be there."""
+    """A difference between what the target has and what it should have."""
 
     kind: Literal["topics", "groups", "offsets", "acl"]
     action: Literal["create", "change", "delete", "unknown"]
@@ -239,13 +257,15 @@ class PlanStep(_Answer):
     name: str
     before: dict[str, Any] | None
     after: dict[str, Any] | None
-    blocked: Annotated[str, Field(description="why it is not done automatically; empty: it is")]
+    blocked: Annotated[str, Field(description="why it is not applied automatically; empty: it is")]
     note: str
-    error: Annotated[str | None, Field(description="of what could not be asked: why")] = None
+    error: Annotated[
+        str | None, Field(description="why a cluster or broker could not be read, if the action is `unknown`")
+    ] = None
 
 
 class Applied(PlanStep):
-    """A step that was tried; `error` is empty where it was done."""
+    """A step that was attempted; `error` is empty if it succeeded."""
 
 
 class SyncStatus(_Answer):
@@ -253,7 +273,7 @@ class SyncStatus(_Answer):
 
     owner: Annotated[str | None, Field(description="worker that runs it")] = None
     kinds: Annotated[dict[str, Any], Field(description="per resource: last success, counts, reasons")] = {}
-    audit: Annotated[list[dict[str, Any]], Field(description="the last hundred changes, offsets aside")]
+    audit: Annotated[list[dict[str, Any]], Field(description="the last hundred changes except those of offsets")]
 
 
 class TopicLag(_Answer):
@@ -265,20 +285,22 @@ class TopicLag(_Answer):
 
 
 class GroupReadiness(_Answer):
-    """What a consumer group would meet at the target now, in messages."""
+    """What a consumer group would find if it switched to the target now, in messages."""
 
     group: str
     topic: str
     redelivered: int
     missed: int
-    without_offset: Annotated[int, Field(description="queues in which it has no offset there")]
+    without_offset: Annotated[int, Field(description="queues in which it has no offset at the target")]
     not_copied: Annotated[int, Field(description="consumed at the source and not copied yet")]
     before_start: Annotated[int, Field(description="from before the first copied message")]
-    stopped_by: Annotated[list[str], Field(description="foreign messages that hold its offset back")]
+    stopped_by: Annotated[
+        list[str], Field(description="unread foreign messages that keep its offset from advancing")
+    ]
 
 
 class Readiness(_Answer):
-    """Whether one could switch now."""
+    """Whether a failover now would be complete."""
 
     ready: bool
     reasons: list[str]

@@ -17,6 +17,7 @@ from replicator.api.envelope import install
 from replicator.api.group import group_routes
 from replicator.api.guard import install_guard
 from replicator.api.logs import log_routes
+from replicator.api.responses import Responses, errors
 from replicator.api.sync import sync_routes
 from replicator.connector.status import queue_status, topic_status
 from replicator.routing.state import Phase
@@ -26,7 +27,9 @@ from replicator.worker.worker import Worker
 __all__ = ["make_app"]
 
 #: States of a topic in which its messages do not arrive.
-_NOT_READY: Final = (Phase.FAILED, Phase.WAITING, Phase.UNASSIGNED)
+_UNREADY: Final = (Phase.FAILED, Phase.WAITING, Phase.UNASSIGNED)
+_TEXT: Final[Responses] = {200: {"content": {"text/plain": {}}}}
+_NOT_READY: Final[Responses] = {503: {"model": answers.Ready, "description": "The worker is not ready."}}
 
 
 def make_app(
@@ -47,35 +50,48 @@ def make_app(
     app.include_router(sync_routes(worker))
     app.include_router(log_routes())
 
-    @app.get("/metrics", tags=["worker"])
+    @app.get(
+        "/metrics",
+        tags=["worker"],
+        response_class=Response,
+        responses=errors(token=False) | _TEXT,
+    )
     async def metrics_page() -> Response:
+        """Metrics of this worker, for Prometheus."""
         return Response(await metrics(), media_type=CONTENT_TYPE_LATEST)
 
-    @app.get("/health/live", tags=["worker"])
+    @app.get("/health/live", tags=["worker"], responses=errors(token=False))
     async def live() -> dict[str, str]:
+        """Answers while the process serves HTTP."""
         return {"status": "up"}
 
-    @app.get("/health/ready", tags=["worker"], response_model=answers.Ready)
+    @app.get(
+        "/health/ready",
+        tags=["worker"],
+        response_model=answers.Ready,
+        responses=errors(token=False) | _NOT_READY,
+    )
     async def ready() -> JSONResponse:
+        """Whether this worker is in its group and all topics that it reports are copied; 503 if not."""
         topics = topic_status(worker.queues)
-        wrong = [topic for topic in topics if topic["stalled"] or topic["state"] in _NOT_READY]
+        wrong = [topic for topic in topics if topic["stalled"] or topic["state"] in _UNREADY]
         reasons = {topic["topic"]: topic["reason"] or "stalled" for topic in wrong} | worker.routes.problems
         for connector in worker.connectors.all().values():
             if connector.state is not State.RUNNING:
-                reasons[connector.name] = f"it is {connector.state.lower()}: nothing is copied until it is resumed"
+                reasons[connector.name] = f"the connector is {connector.state.lower()}: resume it to copy again"
         if stopping():
-            reasons["worker"] = "it is draining"
+            reasons["worker"] = "the worker is draining"
         elif worker.group.waiting_for:
-            reasons["worker"] = f"it waits for the end of {worker.group.waiting_for}"
+            reasons["worker"] = f"the worker waits for {worker.group.waiting_for} to end"
         elif not worker.may_send():
-            reasons["worker"] = "it does not reach its group: no heartbeat of its own comes back"
+            reasons["worker"] = "the worker does not reach its group: none of its own heartbeats comes back"
         return JSONResponse({"ready": not reasons, "reasons": reasons}, status_code=503 if reasons else 200)
 
-    @app.get("/status", tags=["worker"], response_model=answers.WorkerStatus)
+    @app.get("/status", tags=["worker"], response_model=answers.WorkerStatus, responses=errors())
     async def status() -> JSONResponse:
-        """What this worker does; /getClusterInfo and /connectors tell of the group.
+        """What this worker does; for the whole group see /getClusterInfo and /connectors.
 
-        `waiting_for` is a job that copies the same queues: the worker joins its group at its end.
+        `waiting_for` is a job that copies the same queues: the worker joins its group when that job ends.
         """
         return JSONResponse(
             {
@@ -89,8 +105,9 @@ def make_app(
             }
         )
 
-    @app.get("/status/queues", tags=["worker"], response_model=list[answers.QueueStatus])
+    @app.get("/status/queues", tags=["worker"], response_model=list[answers.QueueStatus], responses=errors())
     async def queues() -> JSONResponse:
+        """Each queue that this worker copies, and the paused, stopped and unassigned ones if it leads."""
         return JSONResponse([queue_status(state) for state in worker.queues])
 
     return app

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 from fastapi import APIRouter
@@ -15,6 +15,7 @@ from replicator.admin.message_lookup import by_key, by_offset
 from replicator.api import answers
 from replicator.api.checking import refuse_rivals, refuse_wrong
 from replicator.api.envelope import Rebalancing, answer
+from replicator.api.responses import enveloped
 from replicator.errors import ConfigError
 from replicator.routing.queue_map import Queue
 from replicator.settings import RouteSettings
@@ -41,6 +42,7 @@ class Rates(BaseModel):
 def connector_routes(worker: Worker) -> APIRouter:
     """All paths that start with /connectors."""
     routes = APIRouter(tags=["connectors"])
+    _add_states_of_all(routes, worker)
     _add_states(routes, worker)
     _add_configurations(routes, worker)
     _add_views(routes, worker)
@@ -54,25 +56,27 @@ async def _change(worker: Worker, do: Callable[[], Connector | None]) -> Connect
     deadline = asyncio.get_running_loop().time() + _PATIENCE
     while worker.coordinator.changing_hands:
         if asyncio.get_running_loop().time() > deadline:
-            raise Rebalancing("tasks are changing hands now", hint="try again in a second")
+            raise Rebalancing("a rebalance is under way", hint="try again in a second")
         await asyncio.sleep(0.05)
     changed = do()
     await worker.changed()
     return changed
 
 
-def _add_states(routes: APIRouter, worker: Worker) -> None:
-    """Pause, resume, stop and restart. The paths for all connectors come before those of one."""
-    connectors, view = worker.connectors, GroupView(worker)
+def _setter(worker: Worker) -> Callable[[str, State], Awaitable[None]]:
+    """What sets the state of one connector."""
 
     async def set_state(name: str, state: State) -> None:
         if state is State.RUNNING:
-            refuse_rivals(worker, name, connectors.get(name).settings)
-        await _change(worker, lambda: connectors.set_state(name, state))
+            refuse_rivals(worker, name, worker.connectors.get(name).settings)
+        await _change(worker, lambda: worker.connectors.set_state(name, state))
 
-    async def set_one(name: str, state: State) -> JSONResponse:
-        await set_state(name, state)
-        return answer({"name": name, "state": state})
+    return set_state
+
+
+def _add_states_of_all(routes: APIRouter, worker: Worker) -> None:
+    """Pause, resume and stop of all connectors: these paths must come before those of one."""
+    connectors, set_state = worker.connectors, _setter(worker)
 
     async def set_all(state: State) -> JSONResponse:
         names = list(connectors.all())
@@ -80,16 +84,19 @@ def _add_states(routes: APIRouter, worker: Worker) -> None:
             await set_state(name, state)
         return answer(dict.fromkeys(names, state.value))
 
-    @routes.put("/connectors/stop/all", response_model=answers.Envelope[dict[str, str]])
+    @routes.put("/connectors/stop/all", **enveloped(dict[str, str], 409, 503))
     async def stop_all() -> JSONResponse:
+        """Stops all connectors."""
         return await set_all(State.STOPPED)
 
-    @routes.put("/connectors/pause/all", response_model=answers.Envelope[dict[str, str]])
+    @routes.put("/connectors/pause/all", **enveloped(dict[str, str], 409, 503))
     async def pause_all() -> JSONResponse:
+        """Pauses all connectors."""
         return await set_all(State.PAUSED)
 
-    @routes.put("/connectors/resume/all", response_model=answers.Envelope[dict[str, str]])
+    @routes.put("/connectors/resume/all", **enveloped(dict[str, str], 400, 409, 503))
     async def resume_all() -> JSONResponse:
+        """Lets all connectors run that may; the error names the others."""
         refused = []
         for name, connector in connectors.all().items():
             if connector.state is State.RUNNING:
@@ -97,31 +104,44 @@ def _add_states(routes: APIRouter, worker: Worker) -> None:
             try:
                 await set_state(name, State.RUNNING)
             except ConfigError as error:
-                refused.append(f"connector {name} is not resumed, all others are: {error.message}")
+                refused.append(f"connector {name} was not resumed, all others were: {error.message}")
         if refused:
             raise ConfigError("\n".join(refused))
         return answer(dict.fromkeys(connectors.all(), State.RUNNING.value))
 
-    @routes.put("/connectors/{name}/stop", response_model=answers.Envelope[answers.NamedState])
+
+def _add_states(routes: APIRouter, worker: Worker) -> None:
+    """Pause, resume, stop and restart of one connector or task."""
+    connectors, view, set_state = worker.connectors, GroupView(worker), _setter(worker)
+
+    async def set_one(name: str, state: State) -> JSONResponse:
+        await set_state(name, state)
+        return answer({"name": name, "state": state})
+
+    @routes.put("/connectors/{name}/stop", **enveloped(answers.NamedState, 404, 409, 503))
     async def stop(name: str) -> JSONResponse:
+        """Stops a connector: its tasks end and have no owner."""
         return await set_one(name, State.STOPPED)
 
-    @routes.put("/connectors/{name}/pause", response_model=answers.Envelope[answers.NamedState])
+    @routes.put("/connectors/{name}/pause", **enveloped(answers.NamedState, 404, 409, 503))
     async def pause(name: str) -> JSONResponse:
+        """Pauses a connector: its tasks end and keep their owners."""
         return await set_one(name, State.PAUSED)
 
-    @routes.put("/connectors/{name}/resume", response_model=answers.Envelope[answers.NamedState])
+    @routes.put("/connectors/{name}/resume", **enveloped(answers.NamedState, 400, 404, 409, 503))
     async def resume(name: str) -> JSONResponse:
+        """Lets a connector run that was paused or stopped."""
         return await set_one(name, State.RUNNING)
 
-    @routes.post("/connectors/{name}/restart", response_model=answers.Envelope[answers.NamedState])
+    @routes.post("/connectors/{name}/restart", **enveloped(answers.NamedState, 404, 409, 503))
     async def restart(name: str) -> JSONResponse:
+        """Restarts all tasks of a connector; one that is paused or stopped stays so."""
         await _change(worker, lambda: connectors.restart(name))
         return answer({"name": name, "state": connectors.get(name).state})
 
-    @routes.post("/connectors/{name}/tasks/{task:path}/restart", response_model=answers.Envelope[answers.Task])
+    @routes.post("/connectors/{name}/tasks/{task:path}/restart", **enveloped(answers.Task, 404, 409, 503))
     async def restart_task(name: str, task: str) -> JSONResponse:
-        """Restarts one task, wherever it runs."""
+        """Restarts one task, on whichever worker it runs."""
         _task_of(view, connectors.get(name), task)
         await _change(worker, lambda: connectors.restart_task(name, task))
         return answer(_task_of(view, connectors.get(name), task))
@@ -130,22 +150,27 @@ def _add_states(routes: APIRouter, worker: Worker) -> None:
 def _add_configurations(routes: APIRouter, worker: Worker) -> None:
     """Create, change and delete."""
     connectors, view = worker.connectors, GroupView(worker)
+    creating = enveloped(answers.ConnectorInfo, 400, 409, 503)
+    creating["responses"][201] = {"model": creating["response_model"], "description": "It was created."}
 
-    @routes.post("/connectors/{name}", response_model=answers.Envelope[answers.ConnectorInfo])
+    @routes.post("/connectors/{name}", **creating)
     async def create(name: str, config: Config) -> JSONResponse:
+        """Creates a connector from its configuration; 200 if it exists with the same one, 201 if it is new."""
         refuse_rivals(worker, name, await refuse_wrong(worker, name, config))
         known = name in connectors.all()
         await _change(worker, lambda: connectors.create(name, config))
         return answer(view.info(connectors.get(name)), 200 if known else 201)
 
-    @routes.put("/connectors/{name}", response_model=answers.Envelope[answers.ConnectorInfo])
+    @routes.put("/connectors/{name}", **enveloped(answers.ConnectorInfo, 400, 409, 503))
     async def update(name: str, config: Config) -> JSONResponse:
+        """Replaces a connector's configuration, or creates the connector."""
         refuse_rivals(worker, name, await refuse_wrong(worker, name, config))
         await _change(worker, lambda: connectors.update(name, config))
         return answer(view.info(connectors.get(name)))
 
-    @routes.delete("/connectors/{name}", response_model=answers.Envelope[None])
+    @routes.delete("/connectors/{name}", **enveloped(None, 409, 503))
     async def delete(name: str) -> JSONResponse:
+        """Deletes a connector and its progress, not what it has copied; 200 also if there is none."""
         await _change(worker, lambda: connectors.delete(name))
         return answer(None)
 
@@ -154,29 +179,35 @@ def _add_views(routes: APIRouter, worker: Worker) -> None:
     """Configuration, tasks and status of connectors."""
     connectors, view = worker.connectors, GroupView(worker)
 
-    @routes.get("/connectors/list", response_model=answers.Envelope[answers.ConnectorList])
+    @routes.get("/connectors/list", **enveloped(answers.ConnectorList))
     async def all_connectors() -> JSONResponse:
+        """All connectors by name, each with its configuration, tasks and status."""
         found = connectors.all().items()
         return answer({name: {"status": view.status(each), "info": view.info(each)} for name, each in found})
 
-    @routes.get("/connectors/{name}", response_model=answers.Envelope[answers.ConnectorInfo])
+    @routes.get("/connectors/{name}", **enveloped(answers.ConnectorInfo, 404))
     async def info(name: str) -> JSONResponse:
+        """The configuration and tasks of a connector."""
         return answer(view.info(connectors.get(name)))
 
-    @routes.get("/connectors/{name}/config", response_model=answers.Envelope[dict[str, Any]])
+    @routes.get("/connectors/{name}/config", **enveloped(dict[str, Any], 404))
     async def config(name: str) -> JSONResponse:
+        """The configuration of a connector, with defaults."""
         return answer(connectors.get(name).config)
 
-    @routes.get("/connectors/{name}/status", response_model=answers.Envelope[answers.ConnectorStatus])
+    @routes.get("/connectors/{name}/status", **enveloped(answers.ConnectorStatus, 404))
     async def status(name: str) -> JSONResponse:
+        """The state of a connector, its tasks and topics, and why topics cannot be copied."""
         return answer(view.status(connectors.get(name)))
 
-    @routes.get("/connectors/{name}/tasks", response_model=answers.Envelope[list[answers.Task]])
+    @routes.get("/connectors/{name}/tasks", **enveloped(list[answers.Task], 404))
     async def tasks(name: str) -> JSONResponse:
+        """The tasks of a connector, each with its worker, its state and why it failed."""
         return answer(view.tasks(connectors.get(name)))
 
-    @routes.get("/connectors/{name}/tasks/{task:path}/status", response_model=answers.Envelope[answers.Task])
+    @routes.get("/connectors/{name}/tasks/{task:path}/status", **enveloped(answers.Task, 404))
     async def task_status(name: str, task: str) -> JSONResponse:
+        """One task of a connector."""
         return answer(_task_of(view, connectors.get(name), task))
 
 
@@ -184,15 +215,17 @@ def _add_rates(routes: APIRouter, worker: Worker) -> None:
     """The limits of a route."""
     connectors = worker.connectors
 
-    @routes.get("/connectors/{name}/rates", response_model=answers.Envelope[answers.RatesShown])
+    @routes.get("/connectors/{name}/rates", **enveloped(answers.RatesShown, 404))
     async def rates(name: str) -> JSONResponse:
+        """The rate limits of a route, over all workers."""
         route = connectors.get(name).settings
         if not isinstance(route, RouteSettings):
-            raise Unknown(f"connector {name!r} has no rates", hint="only routing connectors have")
+            raise Unknown(f"connector {name!r} has no rates", hint="only routing connectors have them")
         return answer({"rate_messages": route.rate_messages, "rate_bytes": route.rate_bytes})
 
-    @routes.put("/connectors/{name}/rates", response_model=answers.Envelope[answers.RatesShown])
+    @routes.put("/connectors/{name}/rates", **enveloped(answers.RatesShown, 400, 404, 409, 503))
     async def set_rates(name: str, wanted: Rates) -> JSONResponse:
+        """Changes the rate limits of a route; its tasks are not restarted."""
         config = connectors.get(name).config | wanted.model_dump()
         await _change(worker, lambda: connectors.update(name, config))
         return answer(wanted.model_dump())
@@ -202,11 +235,12 @@ def _add_lookups(routes: APIRouter, worker: Worker) -> None:
     """Where queues and messages are."""
     connectors, view = worker.connectors, GroupView(worker)
 
-    @routes.get("/connectors/{name}/queues", response_model=answers.Envelope[list[answers.QueueMapping]])
+    @routes.get("/connectors/{name}/queues", **enveloped(list[answers.QueueMapping], 404))
     async def queues(name: str, topic: str | None = None) -> JSONResponse:
+        """The queue map of all topics or of one, with the position of each queue."""
         return answer(view.queues(connectors.get(name), topic))
 
-    @routes.get("/connectors/{name}/where", response_model=answers.Envelope[answers.Location])
+    @routes.get("/connectors/{name}/where", **enveloped(answers.Location, 400, 404, 503))
     async def where(
         name: str,
         topic: str,
@@ -215,12 +249,12 @@ def _add_lookups(routes: APIRouter, worker: Worker) -> None:
         offset: int,
         side: Literal["source", "target"] = "source",
     ) -> JSONResponse:
-        """Where the message at an offset of one side is on the other; `topic` is its name at the source."""
+        """Finds the message at an offset of one side on the other side; `topic` is its name at the source."""
         return answer(await by_offset(worker, connectors.get(name), topic, Queue(broker, queue), offset, side))
 
-    @routes.get("/connectors/{name}/where/key", response_model=answers.Envelope[list[answers.CopyOfKey]])
+    @routes.get("/connectors/{name}/where/key", **enveloped(list[answers.CopyOfKey], 400, 404, 503))
     async def where_key(name: str, topic: str, key: str) -> JSONResponse:
-        """Where the copies of the messages with `key` are, and where they came from."""
+        """Finds the copies of all messages with `key`, and the messages that they are copies of."""
         return answer(await by_key(worker, connectors.get(name), topic, key))
 
 

@@ -21,7 +21,7 @@ class Rebalancing(ReplicatorError):
 
 
 class NotDone(ReplicatorError):
-    """The worker that had to do it did not do it in time."""
+    """The worker that was asked did not do it in time."""
 
 
 #: The first match decides.
@@ -58,7 +58,7 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
     headers = dict(error.headers or {})
     if error.status_code == 405:
         return _refusal(
-            405, f"{request.method} is not for {request.url.path}", f"use {headers.get('Allow')}", headers
+            405, f"{request.url.path} has no method {request.method}", f"use {headers.get('Allow')}", headers
         )
     return _refusal(error.status_code, str(error.detail), headers=headers)
 
@@ -66,13 +66,13 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
 async def _invalid(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for it
     lines = [f"{'.'.join(map(str, problem['loc'][1:]))}: {problem['msg']}" for problem in error.errors()]
-    return _refusal(400, "\n".join(lines), "see /docs for what is expected")
+    return _refusal(400, "\n".join(lines), "GET /docs shows what is expected")
 
 
 async def _bug(_: Request, error: Exception) -> JSONResponse:
     """An unexpected error; the server logs it with its traceback."""
     return _refusal(
-        500, f"{type(error).__name__}: {error}", "this is a bug, not your mistake: see the worker's log"
+        500, f"{type(error).__name__}: {error}", "this is a bug in the replicator: see the worker's log"
     )
 
 

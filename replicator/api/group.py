@@ -14,6 +14,7 @@ from replicator.admin.group_view import GroupView
 from replicator.api import answers
 from replicator.api.checking import refuse_wrong
 from replicator.api.envelope import answer
+from replicator.api.responses import enveloped
 from replicator.errors import ConfigError
 from replicator.group.assignment import STRATEGIES
 from replicator.plugins.installed import ASSIGNMENTS, CONNECTORS, TRANSFORMS, installed, version
@@ -33,46 +34,53 @@ def group_routes(worker: Worker) -> APIRouter:
     routes = APIRouter(tags=["group"])
     view = GroupView(worker)
 
-    @routes.get("/getClusterInfo", response_model=answers.Envelope[answers.Cluster])
+    @routes.get("/getClusterInfo", **enveloped(answers.Cluster))
     async def cluster() -> JSONResponse:
+        """The group: its workers, its leader, and whether a rebalance is under way."""
         return answer(view.cluster())
 
-    @routes.get("/allocated/connectors", response_model=answers.Envelope[dict[str, list[str]]])
+    @routes.get("/allocated/connectors", **enveloped(dict[str, list[str]]))
     async def allocated_connectors() -> JSONResponse:
+        """The connectors whose tasks each worker has."""
         allocated = view.allocated().items()
         return answer({name: sorted({task["connector"] for task in tasks}) for name, tasks in allocated})
 
-    @routes.get("/allocated/tasks", response_model=answers.Envelope[dict[str, list[answers.TaskOfWorker]]])
+    @routes.get("/allocated/tasks", **enveloped(dict[str, list[answers.TaskOfWorker]]))
     async def allocated_tasks() -> JSONResponse:
+        """The tasks of each worker."""
         return answer(view.allocated())
 
-    @routes.get("/plugin/list", response_model=answers.Envelope[list[answers.Plugin]])
+    @routes.get("/plugin/list", **enveloped(list[answers.Plugin]))
     async def plugins() -> JSONResponse:
+        """The connectors, transforms and assignment strategies that are installed at this worker."""
         return answer([*_connectors(), *_transforms(), *_strategies()])
 
-    @routes.get("/plugin/list/connectors", response_model=answers.Envelope[list[answers.Plugin]])
+    @routes.get("/plugin/list/connectors", **enveloped(list[answers.Plugin]))
     async def connector_plugins() -> JSONResponse:
+        """The connectors that are installed at this worker."""
         return answer(_connectors())
 
-    @routes.get("/plugin/config", response_model=answers.Envelope[list[answers.Option]])
+    @routes.get("/plugin/config", **enveloped(list[answers.Option], 404))
     async def plugin_config(name: str = "routing") -> JSONResponse:
+        """The settings of a connector or transform; without `name` those of a route."""
         try:
             model = RouteSettings if name == "routing" else _model(name)
         except ConfigError as error:
             raise Unknown(error.message) from None
         return answer([_described(name, field) for name, field in setting_fields(model)])
 
-    @routes.put("/plugin/config/validate", response_model=answers.Envelope[answers.Validation])
+    @routes.put("/plugin/config/validate", **enveloped(answers.Validation, 400, 503))
     async def validate(config: dict[str, Any]) -> JSONResponse:
+        """Checks a configuration without creating a connector."""
         try:
             await refuse_wrong(worker, "validated", config)
         except ConfigError as error:
             return answer({"valid": False, "errors": error.message.splitlines()})
         return answer({"valid": True, "errors": []})
 
-    @routes.post("/plugin/reload", response_model=answers.Envelope[list[answers.Plugin]])
+    @routes.post("/plugin/reload", **enveloped(list[answers.Plugin]))
     async def reload() -> JSONResponse:
-        """Plugins are looked for each time that they are named, so this only tells what is there now."""
+        """Lists the plugins that are installed now; nothing is cached, so there is nothing to reload."""
         return answer([*_connectors(), *_transforms(), *_strategies()])
 
     return routes

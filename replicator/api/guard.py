@@ -27,7 +27,10 @@ def install_guard(app: FastAPI, *, token: str | None) -> None:
     async def guard(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
         length = request.headers.get("content-length")
         if "transfer-encoding" in request.headers or (length and int(length) > MAX_BODY):
-            return answer({"errors": [f"the body may have {MAX_BODY} bytes"], "hint": "send its length"}, 413)
+            return answer(
+                {"errors": [f"the body must be at most {MAX_BODY} bytes"], "hint": "send it with Content-Length"},
+                413,
+            )
         if digest is not None and not request.url.path.startswith(_OPEN):
             scheme, _, given = request.headers.get("authorization", "").partition(" ")
             offered = hashlib.sha256(given.strip().encode()).digest()

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from replicator.api import answers
 from replicator.api.envelope import answer
+from replicator.api.responses import enveloped
 from replicator.observe.logging import Level, get_level, get_logger, set_level
 
 __all__ = ["log_routes"]
@@ -25,12 +26,14 @@ def log_routes() -> APIRouter:
     """/log/level."""
     routes = APIRouter(tags=["worker"], prefix="/log")
 
-    @routes.get("/level", response_model=answers.Envelope[answers.LogLevel])
+    @routes.get("/level", **enveloped(answers.LogLevel))
     async def level() -> JSONResponse:
+        """The log level of this worker."""
         return answer({"level": get_level()})
 
-    @routes.put("/level", response_model=answers.Envelope[answers.LogLevel])
+    @routes.put("/level", **enveloped(answers.LogLevel, 400))
     async def change(wanted: _Level) -> JSONResponse:
+        """Changes the log level of this worker, until it ends."""
         before = get_level()
         set_level(wanted.level)
         log.warning("log level changed", before=before, level=wanted.level)

@@ -13,6 +13,7 @@ from replicator.admin.failover import failover
 from replicator.admin.readiness import readiness
 from replicator.api import answers
 from replicator.api.envelope import NotDone, answer
+from replicator.api.responses import enveloped
 from replicator.connector.route import Route
 from replicator.connector.sync.ledger import SyncLedger
 from replicator.state.connector_configs import Connector, Unknown
@@ -20,12 +21,12 @@ from replicator.worker.worker import Worker
 
 __all__ = ["sync_routes"]
 
-#: Seconds within which the owner of the metadata task must carry out a request.
+#: Seconds within which the worker that runs the metadata task must carry out a request.
 _ANSWER_SECONDS: Final = 60.0
 
 
 class Wanted(BaseModel):
-    """`force`: groups whose offsets are written though they have consumers at the target, backwards too."""
+    """`force`: groups whose offsets are written even if they have consumers at the target, and even backwards."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -53,38 +54,38 @@ def sync_routes(worker: Worker) -> APIRouter:
             raise Unknown(f"connector {name!r} syncs no metadata", hint="only routing connectors do")
         return connector, route
 
-    @routes.get("/connectors/{name}/plan", response_model=answers.Envelope[list[answers.PlanStep]])
+    @routes.get("/connectors/{name}/plan", **enveloped(list[answers.PlanStep], 404, 503))
     async def plan(name: str) -> JSONResponse:
-        """What is to be done at the target now; `blocked` says why something is not done by itself.
+        """The changes that the target needs now; `blocked` says why a change is not applied automatically.
 
-        What could not be asked has the action `unknown`.
+        The action `unknown` stands for what could not be read.
         """
         _, route = found(name)
         look = await route.sync.look()
         return answer([step.shown() for step in (*look.steps, *look.unasked)])
 
-    @routes.get("/connectors/{name}/sync", response_model=answers.Envelope[answers.SyncStatus])
+    @routes.get("/connectors/{name}/sync", **enveloped(answers.SyncStatus, 404))
     async def status(name: str) -> JSONResponse:
-        """How the metadata task is doing, and what it did last."""
+        """The status of the metadata task, and its last changes."""
         _, route = found(name)
         ledger = route.sync.ledger
         return answer({**ledger.get("status"), "audit": ledger.get("audit").get("entries", [])})
 
-    @routes.post("/connectors/{name}/apply", response_model=answers.Envelope[list[answers.Applied]])
+    @routes.post("/connectors/{name}/apply", **enveloped(list[answers.Applied], 400, 404, 503))
     async def apply(name: str, wanted: Wanted) -> JSONResponse:
-        """Does now what is to be done; whoever owns the metadata task does it."""
+        """Applies the plan now, on the worker that runs the metadata task."""
         _, route = found(name)
         return answer(await _applied(worker, route.sync.ledger, wanted.force))
 
-    @routes.get("/connectors/{name}/readiness", response_model=answers.Envelope[answers.Readiness])
+    @routes.get("/connectors/{name}/readiness", **enveloped(answers.Readiness, 404, 503))
     async def ready(name: str) -> JSONResponse:
-        """If one switched to the target now."""
+        """What a failover now would mean: messages not copied yet, consumer groups' offsets, differences."""
         _, route = found(name)
         return answer(await readiness(route, worker.context))
 
-    @routes.post("/connectors/{name}/failover", response_model=answers.Envelope[answers.FailoverReport])
+    @routes.post("/connectors/{name}/failover", **enveloped(answers.FailoverReport, 400, 404, 409, 503))
     async def switch(name: str, how: Switch) -> JSONResponse:
-        """Makes the target the one that applications use."""
+        """Prepares the target for applications: drains, stops the connector, syncs offsets, opens topics."""
         connector, route = found(name)
         report: dict[str, Any] = await failover(worker, connector, route, **how.model_dump())
         return answer(report)
@@ -93,10 +94,10 @@ def sync_routes(worker: Worker) -> APIRouter:
 
 
 async def _applied(worker: Worker, ledger: SyncLedger, force: list[str]) -> list[dict[str, Any]]:
-    """Has the owner of the metadata task apply all steps now, and returns the outcomes.
+    """Has the worker that runs the metadata task apply all steps now, and returns the outcomes.
 
     Raises:
-        NotDone: the owner did not start in time, and will not start later; or it has not finished yet.
+        NotDone: that worker did not start in time, and will not start later; or it has not finished yet.
         Unreachable: the request could not be published to the group.
     """
     asked = ledger.ask(force, seconds=_ANSWER_SECONDS)
@@ -112,9 +113,9 @@ async def _applied(worker: Worker, ledger: SyncLedger, force: list[str]) -> list
     finally:
         ledger.withdraw(asked)
     if ledger.is_taken(asked):
-        raise NotDone("it was begun, and its end was not told in time", hint="see what was done: GET …/sync")
+        raise NotDone("the changes were started but did not finish in time", hint="GET …/sync shows what was done")
     await worker.changed()
     raise NotDone(
-        "nobody has done it in time, and nobody will later",
-        hint="see whether the connector runs, and its metadata task, and that the workers' clocks agree",
+        "no worker started the changes in time, and none will later",
+        hint="check that the connector and its metadata task run, and that the workers' clocks agree",
     )

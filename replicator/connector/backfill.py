@@ -1,7 +1,7 @@
-"""What queues hold when they begin here, copied by Spark before their live tasks go on behind it.
+"""The backlog of queues that start here, copied by Spark; their live tasks continue after it.
 
-The tasks of the group are owned as ever: Spark works for their owner, under a lease that its heartbeats give (see
-`bulk_lease`). Whatever goes wrong with Spark, the live tasks copy the rest.
+Tasks keep their owners: Spark works for the owner, under a lease that the owner's heartbeats grant (see
+`job_lease`). Whatever goes wrong with Spark, the live tasks copy the rest.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ __all__ = ["Backfill"]
 
 #: Requests made at the same time.
 _AT_ONCE: Final = 32
-#: Seconds that a job which is given up may take to end before its queues go on without it.
+#: Seconds that a cancelled job may take to end before its queues continue without it.
 _ENDING: Final = 30.0
 
 log = get_logger(__name__)
 
 
 class _Stopped(Exception):
-    """The job is given up."""
+    """The job is cancelled."""
 
 
 class _Run:
-    """Queues that began together; `waiting` are those whose live tasks may not go on yet.
+    """Queues that started together; `waiting` are those whose live tasks may not continue yet.
 
-    `before` are set when what had the queues before has given them up.
+    `before` are set when the previous run of these queues has released them.
     """
 
     def __init__(self, pairs: Mapping[MessageQueue, QueuePair], before: Collection[asyncio.Event]) -> None:
@@ -55,12 +55,12 @@ class _Run:
 
 
 class Backfill:
-    """That of the route `name`, whose source is `source`.
+    """The backfill of the route `name`, whose source is `source`.
 
     Args:
         task_of: the task that a queue belongs to.
         rates: messages and bytes per second that Spark may send; 0: no limit.
-        on_over: called when queues go on with their live tasks.
+        on_over: called when queues continue with their live tasks.
     """
 
     def __init__(
@@ -82,12 +82,12 @@ class Backfill:
         self._task_of = task_of
         self._rates = rates
         self._on_over = on_over
-        # A rebuilt route must wait for what its predecessor began.
+        # A rebuilt route must wait for what its predecessor started.
         self._runs: dict[MessageQueue, _Run] = bulk.runs.setdefault(name, {})
 
     @property
     def queues(self) -> int:
-        """How many wait."""
+        """How many queues wait."""
         return len(self._runs)
 
     @property
@@ -100,7 +100,7 @@ class Backfill:
         return self._settings.backfill
 
     def begin(self, pairs: Mapping[MessageQueue, QueuePair], group: asyncio.TaskGroup) -> None:
-        """Has Spark copy what the queues of `pairs` hold, if that is wanted; each has to wait for `over`."""
+        """Has Spark copy the backlog of the queues of `pairs`, if that is wanted; each has to wait for `over`."""
         before = [self._runs[key].waiting[key] for key in pairs if key in self._runs]
         if pairs and (self._wanted or before):
             run = _Run(pairs, before)
@@ -108,13 +108,13 @@ class Backfill:
             group.create_task(self._run(run), name="backfill")
 
     async def over(self, key: MessageQueue) -> None:
-        """Returns when the live task of a queue may go on, or none of Spark's may send to it any more."""
+        """Returns when the live task of a queue may continue, and no Spark task may send to it any more."""
         run = self._runs.get(key)
         if run is not None:
             await run.waiting[key].wait()
 
     def stop(self, keys: Iterable[MessageQueue]) -> None:
-        """Gives queues up; they are over once their leases are. Others of their job are begun again."""
+        """Stops the backfill of queues; it is over when their leases expire. The job's other queues restart."""
         for key in keys:
             run = self._runs.get(key)
             if run is not None:
@@ -205,7 +205,7 @@ class Backfill:
     def _copy(
         self, run: _Run, parts: Mapping[MessageQueue, Range], job: CopyJob, loop: asyncio.AbstractEventLoop
     ) -> None:
-        """Runs the job to its end; in a thread of its own, while the worker's `loop` goes on."""
+        """Runs the job to its end; in a thread of its own, while the worker's `loop` continues."""
         from replicator.spark.engine.session import session  # noqa: PLC0415
         from replicator.spark.jobs.backfill import copy_all  # noqa: PLC0415
 
@@ -233,7 +233,7 @@ class Backfill:
 
     def _copied(self, run: _Run, key: MessageQueue, outcome: CopyOutcome) -> None:
         if key not in run.waiting or key in run.stopped:
-            return  # whoever goes on finds out from the target what is there
+            return  # the queue's next owner reads from the target what has arrived
         if outcome.error:
             log.warning("backfill of a queue ended early: its live task continues", reason=outcome.error)
         else:

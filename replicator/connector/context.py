@@ -42,8 +42,8 @@ class ConnectorContext:
 
     `may_send` says whether this worker holds its lease; `settle_timeout` how long a dead owner's last
     request may still wait inside a broker; `drain_timeout` how many seconds a task gets to settle what it
-    has pulled; `recovering` lets in the queues that may recover at once; `audit` takes down what is changed
-    at the target beside messages. `publish` tells the group what was changed in the store; whether it could.
+    has pulled; `recovering` lets in the queues that may recover at once; `audit` records what is changed
+    at the target besides messages. `publish` sends the store's changes to the group, and returns whether it could.
     `tallies` are the counters of queues that ran here before, by their keys.
     """
 
@@ -77,7 +77,7 @@ class ConnectorContext:
 
 
 async def look(settings: Settings, source: Discovery, target: Discovery, store: Store) -> Identity:
-    """Looks at both clusters, and finds out whether they can be used; writes nothing to them.
+    """Reads both clusters' brokers and topics, and checks that the clusters can be used; writes nothing to them.
 
     Raises:
         NoBrokers: one of them has no broker yet.
@@ -117,7 +117,7 @@ async def refuse_filter(route: RouteSettings, source: Discovery) -> None:
 
 
 async def first_look(discovery: Discovery, side: str, settings: ClusterSettings) -> Topology:
-    """Looks at one cluster.
+    """Reads one cluster's brokers and topics.
 
     Raises:
         NoBrokers: it has no broker yet.

@@ -30,7 +30,7 @@ class ConnectorPlanning(Protocol):
     def settings(self) -> object: ...
 
     def plan(self) -> None:
-        """Looks at what both clusters have now.
+        """Reads what both clusters have now.
 
         Raises:
             ConfigError: what is configured cannot be done with that.

@@ -80,8 +80,8 @@ def _readable(cluster: Discovery, topic: str) -> list[str]:
 
 
 def _asked(cluster: Discovery, brokers: Iterable[str]) -> list[str]:
-    """The one of `brokers` to ask: the first that answered at the last look, if any did; none where we sign in as
-    nobody, since a broker that gives nobody its topics has refused that look.
+    """The one of `brokers` to ask: the first that answered at the last look, if any did; none where we have
+    no account, since a broker that requires one has already refused to list its topics.
     """
     if not cluster.cluster.account:
         return []

@@ -97,7 +97,7 @@ class Route:
         return self.topics.problems
 
     def plan(self) -> None:
-        """Looks at what both clusters have now; errors as `RouteTopics.plan`."""
+        """Reads what both clusters have now; errors as `RouteTopics.plan`."""
         self.topics.plan()
 
     async def check(self) -> None:
@@ -229,7 +229,9 @@ class Route:
 
     def _save(self, states: Iterable[QueueState]) -> None:
         store = self._context.store
-        if store.state.get(Kind.CONNECTOR, self.name) is not None:  # or a later one of that name would go on there
+        if (
+            store.state.get(Kind.CONNECTOR, self.name) is not None
+        ):  # or a later one of that name would continue there
             store.update(states)
 
     async def fence(self) -> None:
@@ -261,7 +263,7 @@ class Route:
                 await asyncio.wait(late)
         self._ending -= ending.keys()
         for key, (pair, _) in ending.items():
-            if self._pairs.get(key) is pair:  # nobody else has ended it meanwhile
+            if self._pairs.get(key) is pair:  # it was not ended meanwhile
                 self._forget(key)
         return [pair.state for pair, _ in ending.values()]
 

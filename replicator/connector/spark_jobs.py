@@ -1,4 +1,4 @@
-"""Spark, as a worker has it: one job at a time, and the claims that its heartbeats make for the jobs' tasks."""
+"""A worker's Spark jobs: one at a time, and the claims that its heartbeats announce for the jobs' tasks."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from replicator.group.job_lease import BulkLease
+from replicator.group.job_lease import JobLease
 from replicator.group.member import Group
 from replicator.settings import Settings
 
 __all__ = ["Bulk", "Claim"]
 
-#: Of the session timeout, how long a heartbeat lets Spark's tasks send; less than the worker's own lease, since
-#: they have to read that it came.
+#: Of the session timeout, how long Spark tasks may send after a heartbeat; less than the worker's own lease, since
+#: they have to read the heartbeat first.
 _LEASE: Final = 0.5
 
 
 class Claim:
-    """The right of a job's tasks to send, on behalf of `tasks` of the worker: it must own all of them still.
+    """The right of a job's tasks to send, on behalf of `tasks` of the worker, which must still own all of them.
 
-    It is `given_up` unless the job ends by itself.
+    It is `given_up` unless the job ends on its own.
     """
 
-    def __init__(self, tasks: Callable[[], Collection[str]], lease: BulkLease) -> None:
+    def __init__(self, tasks: Callable[[], Collection[str]], lease: JobLease) -> None:
         self.tasks = tasks
         self.lease = lease
         self.given_up = True
@@ -34,12 +34,12 @@ class Claim:
 class Bulk:
     """What the jobs of a worker need.
 
-    Only a worker in a group can have any. `claims` are those of the jobs under way; `turn` is of the one that runs;
-    `runs` are what routes have under way, by the names of the routes.
+    Only a worker in a group can have any. `turn` is held by the job that runs; `runs` are the routes' current runs,
+    by the routes' names.
 
     Args:
-        group: that of the worker.
-        announce: tells the group of all claims now.
+        group: the worker's group.
+        announce: sends a heartbeat with all claims now.
     """
 
     def __init__(self, settings: Settings, group: Group, announce: Callable[[], Awaitable[None]]) -> None:
@@ -56,10 +56,10 @@ class Bulk:
 
     @asynccontextmanager
     async def claiming(self, tasks: Callable[[], Collection[str]]) -> AsyncIterator[Claim]:
-        """A claim for a job within the context; where it was given up, that ends only when no task of it may send.
+        """A claim for a job; if it is given up, the context ends only when none of the job's tasks may send.
 
         Args:
-            tasks: gives those that the job still works for.
+            tasks: returns those that the job still works for.
         """
         job = uuid.uuid4().hex
         claim = self._claims[job] = Claim(tasks, self._lease(job))
@@ -72,9 +72,9 @@ class Bulk:
                 await self._announce()
                 await asyncio.sleep(claim.lease.seconds)
 
-    def _lease(self, job: str) -> BulkLease:
+    def _lease(self, job: str) -> JobLease:
         settings, group = self.settings, self._group
-        return BulkLease(
+        return JobLease(
             group=group.name,
             worker=group.coordinator.me,
             incarnation=group.incarnation,

@@ -32,7 +32,7 @@ __all__ = ["RouteTopics"]
 
 #: Topics made at the same time.
 _AT_ONCE: Final = 16
-#: Messages looked at in a target queue whose queue map was lost, to find where its copies came from.
+#: Messages read from a target queue whose queue map was lost, to find where its copies came from.
 _LOOK_BACK: Final = 1024
 
 log = get_logger(__name__)
@@ -66,7 +66,7 @@ class RouteTopics:
         self._rivals: dict[str, str] = {}
 
     def plan(self) -> None:
-        """Looks at what both clusters have now. A topic that another connector copies there already is left out.
+        """Reads what both clusters have now. A topic that another connector already copies there is left out.
 
         Raises:
             ConfigError: a topic would get an impossible name.
@@ -102,7 +102,7 @@ class RouteTopics:
         return {plan.topic: theirs[plan.target_topic] for plan in plans if plan.target_topic in theirs}
 
     def _gives_way(self, plan: TopicPlan) -> bool:
-        """Whether a topic is left to another connector; where both have begun somehow, one of them has to go on."""
+        """Whether a topic is left to another connector; if both have started, one of them has to continue."""
         if plan.topic not in self._rivals:
             return False
         begun = self._context.store.is_mapped(self.name, plan.topic) and not self.is_renamed(plan.topic)
@@ -120,7 +120,7 @@ class RouteTopics:
             raise ConfigError("\n".join(refused))
 
     def refuse_problems(self) -> None:
-        """Before the first start nothing is left out in silence.
+        """At the first start no selected topic is left out silently.
 
         Raises:
             StartupError: topics are selected that cannot be copied.
@@ -149,7 +149,7 @@ class RouteTopics:
         new_route = not self._context.store.queue_maps(self.name)
         maps = await self.find_maps()
         if any(plan.writes for plan in self.plans):
-            await self._context.target.refresh()  # or a topic might be made again over what was changed meanwhile
+            await self._context.target.refresh()  # or a topic might be created over changes made meanwhile
         self.plan()
         before = self._context.target.topics
 

@@ -1,8 +1,8 @@
 """System topics of the source cluster as a log that every worker of a group writes and reads whole.
 
 Each topic has one queue on each broker. What is written goes to several brokers where it must not be missed,
-and to one where it is repeated anyway; everything is read from all brokers, so that the group goes on while
-one of them is down. A topic that somebody has deleted is made again.
+and to one where it is repeated anyway; everything is read from all brokers, so that the group continues while
+one of them is down. A topic that was deleted is created again.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ControlLog:
     Args:
         topics: each with the seconds of its past that a new reader wants.
         on_said: called with every message, in the order of its queue.
-        on_reset: called when a topic had to be made again, so that what was in it is gone.
+        on_reset: called when a topic had to be recreated, so that its messages are gone.
         on_caught_up: called when all queues that can be read have been read to their ends.
     """
 
@@ -84,7 +84,7 @@ class ControlLog:
             there: the topics of each broker that lists them, by name.
 
         Raises:
-            StartupError: no broker lets us have the topics.
+            StartupError: no broker has the topics or lets us create them.
         """
         await self._cluster.refresh()
         brokers = self._cluster.brokers()  # one or more: `refresh` has seen to that
@@ -107,7 +107,7 @@ class ControlLog:
                     self._tails[queue] = asyncio.create_task(self._tail(queue, past), name=f"read {queue}")
 
     async def refresh(self) -> None:
-        """Looks for brokers that have come, and for masters that have moved."""
+        """Finds new brokers, and masters that have moved."""
         await self._cluster.refresh()
         self._follow()
 
@@ -225,7 +225,7 @@ class ControlLog:
         return await offset_near(broker, queue.topic, queue.queue_id, since), end
 
     async def _read(self, queue: MessageQueue, at: int, end: int) -> tuple[int, int]:
-        """Reads on from `at`, by several pulls at once if `end` is far; where to go on, and the queue's end."""
+        """Reads from `at`, with several pulls if `end` is far; returns where to continue, and the queue's end."""
         broker, ahead = self._cluster.reader(queue.broker), range(at, end, _COUNT)[:_AT_ONCE] or [at]
         answers = await asyncio.gather(
             *(pull(broker, queue.topic, queue.queue_id, offset, count=_COUNT, suspend=_SUSPEND) for offset in ahead)

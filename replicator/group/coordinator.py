@@ -1,11 +1,11 @@
-"""What one worker of a group does next. Pure; time is handed in, deeds are handed out.
+"""What one worker of a group does next. Pure: it is given the time and returns a decision.
 
 - The worker with the least id among those that may have tasks leads: it names the next assignment when
   members or tasks have changed. Everybody computes the same; the leader's word makes it one at a time.
 - Break before make: a worker starts a task of its own only when every other live worker has
   adopted the very same assignment and does not release that task any more. Adopting comes with a promise:
   nothing is started that is not one's own there. Others rely on it until they read of a later one, so a
-  worker starts nothing either before a heartbeat that tells of its adopting has come back. Then no two run
+  worker starts nothing either before a heartbeat that reports its adoption has come back. Then no two run
   one task: of the heartbeats that they start it by, one is earlier in the log. The writer of the later one
   has read it, and waits until the other says that it has adopted the same, or is gone.
 - Nor does it start a task on a topic on which another connector's task is still being released somewhere: what
@@ -58,7 +58,7 @@ class Coordinator:
 
     Args:
         timeout: seconds after which a silent worker left.
-        lease: seconds for which a heartbeat of our own that came back lets us send; less than `timeout`.
+        lease: seconds for which we may send after sending a heartbeat that came back; less than `timeout`.
         delay: seconds that members or tasks must have stayed the same before a new assignment.
         republish: seconds after which an assignment that is not agreed on is published again.
     """
@@ -85,7 +85,7 @@ class Coordinator:
         self._lease = lease
         self._delay = delay
         self._republish = republish
-        self._told = NO_GENERATION
+        self._echoed_generation = NO_GENERATION
         self._held = False
         self._lapsed = False
         self._start_from = -inf
@@ -102,24 +102,24 @@ class Coordinator:
         self._lapsed = self._lapsed or (self._held and now - self.membership.echo > self._lease)
         self.membership.echoed(side, sent)
         if side is Side.SOURCE:  # the one that leases are of
-            self._told = max(self._told, heartbeat.generation)
+            self._echoed_generation = max(self._echoed_generation, heartbeat.generation)
 
     @property
     def releasing(self) -> frozenset[str]:
-        """The tasks that still run here and are another's, or nobody's."""
+        """The tasks that still run here but are assigned to another worker, or to none."""
         return frozenset(self.running if self.stage is not MemberState.ONLINE else self.running - self.owned)
 
     @property
     def agreed(self) -> bool:
         """Whether every live worker has adopted our assignment, and could read that we have."""
         generation = self.assignment.generation
-        return self._told == generation and all(
+        return self._echoed_generation == generation and all(
             other.generation == generation for other in self.membership.others.values()
         )
 
     @property
     def changing_hands(self) -> bool:
-        """Whether somebody has not adopted our assignment yet, or still runs a task of another."""
+        """Whether a worker has not adopted our assignment yet, or still runs another worker's task."""
         others = self.membership.others.values()
         return not self.agreed or bool(self.releasing) or any(other.releasing for other in others)
 
@@ -155,7 +155,7 @@ class Coordinator:
         return able | {self.me} if self.stage is MemberState.ONLINE and fresh else able
 
     def step(self, now: float, tasks: Collection[str] | None, *, wanted: Callable[[str], bool]) -> Decision:
-        """Looks at the group as it is at `now`.
+        """Decides what to do, given the state of the group at `now`.
 
         Args:
             tasks: all tasks of the group; None while they are not known.
@@ -196,7 +196,7 @@ class Coordinator:
             return None
         members = frozenset(self.takes_tasks())
         latest = max((o.generation for o in self.membership.others.values()), default=NO_GENERATION)
-        ahead = latest > self.assignment.generation  # we have missed one, and nobody has told us which
+        ahead = latest > self.assignment.generation  # we have missed an assignment and do not know its content
         situation = (members, frozenset(tasks), latest if ahead else None)
         if situation != self._situation:
             self._situation, self._since = situation, now

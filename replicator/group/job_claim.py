@@ -1,7 +1,7 @@
-"""A job from the command line that copies queues of a group: it says so while it runs, and workers wait for it.
+"""A job from the command line that copies queues of a group: it announces that while it runs; workers wait for it.
 
-Its heartbeats are on the workers' topic, in a group of their own, so that nobody takes it for a worker. It begins
-to say so before it listens for workers: those that join later have heard of it, those that joined before are heard.
+Its heartbeats are on the workers' topic, in a group of their own, so that it is not taken for a worker. It
+announces itself before it listens for workers: later workers know of it, earlier ones are seen.
 """
 
 from __future__ import annotations

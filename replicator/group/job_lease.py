@@ -1,4 +1,4 @@
-"""The lease of Spark's tasks, which copy on behalf of a worker: they may send as long as its heartbeats say so.
+"""The lease of Spark tasks that copy on behalf of a worker: they may send as long as its heartbeats allow it.
 
 A task reads the heartbeats itself. One that was not there yet when the look before began has been stored since,
 so the lease counts from then, by the task's own clock, however long its process or machine stood still. Others
@@ -23,7 +23,7 @@ from replicator.group.membership import Heartbeat
 from replicator.group.wire import read_heartbeat
 from replicator.protocol.codes import Response
 
-__all__ = ["JOBS", "BulkLease"]
+__all__ = ["JOBS", "JobLease"]
 
 #: Where a heartbeat's `info` has the jobs whose tasks may send.
 JOBS: Final = "bulk"
@@ -33,8 +33,8 @@ _LOOKS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BulkLease:
-    """That of `job`, which the process `incarnation` of `worker` has begun; it lasts for `seconds`.
+class JobLease:
+    """The lease of `job`, which the process `incarnation` of `worker` has started; it lasts for `seconds`.
 
     Args:
         topic: of the heartbeats, on the source cluster.
@@ -51,7 +51,7 @@ class BulkLease:
 
     @asynccontextmanager
     async def held(self, source: Cluster) -> AsyncIterator[Callable[[], bool]]:
-        """What says whether to send now; within the context, which begins when it is so.
+        """A check whether the task may send now; the context is entered when it may.
 
         Raises:
             Unreachable: no heartbeat of the worker allows it.
@@ -75,7 +75,7 @@ class BulkLease:
 class _View:
     """What one task has read of the worker's heartbeats."""
 
-    def __init__(self, lease: BulkLease) -> None:
+    def __init__(self, lease: JobLease) -> None:
         self.held = asyncio.Event()
         self._lease = lease
         self._sequence = 0
@@ -88,12 +88,12 @@ class _View:
         """Reads one broker's heartbeats: at its master, since a slave shows them later than others see them."""
         topic, at, looked = self._lease.topic, -1, -inf
         while True:
-            begun = now()
+            started = now()
             try:
                 master = source.master(broker)
                 if at < 0:
                     at = await max_offset(master, topic, 0)
-                    looked = begun
+                    looked = started
                 pulled = await pull(master, topic, 0, at)
                 if pulled.code == Response.PULL_OFFSET_MOVED:
                     at = -1
@@ -104,9 +104,9 @@ class _View:
                             self._hear(heartbeat, looked)
                     at = pulled.next_offset
                     if at >= pulled.max_offset:
-                        looked = begun
+                        looked = started
             except (ClientError, ProtocolError):
-                pass  # the lease runs out if nobody else brings a heartbeat
+                pass  # the lease expires unless another broker has a heartbeat
             await asyncio.sleep(self._lease.seconds / _LOOKS)
 
     def _hear(self, heartbeat: Heartbeat, looked: float) -> None:

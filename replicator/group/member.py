@@ -74,7 +74,7 @@ class Group:
 
     Args:
         waits_for: whether a job that says this of itself copies queues of ours, so that we join after its end.
-        on_change: called when something has come that may ask for deeds.
+        on_change: called when something was received that the worker may have to act on.
         on_records: called with news of the shared state, by kind.
         on_lost: called when the topic of the shared state has lost all that was in it.
     """
@@ -145,7 +145,7 @@ class Group:
             return
         if self._failing:
             self._failing = False
-            await self.publish()  # what nobody could be told meanwhile, before others begin without it
+            await self.publish()  # what could not be published meanwhile, before others start without it
 
     @property
     def unsaid(self) -> bool:
@@ -174,7 +174,7 @@ class Group:
         await self.publish(self.store.state.records())
 
     def assign(self, assignment: Assignment) -> None:
-        """Writes an assignment of ours down; `publish` tells it."""
+        """Stores our assignment; `publish` sends it to the group."""
         owners = dict(sorted(assignment.owners.items()))
         value = {"members": sorted(assignment.members), "owners": owners}
         self.store.put_version(Kind.ASSIGNMENT, "", Version(*assignment.generation), value)
@@ -274,9 +274,9 @@ class Group:
             )
 
     def join(self) -> None:
-        """Takes part from now on, if we have heard ourselves and all that was said before.
+        """Joins the group, if our own heartbeat has come back and all earlier records have been read.
 
-        After a process with our id, which may live, not before that would have been heard again.
+        If a process with our id may still be alive, not before its next heartbeat would have been received.
         """
         heard = self.coordinator.membership.echo > -inf
         ready = heard and self._log is not None and self._log.caught_up
@@ -310,7 +310,7 @@ class Group:
             self.coordinator.membership.heard(side, heartbeat, min(at, now()), place=queue)
 
     def on_reset(self, queue: MessageQueue) -> None:
-        """A system topic has lost all that was in it: everybody tells again what they know."""
+        """A system topic has lost all that was in it: every worker publishes again what it knows."""
         if queue.topic == self._topics.control:
             self._on_lost()
 

@@ -8,7 +8,7 @@ __all__ = ["Rebalances"]
 
 
 class Rebalances:
-    """As one worker sees them. `going_on`: one has begun and is not over yet."""
+    """As one worker sees them. `going_on`: one is under way."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -29,5 +29,5 @@ class Rebalances:
             self.going_on = False
 
     def seconds(self, now: float) -> float:
-        """How long they took, the one that goes on now included."""
+        """How long they took, including one that is under way."""
         return self._seconds + (now - self._since if self.going_on else 0.0)

@@ -47,7 +47,7 @@ class GroupPositions:
         self._older: dict[tuple[str, Queue], tuple[int, int, OffsetMap]] = {}
         self._found: dict[tuple[str, str, Queue], tuple[int, int]] = {}
         self._returned: dict[tuple[str, str, Queue], tuple[int, int | None]] = {}
-        self._silence = UnresponsiveBrokers({})
+        self._unresponsive = UnresponsiveBrokers({})
         self.failures: dict[str, str] = {}
 
     async def look(self, copied: QueueLookup) -> list[GroupQueue]:
@@ -58,7 +58,7 @@ class GroupPositions:
         consumed = await self.consumed.refresh()
         there = await self.there.refresh()
         self.failures = self.consumed.failures | self.there.failures
-        self._silence = UnresponsiveBrokers(self.consumed.failures)
+        self._unresponsive = UnresponsiveBrokers(self.consumed.failures)
         found = []
         for place in self._raw(copied, consumed, there):
             try:
@@ -156,7 +156,9 @@ class GroupPositions:
         known = self._returned.get(key)
         if known is None or known[0] != at:
             try:
-                found = await self._silence.ask(place.queue.source.broker, partial(self._born_there, place, at))
+                found = await self._unresponsive.ask(
+                    place.queue.source.broker, partial(self._born_there, place, at)
+                )
                 known = self._returned[key] = (at, found)
             except ClientError:
                 return None  # the source is away: the group is taken no further than the map says

@@ -75,14 +75,14 @@ class Syncer:
         self._topics = (_topics(source, masters_only=False), _topics(target, masters_only=True))
         self._groups = (_groups(source, masters_only=False), _groups(target, masters_only=True))
         self._ends: dict[str, dict[Queue, int]] = {}
-        self._silence = UnresponsiveBrokers({})
+        self._unresponsive = UnresponsiveBrokers({})
 
     # Topics.
 
     async def plan_topics(self, copy: ReplicationSnapshot, ledger: Ledger) -> Planned:
         """What is to be done to the target's topics."""
         source, target = await self._refreshed(self._topics)
-        self._silence = UnresponsiveBrokers(self._topics[0].failures)
+        self._unresponsive = UnresponsiveBrokers(self._topics[0].failures)
         missing = {plan.topic: await self._missing(plan, copy, source) for plan in copy.plans}
         planned = topics.plan_topics(
             copy.plans,
@@ -126,7 +126,7 @@ class Syncer:
         for queue in plan.queue_map:
             copied = copy.queue(topic, queue)
             try:
-                end = await self._silence.ask(queue.broker, partial(self._end, topic, queue))
+                end = await self._unresponsive.ask(queue.broker, partial(self._end, topic, queue))
             except ClientError as error:
                 self.failures[queue.broker] = str(error)
                 return None

@@ -145,7 +145,7 @@ async def compare(job: CompareJob, part: Range, *, there: bool = True) -> Compar
             cluster = job.options.identity.source
             pairing = Pairing(cluster, part.source, ahead, start=reading.start, end=reading.before)
             async for messages in reading.target():
-                reading.tell(found, await pairing.take(messages))
+                reading.report(found, await pairing.take(messages))
             start, end = _bounds(job, reading, pairing, from_first=from_first)
             await pairing.finish(end)
         async for messages in reading.source(start, begin):  # an earlier message was copied later
@@ -240,7 +240,7 @@ class _Reading:
                     return min(offsets)
         return self.start
 
-    def tell(self, found: _Findings, copies: Copies) -> None:
+    def report(self, found: _Findings, copies: Copies) -> None:
         """Adds messages that are not copies of our source queue to `found`."""
         if self.job.window:
             return

@@ -27,7 +27,7 @@ class Batch:
         self.left_out = 0
 
     def add(self, pack: Pack) -> None:
-        """Puts `pack` behind the others."""
+        """Appends `pack`."""
         self.packs.append(pack)
         self.count += len(pack)
         self.size += len(pack.data)
@@ -85,7 +85,7 @@ class Batcher:
         return batch
 
     def _put(self, batch: Batch, pack: Pack) -> bool:
-        """Adds `pack` if the batch may have it, and says so."""
+        """Adds `pack` if it fits into the batch; returns whether it does."""
         if batch.packs:
             packer, first, count = self._packer, batch.packs[0], batch.count + len(pack)
             if (

@@ -2,7 +2,7 @@
 
 A pull reserves what its answer may need; what arrived stays charged until the target has acknowledged
 it. Who finds the budget spent waits in line. Head-of-line pulls that fill a hole are charged without
-waiting, because the memory held behind the hole is freed only by them.
+waiting, because the memory held after the hole is freed only by them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class MemoryBudget:
         return self.used >= self.limit
 
     def reserve(self, size: int, granted: Callable[[], None]) -> bool:
-        """Charges `size` bytes, now if there is room and nobody waits; else `granted` is called later.
+        """Charges `size` bytes, now if there is room and no other task waits; else `granted` is called later.
 
         Returns:
             whether they are charged now.
@@ -53,7 +53,7 @@ class MemoryBudget:
         """Gives `size` bytes back, and grants what waits in line as far as there is room."""
         self.used -= size
         if self._granting:
-            return  # by one that was just granted, as a task that has stopped does: the loop below goes on
+            return  # by one that was just granted, as a task that has stopped does: the loop below continues
         self._granting = True
         try:
             while self._waiting and self._fits(self._waiting[0][0]):

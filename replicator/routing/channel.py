@@ -60,7 +60,7 @@ class Chunk:
 
 
 class Channel:
-    """One writer, one reader. A failure of the writer reaches the reader behind all chunks.
+    """One writer, one reader. A failure of the writer reaches the reader after all chunks.
 
     Args:
         packer: packs what comes at once; without one it is for the reader to do.

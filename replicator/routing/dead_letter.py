@@ -81,6 +81,6 @@ class DeadLetters:
             dead = entry(body, raw, body_crc=message.body_crc, flag=message.flag)
             return await send_batch(writer, fields, [dead])
         except BrokerRefused as error:
-            if is_missing(error):  # somebody has deleted it
+            if is_missing(error):  # it was deleted
                 self._made.discard(broker)
             raise

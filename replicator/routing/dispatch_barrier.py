@@ -19,10 +19,10 @@ from replicator.routing.faults import TargetBlocked
 
 __all__ = ["DispatchBarrier"]
 
-#: Seconds between looks, and until it is given up.
+#: Seconds between checks, and until the wait is given up.
 _PAUSE: Final = 0.1
 _LIMIT: Final = 30.0
-#: Seconds waited where a broker does not tell: 4.9 in its first seconds, or without the right.
+#: Seconds waited where a broker does not say: 4.9 in its first seconds, or without the permission.
 _BLIND: Final = 1.0
 
 
@@ -44,10 +44,10 @@ class DispatchBarrier:
         asked = next(self._count)
         async with self._locks[broker.address]:
             if self._looked.get(broker.address, 0) > asked:
-                return  # somebody began to look after we had asked
-            begun = next(self._count)
+                return  # a check has started and ended since we asked
+            started = next(self._count)
             await _caught_up(broker)
-            self._looked[broker.address] = begun
+            self._looked[broker.address] = started
 
 
 async def _caught_up(broker: Endpoint) -> None:

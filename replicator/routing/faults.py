@@ -39,7 +39,7 @@ class Drained(ReplicatorError):
 
 
 class SourceLost(Fault):
-    """The source broker cannot be pulled from now: go on at the position, later."""
+    """The source broker cannot be pulled from now: continue at the position later."""
 
 
 class SourceEnded(ReplicatorError):
@@ -61,7 +61,7 @@ class SourceGap(ReplicatorError):
 class SourceReset(ReplicatorError):
     """What was before the position `position` is not what was copied: truncated or recreated.
 
-    The queue ends at `max_offset` now, which may be behind the position again.
+    The queue ends at `max_offset` now, which may be after the position again.
     """
 
     def __init__(self, position: int, min_offset: int, max_offset: int) -> None:
@@ -79,7 +79,7 @@ class SourceReset(ReplicatorError):
 
 
 class LeaseLost(ReplicatorError):
-    """This worker may not send now: end, and let the group decide who goes on."""
+    """This worker may not send now: end, and let the group decide who continues."""
 
 
 class TargetBlocked(Fault):
@@ -105,7 +105,7 @@ class TransformRefused(ReplicatorError):
 
 
 class QueueFailed(ReplicatorError):
-    """By policy the queue stands still until a person has decided."""
+    """By policy the queue stops until the cause is fixed."""
 
 
 _NOT_STORED = frozenset({Response.SYSTEM_BUSY, Response.SERVICE_NOT_AVAILABLE, Response.NO_PERMISSION})

@@ -1,7 +1,7 @@
-"""Looks at what somebody else stored in a target queue between two of our batches.
+"""Inspects messages that another producer stored in a target queue between two of our batches.
 
 A foreign producer's messages are counted; a copy of our own that exists a second time (the late
-request of a dead owner) is counted as repeated. Some readers for the whole worker, behind the data path.
+request of a dead owner) is counted as a duplicate. A few readers serve the whole worker, outside the data path.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Audited(Protocol):
 
 
 class _Waiting:
-    """What is to be looked at in one queue: ranges [from, to) of its offsets, in order."""
+    """What is to be inspected in one queue: ranges [from, to) of its offsets, in order."""
 
     __slots__ = ("ranges",)
 
@@ -78,14 +78,14 @@ class _Waiting:
         return taken
 
     def give_back(self, taken: list[tuple[int, int]], done: int) -> None:
-        """What of `taken` lies at offset `done` or behind is still to be looked at."""
+        """What of `taken` is at offset `done` or later is still to be inspected."""
         self.ranges.extendleft((max(start, done), stop) for start, stop in reversed(taken) if stop > done)
 
 
 class ForeignWriteInspector:
     """Works off ranges of target offsets, those of one queue in the order they came.
 
-    What nobody can look at any more is counted as foreign, and said.
+    What can no longer be read is counted as foreign, and logged.
     """
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class ForeignWriteInspector:
         self._idle.set()
 
     def add(self, queue: Audited, start: int, stop: int) -> None:
-        """Has target offsets [start, stop) looked at soon."""
+        """Has target offsets [start, stop) inspected soon."""
         waiting = self._waiting.get(queue)
         if waiting is None:
             waiting = self._waiting[queue] = _Waiting()
@@ -114,11 +114,11 @@ class ForeignWriteInspector:
                 readers.create_task(self._read(await self._new.get()))
 
     async def drained(self) -> None:
-        """Returns once all that was added has been looked at."""
+        """Returns once all that was added has been inspected."""
         await self._idle.wait()
 
     async def _read(self, queue: Audited) -> None:
-        """Looks at what waits in one queue; queues of one broker take turns."""
+        """Inspects what waits in one queue; queues of one broker take turns."""
         waiting, backoff = self._waiting[queue], Backoff(_PAUSE_FIRST, _PAUSE_MOST, jitter=0.0)
         while waiting.ranges:
             async with self._brokers[queue.state.target.broker]:
@@ -133,7 +133,7 @@ class ForeignWriteInspector:
 
 
 async def _look(queue: Audited, waiting: _Waiting, attempts: int) -> bool:
-    """Looks at what one pull covers; False where it is to be tried again later, after so many `attempts`."""
+    """Inspects what one pull covers; False if it is to be tried again later, after so many `attempts`."""
     taken = waiting.take()
     start, stop = taken[0][0], taken[-1][1]
     try:

@@ -7,7 +7,7 @@ from typing import Final
 
 __all__ = ["RateLimiter"]
 
-#: Seconds slept at least; what rounding leaves of a wait may be less than the clock can tell.
+#: Seconds slept at least; what rounding leaves of a wait may be less than the clock's resolution.
 _TICK: Final = 0.001
 
 #: Seconds' worth of tokens that may pile up while nothing is sent.
@@ -57,7 +57,7 @@ class RateLimiter:
         self._credit[1] -= size
 
     def _wait(self, now: float) -> float:
-        """Seconds until both credits are positive, after adding what has come since the last look."""
+        """Seconds until both credits are positive, after adding what has accrued since the last call."""
         passed = now - self._at
         self._at = now
         wait = 0.0

@@ -63,7 +63,7 @@ class OffsetMap:
             del sources[0], targets[0], lengths[0]
 
     def count_from(self, source: int) -> int:
-        """Copies of messages at the source offset `source` or behind it."""
+        """Copies of messages at the source offset `source` or after it."""
         return sum(max(0, run.source + run.length - max(run.source, source)) for run in self)
 
     def cut(self, source: int) -> None:

@@ -29,7 +29,7 @@ class Identity:
 class RouteOptions:
     """Policies and limits of one route; see docs/CONFIG.md for what each means.
 
-    `settle_timeout` is None where somebody has waited for all queues of the target.
+    `settle_timeout` is None if the wait was already done for all queues of the target.
     """
 
     identity: Identity

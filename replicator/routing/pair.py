@@ -41,7 +41,7 @@ class QueuePair:
     Args:
         topic: the topic's name at the target.
         from_start: the queue is new, so it is copied from its first message whatever `start_from` says.
-        end: source offset before which the copy ends; None: it goes on.
+        end: source offset before which the copy ends; None: it has no end.
         source: where messages come from; None: the source cluster's broker.
     """
 
@@ -74,7 +74,7 @@ class QueuePair:
             Step.SKIP_LOSS: self._skip_loss,
         }
 
-    # Told by others.
+    # Called from outside.
 
     def drain(self) -> None:
         """No more pulls; what was pulled is still sent, then `run` ends."""
@@ -209,7 +209,7 @@ class QueuePair:
             path.close()
 
     async def _skip_loss(self) -> None:
-        """Counts what the source has lost, and sets the position behind it unless the policy is to fail."""
+        """Counts what the source has lost, and sets the position after it unless the policy is to fail."""
         state, fault = self.state, self._loss
         assert fault is not None  # noqa: S101 - see the table
         if isinstance(fault, SourceGap):

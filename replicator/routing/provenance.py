@@ -73,7 +73,7 @@ class Stamp:
         self._stripping = properties.Stripping()
 
     def put(self, messages: Sequence[StoredMessage]) -> list[bytes]:
-        """The properties of `messages` without what brokers made, behind our provenance; each ends in 0x02.
+        """The properties of `messages` without those that brokers added, after our provenance; each ends in 0x02.
 
         Args:
             messages: one or more, as the source broker stored them; none with provenance.

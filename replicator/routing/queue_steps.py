@@ -1,6 +1,6 @@
 """What the copy of one queue does, and what follows each event: one table, and the diagram in the docs is its.
 
-Nothing about either side is believed that was not looked at: `COPY` is entered only through `CHECK_TARGET`, after
+Nothing about either side is assumed without a check: `COPY` is entered only through `CHECK_TARGET`, after
 whatever made the target's end uncertain, and through `CHECK_SOURCE`, after whatever made the source uncertain.
 """
 
@@ -41,7 +41,7 @@ class Step(StrEnum):
     """Pull and send."""
 
     SKIP_LOSS = "skip_loss"
-    """Count what the source has lost and continue behind it, unless `on_gap` is `fail`."""
+    """Count what the source has lost and continue after it, unless `on_gap` is `fail`."""
 
     STOPPED = "stopped"
     FAILED = "failed"

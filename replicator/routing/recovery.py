@@ -40,7 +40,7 @@ class Tail:
 
     `end` is the next offset; `copies` are ours in order, `last` is the last of them. `recreated` says that the
     source queue started over among them: `copies` are those since then. `known_holds` says whether what was
-    known before is still there. Of the messages read at target offset `counted` or behind, others wrote
+    known before is still there. Of the messages read at target offset `counted` or later, others wrote
     `foreign`, and `duplicates` came twice.
     """
 
@@ -111,7 +111,7 @@ async def read_tail(
         mine: whether a message with that provenance was copied from the same source queue.
         known: the last message that was acknowledged.
         floor: target offset before which no copy counts.
-        counted: target offset before which others' messages and duplicates ones behind `known` have been counted.
+        counted: target offset before which others' messages and duplicates after `known` have been counted.
 
     Raises:
         BrokerRefused, Unreachable, RequestTimeout: see there.
@@ -139,13 +139,13 @@ async def read_tail(
 
 
 async def read_on(broker: Endpoint, topic: str, queue_id: int, tail: Tail, *, mine: Mine) -> None:
-    """Adds what lies behind `tail.end` by now."""
+    """Adds what is stored after `tail.end` by now."""
     async for message in read_range(broker, topic, queue_id, tail.end):
         tail.take(message, mine)
 
 
 async def _holds(broker: Endpoint, topic: str, queue_id: int, mine: Mine, known: CopyRecord, tail: Tail) -> bool:
-    """Whether the known message is what it should be; adds what lies behind it to `tail`."""
+    """Whether the known message is what it should be; adds what is stored after it to `tail`."""
     checked = False
     async for message in read_range(broker, topic, queue_id, known.target):
         if not checked and message.queue_offset == known.target:
@@ -155,12 +155,12 @@ async def _holds(broker: Endpoint, topic: str, queue_id: int, mine: Mine, known:
         elif message.queue_offset > known.target:
             tail.take(message, mine)
         checked = True
-    # Nothing at or behind it: fine if retention took it, which leaves the queue's end where it was.
+    # Nothing at or after it: fine if retention took it, which leaves the queue's end where it was.
     return checked or await max_offset(broker, topic, queue_id) == known.target + 1
 
 
 async def first_copy(broker: Endpoint, topic: str, queue_id: int, *, mine: Mine, floor: int) -> int | None:
-    """The source offset of the oldest copy at or behind target offset `floor`."""
+    """The source offset of the oldest copy at or after target offset `floor`."""
     async for message in read_range(broker, topic, queue_id, floor):
         found = provenance.read(message.properties)
         if found is not None and mine(found):

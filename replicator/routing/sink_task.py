@@ -1,7 +1,7 @@
 """The sink task of one queue: batches from the channel to the target, one in flight, each accounted for.
 
-Whatever it cannot settle by itself ends it with an exception from `faults`; the pair of tasks is then
-put together again from what the target really has.
+What it cannot resolve itself ends it with an exception from `faults`; the pair of tasks is then
+rebuilt from what the target really has.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class SinkTask:
     Args:
         connection: the one to `target` over which the target queue was checked; nothing is sent over any other.
         topic: the topic's name at the target.
-        on_shift: called with [from, to) when target offsets were taken by somebody else.
-        suspicious: somebody else's request may still be waiting inside the broker, so that the first
+        on_shift: called with [from, to) when target offsets were taken by another producer.
+        suspicious: another sender's request may still be waiting inside the broker, so that the first
             answer decides whether the tail that was read is the whole one.
         may_send: whether this worker holds its lease; asked before every request that stores something.
         transforming: sees all messages before they are put into batches; None where the route has no transform.
@@ -203,7 +203,7 @@ class SinkTask:
     async def _deliver_retry(self, batch: Batch) -> None:
         """A message that its group could not consume, one of a batch of one: brokers refuse batches to such topics.
 
-        Its delay is over; with what says so it would be delayed again.
+        Its delay is over; with its delay property it would be delayed again.
         """
         message = batch.packs[0].message()
         if not message.body_length:

@@ -35,7 +35,7 @@ class SourceSide(Protocol):
         ...
 
     async def after_reset(self, reset: SourceReset) -> int:
-        """The source offset where the copy goes on after the source was truncated or recreated."""
+        """The source offset where the copy continues after the source was truncated or recreated."""
         ...
 
     async def open(self, channel: Channel, offset: int) -> Source:
@@ -43,7 +43,7 @@ class SourceSide(Protocol):
         ...
 
     def forget(self) -> None:
-        """What was checked holds no more."""
+        """What was checked is no longer valid."""
         ...
 
 
@@ -52,7 +52,7 @@ class BrokerSource:
 
     Args:
         from_start: the queue is new, so it is copied from its first message whatever `start_from` says.
-        end: source offset before which the copy ends; None: it goes on.
+        end: source offset before which the copy ends; None: it has no end.
     """
 
     def __init__(self, state: QueueState, shared: Shared, *, from_start: bool, end: int | None) -> None:

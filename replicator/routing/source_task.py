@@ -113,7 +113,7 @@ class SourceTask:
     def _reserve(self, pull: Pull) -> bool:
         size = max(_LEAST, int(self._per_offset * pull.span))
         if pull.offset == self._window.head and self._window.in_flight > 1:
-            self._budget.charge(size)  # it fills a hole: what is held behind it is freed only by it
+            self._budget.charge(size)  # it fills a hole: what is held after it is freed only by it
         elif not self._budget.reserve(size, lambda: self._granted(pull, size)):
             return False
         pull.reserved = size
@@ -164,7 +164,7 @@ class SourceTask:
             )
             return
         if self._end is not None and self._end < pulled.max_offset and pulled.code != Response.PULL_OFFSET_MOVED:
-            pulled = pulled._replace(max_offset=self._end)  # nothing behind it is pulled ahead
+            pulled = pulled._replace(max_offset=self._end)  # nothing after it is pulled ahead
         if pulled.messages:
             self._per_message += 0.25 * (pulled.size / len(pulled.messages) - self._per_message)
         covered = pulled.next_offset - pull.offset
@@ -227,7 +227,7 @@ class SourceTask:
         return SourceReset(start, pulled.min_offset, pulled.max_offset)
 
     def _fail(self, error: Exception, *, before: Sequence[StoredMessage] | None = None) -> None:
-        """Ends the task; of `before`, what lies ahead of the hole in `error` still goes through."""
+        """Ends the task; of `before`, what comes before the hole in `error` is still delivered."""
         self.stop()
         if before and isinstance(error, SourceGap):
             ahead = [m for m in before if m.queue_offset < error.start]

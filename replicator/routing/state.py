@@ -70,14 +70,13 @@ class QueueProgress:
         a reason that was counted."""
 
         self.clean = False
-        """Whether nothing of ours can still be stored behind `position`, so that the next owner may rely on it."""
+        """Whether nothing of ours can still be stored after `position`, so that the next owner may rely on it."""
 
         self.offsets = OffsetMap()
         """Which source offset was stored at which target offset."""
 
         self.target_end: int | None = None
-        """The offset that the next message gets in the target queue if nobody else writes there; None before it has
-        been read."""
+        """The next offset of the target queue if no other producer writes there; None: not read yet."""
 
         self.target_floor = 0
         """Copies below this target offset are of a source queue that no longer exists."""
@@ -119,7 +118,7 @@ class QueueProgress:
         return CopyRecord(source, self.store_timestamp, target)
 
     def lag_seconds(self, now: float) -> float:
-        """Age at `now` of the oldest message that the target lacks: 0 without a lag.
+        """Age at `now` of the oldest message that is not at the target: 0 without a lag.
 
         Of the newest copied one while the oldest missing one is not known, and 0 while neither is.
         """
@@ -163,7 +162,7 @@ class QueueCounters:
         self.copied_bytes = 0
 
         self.copied_before = 0
-        """Messages that those copied who had the queue before, as far as they could tell."""
+        """Messages copied by the queue's earlier owners, as far as they are known."""
 
         self.skipped: dict[str, int] = {}
         """Messages skipped, by reason."""
@@ -183,7 +182,7 @@ class QueueCounters:
         """Times that the source queue was found truncated or recreated."""
 
         self.reset_at: int | None = None
-        """The position of the reset that was counted last, until the copy has gone on behind it."""
+        """The position of the reset that was counted last, until the copy has passed it."""
 
         self.target_lost = 0
         """Messages that the target had acknowledged and then lost."""
@@ -299,7 +298,7 @@ class QueueState:
         return Tally(self.counters, self.progress.known_end)
 
     def count_on(self, tally: Tally) -> None:
-        """Goes on counting from `tally`. It is part of what was restored: others may have had the queue since."""
+        """Continues counting from `tally`. It is part of what was restored: others may have had the queue since."""
         restored = self.counters
         self.counters, known_end = tally
         self.progress.known_end = max(known_end, self.progress.known_end)
@@ -320,7 +319,7 @@ class QueueState:
             counters.lost = (0, 0)
 
     def lose_at_target(self, last: CopyRecord | None) -> tuple[int, int]:
-        """Counts acknowledged copies behind `last`, the last one that the target still has, as lost there, unless
+        """Counts acknowledged copies after `last`, the last one that the target still has, as lost there, unless
         that has been counted.
 
         Returns:
@@ -338,7 +337,7 @@ class QueueState:
         return first, count
 
     def copy_again(self, first: int) -> None:
-        """The copy goes on from the source offset `first`, as if what came behind had never been copied."""
+        """The copy continues from the source offset `first`, as if nothing after it had ever been copied."""
         self.progress.offsets.cut(first)
         self.progress.position = first
         self.counters.lost_at_target = None

@@ -29,7 +29,7 @@ class TargetCheck:
 
     Attributes:
         connection: the one over which the target was checked last; sends go over no other.
-        suspicious: a request of somebody else may still be waiting inside the broker, so that the first answer
+        suspicious: another sender's request may still be waiting inside the broker, so that the first answer
             decides whether the tail that was read is the whole one.
         unsettled: a request of ours, or of the last owner, may still be stored.
     """
@@ -65,7 +65,7 @@ class TargetCheck:
         """Checks the target.
 
         Raises:
-            Unreachable: nobody answers, or another broker than it should be.
+            Unreachable: no broker answers, or another one than expected.
             TargetBlocked: by `on_target_loss=wait`, or the broker does not show all that it has stored.
             QueueFailed: by `on_target_loss=fail`.
             ClientError: see there.
@@ -119,7 +119,7 @@ class TargetCheck:
             await read_on(*place, tail, mine=self.is_ours)
 
     def _lost(self, known: CopyRecord, tail: Tail) -> None:
-        """The target lacks what it had acknowledged: policy decides.
+        """The target has lost what it had acknowledged: policy decides.
 
         Raises:
             TargetBlocked, QueueFailed: by policy.
@@ -131,7 +131,9 @@ class TargetCheck:
             f" source offsets {first} to {known.source}"
         )
         if policy == "wait":
-            raise TargetBlocked(what, hint="on_target_loss=wait: copying goes on once they are at the target again")
+            raise TargetBlocked(
+                what, hint="on_target_loss=wait: copying continues once they are at the target again"
+            )
         if policy == "fail":
             raise QueueFailed(what, hint="on_target_loss=resend copies them again")
         self._log.error("target lost messages", count=count, first=first, last=known.source, copied_again=True)
@@ -155,7 +157,7 @@ class TargetCheck:
                 continue
             progress.offsets.add(copy.source, copy.target, 1)
             if progress.position is not None and copy.source >= progress.position:
-                counters.copied_before += 1  # nobody learned that it had arrived
+                counters.copied_before += 1  # its acknowledgement was never received
         if tail.last is not None:
             progress.position = max(progress.position or 0, tail.last.source + 1)
             progress.store_timestamp = tail.last.stored

@@ -21,9 +21,9 @@ from replicator.routing.state import QueueState
 
 __all__ = ["TargetWatch", "Watched"]
 
-#: Seconds between two looks.
+#: Seconds between two checks.
 _INTERVAL: Final = 2.0
-#: Queues of one broker whose ends are asked for at each look: 100 requests a second take about 1 % of a core.
+#: Queues of one broker whose ends are asked for at each check: 100 requests a second take about 1 % of a core.
 _ENDS: Final = 200
 #: Of these, at the same time.
 _AT_ONCE: Final = 8
@@ -66,7 +66,7 @@ class TargetWatch:
             await asyncio.gather(*(self.look(target, broker) for broker in list(self._queues)))
 
     async def look(self, target: Cluster, broker: str) -> None:
-        """Looks once at the connection to `broker`, and at the ends of some of its queues."""
+        """Checks the connection to `broker`, and the ends of some of its queues, once."""
         queues = self._queues[broker]
         if not queues:
             return
@@ -98,7 +98,7 @@ class TargetWatch:
                 try:
                     end = await max_offset(writer, queue.topic, state.target.queue_id)
                 except RequestTimeout:
-                    writer.drop()  # it may lead to a machine that is gone: another connection will tell
+                    writer.drop()  # it may lead to a machine that is gone: a new connection shows that
                     return
                 except ClientError as error:
                     queue.recheck(str(error))

@@ -1,4 +1,4 @@
-"""Transforms on the way of one queue: what stands at the front of its channel is changed before it is sent."""
+"""The transforms of one queue: messages at the front of its channel are transformed before they are sent."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ TARGET: Final = 1
 
 
 class WaitTimer:
-    """Seconds by whom was waited for, `SOURCE` or `TARGET`; the wait that goes on now counts too."""
+    """Seconds spent waiting for `SOURCE` and for `TARGET`, including a wait that is under way."""
 
     __slots__ = ("_seconds", "_since", "_whom")
 
@@ -29,7 +29,7 @@ class WaitTimer:
         self._whom, self._since = whom, now
 
     def end(self) -> None:
-        """It waits for nobody."""
+        """The wait is over."""
         if self._whom >= 0:
             self._seconds[self._whom] += time.monotonic() - self._since
             self._whom = -1

@@ -53,7 +53,7 @@ class PullWindow:
 
     def __init__(self, offset: int, *, filtered: bool = False) -> None:
         self.head = offset
-        self.max_offset = offset + 1  # not known: the first pull is not held, and tells
+        self.max_offset = offset + 1  # not known: the first pull returns at once and says
         self.stride = _FIRST_STRIDE
         self.depth = _FIRST_DEPTH
         self._filtered = filtered
@@ -104,7 +104,7 @@ class PullWindow:
 
         The answer of each has what is next in order; it is None where all of it was known already. An
         answer with PULL_OFFSET_MOVED is given out only as the last one and only for the head: the caller
-        decides where to go on.
+        decides where to continue.
         """
         pull.answer = answer
         self.max_offset = answer.max_offset

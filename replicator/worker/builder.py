@@ -45,7 +45,7 @@ __all__ = ["Connect", "build"]
 
 #: Queues that recover at once.
 _RECOVERING: Final = 64
-#: Of the session timeout, how long a heartbeat that came back lets us send.
+#: Of the session timeout, how long we may send after sending a heartbeat that came back.
 _LEASE: Final = 0.7
 #: Seconds of the heartbeats' past, in session timeouts, that a new worker looks at.
 _PAST: Final = 2.0

@@ -1,4 +1,4 @@
-"""Progress of this worker's tasks: published to the group, and kept on disk."""
+"""Progress of this worker's tasks: published to the group, and saved to disk."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from replicator.worker.state_cleaner import Cleaner
 __all__ = ["Progress"]
 
 #: The pause after each write is at least this many times as long as the write took; likewise for publications.
-_SAVING: Final = 20
-_TELLING: Final = 100
+_SAVE_PAUSE: Final = 20
+_STATUS_PAUSE: Final = 100
 
 log = get_logger(__name__)
 
@@ -37,20 +37,21 @@ class Progress:
         self._cleaner = cleaner
         self._saving_cost = 0.0
         self._saved = 0.0
-        self._telling_cost = 0.0
-        self._told = 0.0
+        self._status_cost = 0.0
+        self._status_at = 0.0
         self._saving = asyncio.Lock()
 
     async def publish(self, *, force: bool = False) -> None:
-        """Tells the group what was changed here, and how far our tasks are: that less often where it takes long to
-        add up, unless `force` is set.
+        """Publishes what was changed here, and our tasks' status.
+
+        The status is published less often if it takes long to add up, unless `force` is set.
         """
-        if force or time.monotonic() - self._told >= _TELLING * self._telling_cost:
-            self._tell()
+        if force or time.monotonic() - self._status_at >= _STATUS_PAUSE * self._status_cost:
+            self._put_status()
         self._cleaner.clean(now())
         await self._group.publish()
 
-    def _tell(self) -> None:
+    def _put_status(self) -> None:
         began = time.thread_time()
         self._routes.keep(ended=False)
         topics = topic_status([*self._routes.states, *self._halted.states])
@@ -58,12 +59,12 @@ class Progress:
         me = self._group.coordinator.me
         if status != self._store.state.get(Kind.STATUS, me):
             self._store.put(Kind.STATUS, me, status)
-        self._telling_cost = time.thread_time() - began
-        self._told = time.monotonic()
+        self._status_cost = time.thread_time() - began
+        self._status_at = time.monotonic()
 
     async def save(self, *, force: bool = False) -> None:
         """Writes what has changed; where that takes long it is done less often, unless `force` is set."""
-        if not force and time.monotonic() - self._saved < _SAVING * self._saving_cost:
+        if not force and time.monotonic() - self._saved < _SAVE_PAUSE * self._saving_cost:
             return
         async with self._saving:
             started = time.monotonic()

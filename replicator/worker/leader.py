@@ -50,16 +50,16 @@ class Leader:
         await self._progress.publish()
 
     async def publish_assignment(self) -> None:
-        """Tells the group the assignment that was computed here."""
+        """Publishes the assignment that was computed here."""
         record = self._group.store.state.record(Kind.ASSIGNMENT, "")
         if record is not None:
             await self._group.publish([record])
-        await self._group.publish_all()  # whoever comes new need not go back further than this
+        await self._group.publish_all()  # new workers need not read back further than this
 
     async def publish_all(self) -> None:
-        """The leader, or the first worker while nobody leads, publishes all that the group knows.
+        """Publishes all that the group knows, well before brokers delete it.
 
-        It does so well before brokers delete it.
+        The leader does so, or the worker with the lowest id if there is no leader.
         """
         if self._coordinator.speaks_for_all():
             await self._group.publish_all()

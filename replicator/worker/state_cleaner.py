@@ -1,4 +1,4 @@
-"""Shared state that nobody needs any more: that of topics deleted at the source, and of workers that have left."""
+"""Removes shared state that is no longer needed: of topics deleted at the source, and of workers that have left."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Cleaner:
         return {each for each in gone if each.key not in busy and TaskId.parse(each.key).connector in left}
 
     def _busy(self) -> set[str]:
-        """`connector/topic` of all tasks that somebody has or runs."""
+        """`connector/topic` of all tasks that some worker owns or runs."""
         coordinator = self._coordinator
         tasks = {*coordinator.assignment.owners, *coordinator.running}
         for other in coordinator.membership.others.values():

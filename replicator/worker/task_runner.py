@@ -1,4 +1,4 @@
-"""The tasks that run here: begun once the group knows of it, ended before anybody else may begin them."""
+"""The tasks that run here: started after the group knows of it, ended before another worker may start them."""
 
 from __future__ import annotations
 
@@ -86,14 +86,14 @@ class TaskRunner:
             self._starting = self._work.create_task(self._start_or_give_back(starting))
 
     def _may_start(self) -> bool:
-        """One start at a time: each writes all state down, and what becomes known meanwhile goes together.
+        """One start at a time: each saves all state, and tasks that arrive meanwhile start together.
 
-        And a route that is rebuilt while one is running must not find its queues begun twice.
+        And a route that is rebuilt while one is running must not start its queues twice.
         """
         return _is_over(self._fencing) and _is_over(self._starting)
 
     async def fence(self) -> None:
-        """Ends all at once, with what was not yet delivered."""
+        """Ends all tasks at once; what is in flight is dropped."""
         self._target.drop()
         await asyncio.gather(*(route.fence() for route in self._routes))
         self._on_change(False)
@@ -149,7 +149,7 @@ class TaskRunner:
         self._on_change(False)
 
     async def _stop(self, task: str) -> None:
-        """Drains a task, and tells how far it came, before anybody else may begin it."""
+        """Drains a task and publishes its position before another worker may start it."""
         route, reason = self._routes.get(TaskId.parse(task).connector), self._why_stopped(task)
         if route is not None:
             await route.stop([task])

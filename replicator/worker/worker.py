@@ -234,7 +234,7 @@ class Worker:
         self.agenda.wake()
 
     async def changed(self) -> None:
-        """Connectors were changed here: follows them, and tells the group.
+        """Connectors were changed here: applies the changes, and publishes them to the group.
 
         Raises:
             Unreachable: the change could not be published to the group; it is retried.

@@ -39,7 +39,7 @@ PLAIN: list[tuple[bytes, Key]] = [
 ]
 
 
-def _told(message: StoredMessage) -> Key:
+def _properties_kept(message: StoredMessage) -> Key:
     return {k: v for k, v in properties.decode(message.properties).items() if k not in RESERVED}
 
 
@@ -53,7 +53,7 @@ async def _assert_same(source: Cluster, target: Cluster, topic: str, *, born: bo
         for message, copy in zip(messages, copies, strict=True):
             assert copy.body == message.body
             assert copy.flag == message.flag
-            assert _told(copy) == _told(message)
+            assert _properties_kept(copy) == _properties_kept(message)
             assert copy.sys_flag & COMPRESSION == message.sys_flag & COMPRESSION
             assert copy.reconsume_times == message.reconsume_times
             if born:

@@ -52,7 +52,7 @@ async def test_a_paused_and_a_stopped_route_keep_their_lag(scene: SceneOf) -> No
                     await shows(worker, here.topic, state, 3, behind, 90)
                     status, body = readiness(worker)
                     assert status == 503
-                    assert f"it is {state.lower()}: nothing is copied until it is resumed" in body
+                    assert f"the connector is {state.lower()}: resume it to copy again" in body
                 assert sum(w.metric("lag_messages") for w in (first, second)) == behind
                 shown = await run(second, "lag")
                 assert here.topic in shown

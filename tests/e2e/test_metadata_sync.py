@@ -196,7 +196,7 @@ async def test_a_message_of_others_is_not_skipped(
         await produce(source, topic, 20, start=200)
         await worker.caught_up(topic, 220)
         await commit(source, group, topic, {("east-a", 0): 110, ("east-a", 1): 110})
-        await until(lambda: _told(worker, "foreign message at offset 100"))
+        await until(lambda: _logged(worker, "foreign message at offset 100"))
         await until(lambda: are_at(target, group, topic, {("west-a", 0): 100, ("west-a", 1): 110}))
         told = await asked(worker, "GET", "readiness")
         assert [group["redelivered"] for group in told["groups"]] == [10]
@@ -207,7 +207,7 @@ async def test_a_message_of_others_is_not_skipped(
     ]
 
 
-async def _told(worker: Worker, what: str) -> bool:
+async def _logged(worker: Worker, what: str) -> bool:
     return any(what in reason for reason in (await asked(worker, "GET", "readiness"))["reasons"])
 
 

@@ -292,7 +292,7 @@ async def test_two_connectors_do_not_make_the_same_copies(
         assert asked("PUT", "more/stop")[0] == 200
         await until(lambda: asked("PUT", "route/resume")[0] == 200)
         await until(lambda: worker.running)
-        assert "connector more is not resumed" in asked("PUT", "resume/all")[1]
+        assert "connector more was not resumed" in asked("PUT", "resume/all")[1]
         assert await worker.drain() == 0
     flags = ("--topics", topic, "--standalone", "--connector", "again")
     async with Worker(source, target, tmp_path, *flags) as worker:
@@ -369,7 +369,7 @@ async def test_changes_wait_while_tasks_change_hands(
                     await asyncio.to_thread(urllib.request.urlopen, request, timeout=20)
                 with caught.value as refused:
                     assert (refused.code, refused.headers["Retry-After"]) == (409, "1")
-                    assert json.loads(refused.read())["body"]["errors"] == ["tasks are changing hands now"]
+                    assert json.loads(refused.read())["body"]["errors"] == ["a rebalance is under way"]
                 assert _state(first) == "RUNNING"
                 second.signal(signal.SIGCONT)
                 await until(partial(_settled, first), what="the second one has followed")

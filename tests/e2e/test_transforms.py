@@ -163,7 +163,7 @@ async def test_owners_are_killed_in_the_middle(
     ):
         await until(lambda: share(workers, 1), what="one has it")
         for worker in workers:  # what a worker copies before it was ever told is not known to anybody
-            await until(partial(_told, worker), what="it has been told of some")
+            await until(partial(_counts_copies, worker), what="the group sees some copies")
         for _ in range(3):
             owner = await until(lambda: next((worker for worker in workers if worker.running), None))
             (other,) = (worker for worker in workers if worker is not owner)
@@ -184,7 +184,7 @@ async def test_owners_are_killed_in_the_middle(
     assert verdict.copies == len(originals) < producer.acknowledged
 
 
-def _told(worker: Worker) -> bool:
+def _counts_copies(worker: Worker) -> bool:
     return any(topic["copied"] for topic in worker.ask("GET", "/connectors/route/status")[1]["topics"])
 
 

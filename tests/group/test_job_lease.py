@@ -11,7 +11,7 @@ import pytest
 
 from replicator.client.cluster import Cluster as Client
 from replicator.errors import Unreachable
-from replicator.group.job_lease import JOBS, BulkLease
+from replicator.group.job_lease import JOBS, JobLease
 from replicator.group.membership import Heartbeat
 from replicator.group.wire import write_heartbeat
 from tests.support.clusters import ClusterPool
@@ -53,8 +53,8 @@ class Beats:
             running.cancel()
             await asyncio.wait([running])
 
-    def lease(self, *, patience: float = 20.0) -> BulkLease:
-        return BulkLease(
+    def lease(self, *, patience: float = 20.0) -> JobLease:
+        return JobLease(
             group="g",
             worker="w0",
             incarnation="first",

@@ -151,7 +151,7 @@ async def test_others_that_would_copy_the_same(run: Any, scene: SceneOf, tmp_pat
             assert worker.get("/status")["waiting_for"] == job
             with pytest.raises(HTTPError) as not_ready:
                 worker.get("/health/ready")
-            assert json.loads(not_ready.value.read())["reasons"] == {"worker": f"it waits for the end of {job}"}
+            assert json.loads(not_ready.value.read())["reasons"] == {"worker": f"the worker waits for {job} to end"}
             console = Console(record=True, width=200)
             console.print(cluster_table(worker.ask("GET", "/getClusterInfo")[1]))
             assert job in console.export_text()

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.brokers, pytest.mark.timeout(400)]
 BY_SPARK = ("--spark-master", "local[2,4]")
 
 
-def _told(worker: Worker, event: str) -> list[dict[str, object]]:
+def _logged(worker: Worker, event: str) -> list[dict[str, object]]:
     return [each for each in worker.events if each["event"] == event]
 
 
@@ -36,18 +36,18 @@ async def test_spark_copies_what_is_there_and_the_live_tasks_go_on(scene: SceneO
         await here.produce(6000)
         async with here.producer(per_second=500) as load:
             async with here.worker("--backfill", *BY_SPARK) as worker:
-                await until(lambda: _told(worker, "backfill ended"), what="the backfill ended")
+                await until(lambda: _logged(worker, "backfill ended"), what="the backfill ended")
                 await load.finish()
                 total = 6000 + load.acknowledged
                 await worker.caught_up(here.topic, total)
-                (begun,) = _told(worker, "backfill begins")
+                (begun,) = _logged(worker, "backfill begins")
                 assert begun["queues"] == 4
                 assert 5000 < int(str(begun["messages"])) <= total
                 assert await worker.drain() == 0
             async with here.worker("--backfill", *BY_SPARK) as worker:
                 await here.produce(100, start=total)
                 await worker.caught_up(here.topic, 100)
-                assert len(_told(worker, "backfill begins")) == 1
+                assert len(_logged(worker, "backfill begins")) == 1
         await here.assert_clean(total + 100)
 
 
@@ -58,12 +58,12 @@ async def test_by_default_spark_copies_where_enough_is_behind(scene: SceneOf) ->
         flags = (*BY_SPARK, "--backfill-min-lag", "1000")
         async with here.worker(*flags) as worker:
             await worker.caught_up(here.topic, 900)
-            assert not _told(worker, "backfill begins")
+            assert not _logged(worker, "backfill begins")
             assert await worker.drain() == 0
         await here.produce(2000, start=900)
         async with here.worker(*flags) as worker:
             await worker.caught_up(here.topic, 2000)
-            await until(lambda: _told(worker, "backfill ended"), what="the backfill ended")
+            await until(lambda: _logged(worker, "backfill ended"), what="the backfill ended")
         await here.assert_clean(2900)
 
 
@@ -78,7 +78,7 @@ async def test_drained_while_spark_copies_and_then_spark_dies(scene: SceneOf) ->
         async with here.worker(*flags, "--drain-timeout", "1") as worker:
             await until(lambda: _moves(worker), what="Spark copies what is left")
             os.kill(_java_of(worker), signal.SIGKILL)
-            await until(lambda: _told(worker, "backfill ended early: the live tasks copy the rest"))
+            await until(lambda: _logged(worker, "backfill ended early: the live tasks copy the rest"))
             await worker.set_rates()
             await worker.caught_up(here.topic, 1)
             await here.produce(100, start=8000)
@@ -102,9 +102,9 @@ async def test_between_guarded_clusters(scene: SceneOf) -> None:
             await until(lambda: _moves(worker), what="Spark copies")
             started = _command_of(_java_of(worker))
             await worker.set_rates()
-            await until(lambda: _told(worker, "backfill ended"), what="the backfill ended")
+            await until(lambda: _logged(worker, "backfill ended"), what="the backfill ended")
             await worker.caught_up(here.topic, 3000)
-            assert not _told(worker, "backfill ended early: the live tasks copy the rest")
+            assert not _logged(worker, "backfill ended early: the live tasks copy the rest")
             assert_hidden(here.source.secret_key, worker, started)
         await here.assert_clean(3000)
 
@@ -126,7 +126,7 @@ async def test_nothing_comes_twice_when_the_owner_changes(
         async with second:
             await until(lambda: "RUNNING" in _states(second), what="the other's Spark has copied a queue")
             first.signal(signal.SIGCONT)
-            await until(lambda: _told(second, "backfill interrupted: some of its tasks end here"))
+            await until(lambda: _logged(second, "backfill interrupted: some of its tasks end here"))
             await second.set_rates()
             await until(lambda: share([first, second], 4), seconds=90, what="both have a share")
             for topic in topics:

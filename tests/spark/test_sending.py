@@ -86,7 +86,7 @@ async def test_rows_out_of_order_are_refused(scene: SceneOf) -> None:
         await target_of(here)
         sender = Sender(client, settle=False)
         await sender.send(copies(here, [0, 1, 1, 5]))
-        with pytest.raises(ReplicatorError, match=r"east-a/0/4 comes behind that of offset 5.*sorted by"):
+        with pytest.raises(ReplicatorError, match=r"east-a/0/4 comes after that of offset 5.*sorted by"):
             await sender.send(copies(here, [4]))
         assert sender.sent == 3
 
@@ -148,7 +148,7 @@ async def test_two_writers_of_one_source_queue(scene: SceneOf, monkeypatch: pyte
         await first.send(rows[:100])
         await second.send(rows[:101])
         for sender, part, offset in ((first, rows[100:110], 100), (second, rows[101:111], 101)):
-            with pytest.raises(ReplicatorError, match=rf"at offset {offset} that somebody else wrote meanwhile"):
+            with pytest.raises(ReplicatorError, match=rf"at offset {offset} that another producer wrote meanwhile"):
                 await sender.send(part)
         third = Sender(client, settle=True)
         await third.send(rows)

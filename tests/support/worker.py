@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 import zlib
 from collections.abc import Callable, Mapping
+from io import BytesIO
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -161,8 +162,13 @@ class Worker:
 
     def get(self, path: str) -> Any:
         """A page of its HTTP server; JSON is parsed."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
-            raw: bytes = answer.read()
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
+                raw: bytes = answer.read()
+        except urllib.error.HTTPError as error:
+            body = error.read()
+            check_answer("GET", path, body, error.code)
+            raise urllib.error.HTTPError(error.url, error.code, error.msg, error.hdrs, BytesIO(body)) from None
         if path == "/metrics":
             return raw.decode()
         check_answer("GET", path, raw)
@@ -179,10 +185,10 @@ class Worker:
         try:
             with urllib.request.urlopen(request, timeout=20) as answer:
                 status, raw = answer.status, answer.read()
-                check_answer(method, path, raw)
-                page = json.loads(raw)
         except urllib.error.HTTPError as error:
-            status, page = error.code, json.loads(error.read())
+            status, raw = error.code, error.read()
+        check_answer(method, path, raw, status)
+        page = json.loads(raw)
         assert page["status"] == status
         return status, page["body"]
 

@@ -167,12 +167,12 @@ async def test_on_real_brokers(clusters: ClusterPool, tmp_path: Path, topic_name
         for topic in (kept, gone):
             await produce(source, topic, 10)
         await until(lambda: all(sum(w.has_copied(topic, 10) for w in workers) for topic in (kept, gone)))
-        await until(partial(_told, source, gone, "{"), what="the other has told its status")
+        await until(partial(_has_published, source, gone, "{"), what="the other has published its status")
         await workers[1].kill()
         await remove_topic(source, gone)
         await until(partial(_forgotten, workers[0], gone), what="it is forgotten")
         assert f"route/{kept}" in _task_records(workers[0])
-        await until(partial(_told, source, gone, "null"), what="the worker is forgotten")
+        await until(partial(_has_published, source, gone, "null"), what="the worker is forgotten")
         await create_topic(source, gone, queues=1)
         await produce(source, gone, 20)
         await workers[0].caught_up(gone, 20)
@@ -191,7 +191,7 @@ def _forgotten(worker: Worker, topic: str) -> bool:
     return not left and f"route/{topic}" not in _task_records(worker)
 
 
-async def _told(source: Cluster, group: str, value: str) -> bool:
-    """Whether a status of w1 that begins so was told to the group."""
+async def _has_published(source: Cluster, group: str, value: str) -> bool:
+    """Whether w1 has published a status that begins with `value`."""
     status = re.compile(r'\["status","w1",\[\d+,"w\d"\],' + re.escape(value))
     return any(f'"group":"{group}"' in text and status.search(text) for text in await said(source))

@@ -154,7 +154,7 @@ class PluginRoute:
                 log.warning("not all messages were drained in time; the rest is copied again", tasks=len(late))
                 await asyncio.wait(late)
         for name, task in ending.items():
-            if self._running.get(name) is task:  # nobody else has ended it meanwhile
+            if self._running.get(name) is task:  # it was not ended meanwhile
                 del self._running[name], self._runs[name]
                 self._copied_before += task.copied
         return list(ending.values())
@@ -182,10 +182,10 @@ class PluginRoute:
         """Nothing: every pull asks where the queue is to be read."""
 
     def watch(self, now: float, group: asyncio.TaskGroup) -> None:
-        """Nothing: a task tries again by itself."""
+        """Nothing: a task retries on its own."""
 
     async def sample(self) -> None:
-        """Nothing: a sink's pulls tell its lag, a source has none that is known."""
+        """Nothing: a sink's lag is known from its pulls, a source's is not known."""
 
     def share(self, fraction: float) -> None:
         """Nothing: there are no limits."""

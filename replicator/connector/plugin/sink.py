@@ -26,7 +26,7 @@ __all__ = ["PluginSinkTask"]
 
 #: Answers to pulls that wait for the plugin, all queues together.
 _AHEAD: Final = 4
-#: Seconds between looks for new queues, and until a broker that does not answer is asked again.
+#: Seconds between checks for new queues, and until a broker that does not answer is asked again.
 _LOOK: Final = 1.0
 
 log = get_logger(__name__)
@@ -148,7 +148,7 @@ class PluginSinkTask(PluginTask):
                 await self._inbox.put(_Answer(state, pulled))
 
     def _moved(self, state: QueueState, offset: int, pulled: Pulled) -> int:
-        """Where to go on when the queue does not have `offset`."""
+        """Where to continue when the queue does not have `offset`."""
         if offset < pulled.min_offset:
             state.counters.gaps += pulled.min_offset - offset
         else:

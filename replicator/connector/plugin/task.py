@@ -30,7 +30,7 @@ class PluginTask(ABC):
 
     Args:
         name: `connector/task`.
-        position: where to go on, as `position` gave it to the last owner.
+        position: where to continue, as `position` returned it to the last owner.
         may_send: whether this worker holds its lease; asked before anything is written.
     """
 

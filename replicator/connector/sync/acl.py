@@ -142,7 +142,7 @@ class AclSync:
         done: list[AclDone] = []
         for action in plan.pending:
             if not self._may_go_on():
-                break  # somebody else does it by now
+                break  # another worker does it by now
             (applied,) = await self._syncer.apply(replace(plan, actions=(action,)))
             done.append(AclDone(AclStep(action), applied.error))
             if self._syncer.owned != self._ledger.get(KIND):

@@ -48,7 +48,7 @@ class SyncLedger:
         """Changes such a record."""
         self._store.put(Kind.SYNC, f"{self._name}/{what}", dict(value))
 
-    # What somebody asks the owner of the metadata task for, over any worker.
+    # Requests to the metadata task's owner, received by any worker.
 
     def ask(self, force: Sequence[str], *, seconds: float) -> str:
         """Asks for a sync that forces these groups; within `seconds`, or never. What is given names it."""
@@ -62,7 +62,7 @@ class SyncLedger:
             self.put("request", {})
 
     def take(self) -> tuple[str, list[str]] | None:
-        """What is to be done now, and which groups it forces; nobody takes it a second time."""
+        """The id of a pending request and the groups that it forces; it is taken only once."""
         request = self.get("request")
         if not request or request["id"] == self.get("answer").get("id") or request.get("until", 0.0) < time.time():
             return None
@@ -79,7 +79,7 @@ class SyncLedger:
         return answer["done"] if answer.get("id") == asked else None
 
     def is_taken(self, asked: str) -> bool:
-        """Whether somebody has begun it."""
+        """Whether a worker has started it."""
         return bool(self.get("answer").get("id") == asked)
 
     # What was done.

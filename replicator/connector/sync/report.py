@@ -1,4 +1,4 @@
-"""What a metadata task tells of its work: to the group, to the log, and to the audit log."""
+"""Reports of a metadata task: to the group, to the log, and to the audit log."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ log = get_logger(__name__)
 
 
 class SyncReport:
-    """Of the route `connector`."""
+    """The reports of the route `connector`."""
 
     def __init__(self, connector: str, context: ConnectorContext, ledger: SyncLedger) -> None:
         self._connector = connector
         self._context = context
         self._ledger = ledger
-        self._told: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
 
-    def tell(
+    def write(
         self,
         kind: str,
         actions: Sequence[Step],
@@ -33,14 +33,14 @@ class SyncReport:
         failures: Mapping[str, str],
         more: Mapping[str, int],
     ) -> str:
-        """How it went with one kind, in the group's shared state too.
+        """Reports the outcome for one kind, also in the group's shared state.
 
         Args:
             failures: by broker, or "" for a whole cluster, why it could not be asked.
             more: further fields of this resource.
 
         Returns:
-            what ails any kind; empty when all is well.
+            a problem of any kind; empty if there is none.
         """
         blocked = [action for action in actions if action.blocked]
         failed = [each for each in done if each.error]
@@ -68,24 +68,24 @@ class SyncReport:
         return next((f"{name}: {why}" for name, each in kinds.items() for why in each["reasons"]), "")
 
     def _log(self, kind: str, blocked: Iterable[Step], failed: Iterable[Done], failures: Mapping[str, str]) -> None:
-        """What an operator has to know, once each."""
+        """Logs what an operator has to know, once each."""
         news = {f"{kind}/{broker}": reason for broker, reason in failures.items()}
         news |= {f"{kind}/{each.action.broker}/{each.action.key}": each.error for each in failed}
         news |= {f"{kind}/{action.broker}/{action.key}": action.blocked for action in blocked}
         for key, reason in news.items():
-            if self._told.get(key) != reason:
+            if self._logged.get(key) != reason:
                 log.warning("out of sync at the target", what=key, reason=reason)
-        for key, reason in self._told.items():
+        for key, reason in self._logged.items():
             if key.startswith(f"{kind}/") and key not in news:
                 log.info("in sync at the target again", what=key, before=reason)
-        others = {key: why for key, why in self._told.items() if not key.startswith(f"{kind}/")}
-        self._told = others | news
+        others = {key: why for key, why in self._logged.items() if not key.startswith(f"{kind}/")}
+        self._logged = others | news
 
     def note(self, kind: str, done: Sequence[Done]) -> str:
-        """Writes down what was done.
+        """Writes the changes to the audit log.
 
         Returns:
-            why the audit log lacks some of it, which the log has then; empty when it has all.
+            why the audit log lacks some of it, which the log has then; empty if it has all.
         """
         unwritten = ""
         who = {"worker": self._context.store.state.worker, "connector": self._connector}
@@ -98,6 +98,6 @@ class SyncReport:
                 log.error("not in the audit log", reason=str(error), entry=entry)
             if kind != "offsets":
                 log.info("target changed", **{name: entry[name] for name in ("kind", "action", "broker", "name")})
-        if kind != "offsets":  # there are too many of those for all to remember
+        if kind != "offsets":  # there are too many of those to keep in every worker
             self._ledger.audit(entries)
         return unwritten

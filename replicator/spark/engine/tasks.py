@@ -15,7 +15,7 @@ from replicator.errors import ReplicatorError
 from replicator.ranges.rates import RateLimited, share
 from replicator.spark.engine.session import refuse_speculation
 
-__all__ = ["attempts_of", "each_as_task", "in_turn", "is_last", "is_retry", "run_all", "run_rated"]
+__all__ = ["attempts_of", "each_as_task", "in_turn", "is_last", "is_retry", "run_all", "run_rate_limited"]
 
 #: Seconds between two checks for outcomes.
 _LOOK: Final = 1.0
@@ -62,7 +62,7 @@ def run_all(
     context = spark.sparkContext
     # Outcomes come through an accumulator, since a job's own result is complete only after the last task.
     outcomes = context.accumulator([], _Rows())
-    as_task, tell = partial(work, attempts_of(spark)), partial(_tell, outcomes)
+    as_task, report = partial(work, attempts_of(spark)), partial(_add, outcomes)
     # One job runs as many tasks at a time as there are slots; with one job per task, each thread runs one task.
     jobs = deque([list(parts)] if at_once is None else [[part] for part in parts])
     failure: list[Exception] = []
@@ -74,7 +74,7 @@ def run_all(
             except IndexError:
                 return
             try:
-                context.parallelize(job, len(job)).mapPartitions(as_task).foreach(tell)
+                context.parallelize(job, len(job)).mapPartitions(as_task).foreach(report)
             except Exception as error:  # noqa: BLE001 - errors of the JVM have many types
                 failure.append(error)
 
@@ -102,7 +102,7 @@ def run_all(
         raise ReplicatorError(f"Spark gave up: {reason}", hint="fix that and run it again")
 
 
-def run_rated(
+def run_rate_limited(
     spark: Any,
     work: Callable[[R, int, Iterable[P]], Iterator[Any]],
     job: R,
@@ -173,7 +173,7 @@ def attempts_of(spark: Any) -> int:
     return int(spark.sparkContext.getConf().get("spark.task.maxFailures", str(_FAILURES)))
 
 
-def _tell(outcomes: Any, outcome: Any) -> None:
+def _add(outcomes: Any, outcome: Any) -> None:
     outcomes.add([outcome])
 
 

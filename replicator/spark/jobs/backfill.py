@@ -13,7 +13,7 @@ from replicator.ranges.access import Access, run
 from replicator.ranges.copier import CopyJob, CopyOutcome, Range, copy_range
 from replicator.routing.message_queue import MessageQueue
 from replicator.spark.engine.quiesce import for_attempt, settled
-from replicator.spark.engine.tasks import each_as_task, in_turn, run_rated
+from replicator.spark.engine.tasks import each_as_task, in_turn, run_rate_limited
 
 __all__ = ["Gauge", "copy_all"]
 
@@ -44,7 +44,7 @@ def copy_all(
     job = settled(job, parts)
     gauge = Gauge(job.target, parts)
     turns = in_turn(parts, lambda part: part.source.broker)
-    run_rated(spark, _copy, job, turns, on_outcome=on_copied, on_look=lambda: on_look(gauge.moved()))
+    run_rate_limited(spark, _copy, job, turns, on_outcome=on_copied, on_look=lambda: on_look(gauge.moved()))
 
 
 def _copy(job: CopyJob, attempts: int, parts: Iterable[Range]) -> Iterator[CopyOutcome]:

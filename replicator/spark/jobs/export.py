@@ -27,7 +27,7 @@ from replicator.ranges.rates import RateLimited
 from replicator.ranges.reader import RangeReader
 from replicator.ranges.retry import PATIENCE
 from replicator.routing.limiter import RateLimiter
-from replicator.spark.engine.tasks import each_as_task, in_turn, run_rated
+from replicator.spark.engine.tasks import each_as_task, in_turn, run_rate_limited
 from replicator.spark.jobs.archive import SCHEMA, File, Slice, batch_of, partition
 
 __all__ = ["ExportJob", "Exported", "export_all", "export_slice"]
@@ -94,7 +94,7 @@ def export_all(
 ) -> None:
     """Exports `parts`, one Spark task each; raises the errors of `run_all`."""
     turns = in_turn(parts, lambda part: part.queue.broker)
-    run_rated(spark, _export, job, turns, on_outcome=on_exported, on_look=lambda: None)
+    run_rate_limited(spark, _export, job, turns, on_outcome=on_exported, on_look=lambda: None)
 
 
 def _export(job: ExportJob, attempts: int, parts: Iterable[Slice]) -> Iterator[Exported]:

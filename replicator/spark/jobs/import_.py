@@ -21,7 +21,7 @@ from replicator.routing.shared import Shared
 from replicator.routing.source_task import select
 from replicator.routing.state import QueueState
 from replicator.spark.engine.quiesce import for_attempt, settled
-from replicator.spark.engine.tasks import each_as_task, run_rated
+from replicator.spark.engine.tasks import each_as_task, run_rate_limited
 from replicator.spark.jobs.archive import File, read
 from replicator.spark.jobs.backfill import Gauge
 
@@ -57,7 +57,7 @@ def import_all(
     ranges = [each.part for each in parts]
     job = settled(job, ranges)
     gauge = Gauge(job.target, ranges)
-    run_rated(spark, _import, job, parts, on_outcome=on_copied, on_look=lambda: on_look(gauge.moved()))
+    run_rate_limited(spark, _import, job, parts, on_outcome=on_copied, on_look=lambda: on_look(gauge.moved()))
 
 
 def _import(job: ImportJob, attempts: int, parts: Iterable[Archived]) -> Iterator[CopyOutcome]:

@@ -105,7 +105,7 @@ class RouteStream:
         return bool(self._spark.sparkContext._jsc.sc().isStopped())  # noqa: SLF001 - PySpark has no public way
 
     def _take(self, frame: Any, _: int) -> None:
-        with self._busy, self._told():
+        with self._busy, self._keeping_failure():
             if self._draining:
                 raise CopyFailed("drained")
             parts = [Part(row[0], Queue(row[1], row[2]), row[3], row[4]) for row in frame.collect()]
@@ -118,7 +118,7 @@ class RouteStream:
             self._tails |= {outcome.key: outcome.tail for outcome in outcomes if outcome.tail is not None}
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _keeping_failure(self) -> Iterator[None]:
         """Keeps the reason of a failure, which Spark would wrap into an error of its own."""
         try:
             yield
@@ -139,7 +139,7 @@ class _Ranges(InputPartition):
 
 
 class _RangeStream(QueueStream):
-    _way_out = "let a route without --engine spark go on there, which does what on_gap says"
+    _way_out = "continue with a route without --engine spark, which handles it by on_gap"
 
     def __init__(self, access: Access, selector: TopicSelector, first: Progress) -> None:
         super().__init__(access, most=None, may_lose=False)

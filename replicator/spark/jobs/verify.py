@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from replicator.ranges.access import run
 from replicator.ranges.comparer import Compared, CompareJob, compare
 from replicator.ranges.copier import Range
-from replicator.spark.engine.tasks import each_as_task, in_turn, run_rated
+from replicator.spark.engine.tasks import each_as_task, in_turn, run_rate_limited
 
 __all__ = ["RangeToCompare", "compare_all"]
 
@@ -29,7 +29,7 @@ def compare_all(
         on_compared: called with the outcome of each when it is known.
     """
     turns = in_turn(ranges, lambda each: each.part.source.broker)
-    run_rated(spark, _compare, job, turns, on_outcome=on_compared, on_look=lambda: None)
+    run_rate_limited(spark, _compare, job, turns, on_outcome=on_compared, on_look=lambda: None)
 
 
 def _compare(job: CompareJob, attempts: int, ranges: Iterable[RangeToCompare]) -> Iterator[Compared]:

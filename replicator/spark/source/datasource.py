@@ -114,7 +114,7 @@ def _checked(schema: StructType, options: WriteOptions) -> WriteOptions:
     if "body" not in names:
         raise ConfigError("there is no column body", hint="it is the message's content")
     if options.topic is None and "topic" not in names:
-        raise ConfigError("neither an option nor a column says the topic", hint="give the option topic")
+        raise ConfigError("neither an option nor a column names the topic", hint="give the option topic")
     return options
 
 

@@ -205,7 +205,7 @@ class ReadOptions:
         given = _Given(options, _CLUSTER + (_STREAM if streaming else _READ))
         topics, pattern = given["topic"], given["topicsPattern"]
         if (topics is None) == (pattern is None):
-            raise ConfigError("topic or topicsPattern says what is read", hint="give one of them")
+            raise ConfigError("either topic or topicsPattern must be given", hint="give one of them")
         named = tuple(name.strip() for name in (topics or "").split(",") if name.strip())
         if topics is not None and not named:
             raise ConfigError(f"topic = {topics!r}", hint="give names separated by commas")

@@ -113,7 +113,7 @@ class QueueWriter:
         last = self._came.get(key)
         if last is not None and source.offset < last.offset and source.stored <= last.stored:
             raise ReplicatorError(
-                f"{self._queue}: the row of {source.broker}/{source.queue_id}/{source.offset} comes behind that of"
+                f"{self._queue}: the row of {source.broker}/{source.queue_id}/{source.offset} comes after that of"
                 f" offset {last.offset}, and would be mistaken for one that exists",
                 hint="have the rows of each source queue in one partition, sorted by queueOffset",
             )
@@ -181,7 +181,7 @@ class QueueWriter:
 
         Raises:
             WrongBroker: another broker answers.
-            ReplicatorError: the queue lacks acknowledged messages.
+            ReplicatorError: the queue has lost acknowledged messages.
         """
         await self._identities.check(self._cluster, self._queue.broker, connection)
         if self._acknowledged:
@@ -209,7 +209,7 @@ class QueueWriter:
             if found is not None and found[1:4] in self._reached:
                 raise ReplicatorError(
                     f"{self._queue} has a copy of {found.broker}/{found.queue_id}/{found.offset} at offset"
-                    f" {message.queue_offset} that somebody else wrote meanwhile",
+                    f" {message.queue_offset} that another producer wrote meanwhile",
                     hint="have one writer of them; another attempt continues after what exists",
                 )
             self._end = message.queue_offset + 1

@@ -97,7 +97,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends = self._seen = await watch.ends(start)
         lost = sorted(queue for queue, offset in start.items() if ends.get(queue, -1) < offset)
         if lost and not self._may_lose:
-            raise ReplicatorError(_told(lost[0], start, ends), hint=self._way_out)
+            raise ReplicatorError(_loss(lost[0], start, ends), hint=self._way_out)
         if self._last is not None:
             ends = until(ends, start, self._last)
         return advance(await self._begins(start, ends), ends, most)
@@ -123,7 +123,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._open[0].run(work)
 
 
-def _told(queue: MessageQueue, start: Progress, ends: Progress) -> str:
+def _loss(queue: MessageQueue, start: Progress, ends: Progress) -> str:
     now = f"ends at offset {ends[queue]}" if queue in ends else "is gone"
     return f"{queue} {now}, and was read to offset {start[queue]}: the topic was deleted, recreated, or truncated"
 

@@ -243,7 +243,7 @@ async def test_who_asks_in_vain_withdraws_it(setup: Setup, monkeypatch: pytest.M
     monkeypatch.setattr(api, "_ANSWER_SECONDS", 0.01)
     worker: Any = SimpleNamespace(changed=setup.publish)
     ledger = setup.task.ledger
-    with pytest.raises(NotDone, match="nobody will later"):
+    with pytest.raises(NotDone, match="none will later"):
         await api._applied(cast("Worker", worker), ledger, ["g"])
     assert setup.told[-1] == [("route/request", {})]
     await setup.task._serve()
