@@ -35,7 +35,7 @@ from tests.support.attempt import attempt
 from tests.support.clusters import ClusterPool
 from tests.support.worker import signing
 
-pytestmark = [pytest.mark.brokers, pytest.mark.side_by_side("guarded")]
+pytestmark = pytest.mark.side_by_side("guarded")
 
 OLD = ClusterSpec(name="east", version="4.9.7", acl="1.0")
 MIDDLE = ClusterSpec(name="east", version="5.3.3", acl="2.0")

@@ -22,7 +22,7 @@ from tests.support.clusters import ClusterPool
 from tests.support.group import plain
 from tests.support.worker import Worker, signing, until
 
-pytestmark = [pytest.mark.brokers, pytest.mark.side_by_side("guarded")]
+pytestmark = pytest.mark.side_by_side("guarded")
 
 #: Seconds within which a change has to be active at the target.
 IN_TIME = 10.0

@@ -32,8 +32,6 @@ from tests.support.traffic import (
 )
 from tests.support.worker import Worker, until
 
-pytestmark = pytest.mark.brokers
-
 TINY_FILES = {
     "mappedFileSizeCommitLog": "1048576",
     "cleanResourceInterval": "1000",

@@ -20,7 +20,7 @@ from tests.support.javatool import Credentials, java_consume
 from tests.support.traffic import create_topic, produce
 from tests.support.worker import SYNC_QUICKLY, Worker, signing
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 VERSIONS = [("4.9.7", "5.5.0"), ("5.5.0", "5.5.0"), ("5.3.3", "5.3.3")]
 MESSAGES = 400

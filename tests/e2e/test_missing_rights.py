@@ -25,7 +25,7 @@ from tests.support.offsets import are_at, commit, make_group
 from tests.support.traffic import connected, create_topic, produce, topics_of
 from tests.support.worker import SYNC_QUICKLY, Worker, signing, until
 
-pytestmark = [pytest.mark.brokers, pytest.mark.side_by_side("guarded")]
+pytestmark = pytest.mark.side_by_side("guarded")
 
 CREATE = "Create"
 

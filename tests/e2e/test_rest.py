@@ -28,7 +28,7 @@ from tests.support.scene import SceneOf
 from tests.support.traffic import configured, create_topic, judge, produce, raw_topic
 from tests.support.worker import Worker, until
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 EAST, WEST = ClusterSpec(name="east", version="5.3.3"), ClusterSpec(name="west", version="5.3.3")
 

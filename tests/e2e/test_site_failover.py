@@ -21,7 +21,7 @@ from tests.support.offsets import commit, make_group, offsets_of
 from tests.support.traffic import create_topic, produce, raw_topic, topics_of
 from tests.support.worker import SYNC_QUICKLY, Worker, until
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 EAST, WEST = ClusterSpec(name="east", version="5.3.3"), ClusterSpec(name="west", version="5.3.3")
 

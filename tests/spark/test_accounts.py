@@ -29,7 +29,7 @@ from tests.support.scene import SceneOf
 from tests.support.traffic import create_topic, judge
 from tests.support.worker import signing, until
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 
 
 def without(who: Account, action: str) -> Account:

@@ -26,8 +26,6 @@ from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import raw_topic
 from tests.support.worker import SYNC_QUICKLY, until
 
-pytestmark = pytest.mark.brokers
-
 
 @pytest.fixture
 def run(command: Any, tmp_path: Path) -> Any:

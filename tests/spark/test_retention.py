@@ -21,8 +21,6 @@ from tests.spark.waiting import settled
 from tests.support.scene import SceneOf
 from tests.support.traffic import connected
 
-pytestmark = pytest.mark.brokers
-
 COUNT = 4000
 
 
