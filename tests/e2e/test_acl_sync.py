@@ -15,8 +15,8 @@ import pytest
 
 from acl_sync.model import PUB, SUB
 from replicator.routing.recovery import read_range
-from tests.acl_sync.test_brokers import NEW, OLD, Scene, Side, a_scene
 from tests.support.accounts import account, topic
+from tests.support.acl_scene import NEW, OLD, Scene, Side, a_scene
 from tests.support.alerts import watching
 from tests.support.clusters import ClusterPool
 from tests.support.group import plain

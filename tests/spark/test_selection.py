@@ -9,8 +9,8 @@ from typing import Any
 
 from replicator.protocol.batch import KEPT_SYS_FLAGS
 from replicator.sandbox import Cluster
-from tests.e2e.test_faults import NARROW
 from tests.spark.waiting import settled
+from tests.support.narrow import NARROW
 from tests.support.scene import SceneOf
 from tests.support.traffic import connected, raw_topic, send
 
