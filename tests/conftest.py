@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.attempt import ATTEMPT, attempt
 
-pytest_plugins = ["tests.support.clusters", "tests.support.scene"]
+pytest_plugins = ["tests.support.clusters", "tests.support.scene", "tests.support.second_attempts"]
 
 #: The markers of tests that use these fixtures, be it by way of others. `make check` leaves them out.
 MARKERS = {"clusters": "brokers", "spark": "spark"}
