@@ -204,27 +204,29 @@ async def test_exports_and_imports_that_fail_are_made_again(
         await here.assert_clean(8000)
 
 
+def full(job: Any, attempts: int, parts: Any) -> Any:
+    """Exports as it is done, but that there is little room on the disk for queue 1."""
+    from replicator.ranges.access import run
+    from replicator.spark.engine.tasks import each_as_task
+    from replicator.spark.jobs import export as there
+
+    def one(part: Any) -> Any:
+        if part.queue.queue_id != 1:
+            return run(there.export_slice(job, part))
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
+        try:
+            return run(there.export_slice(job, part))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    return each_as_task(attempts, parts, one, there.Exported.failed)
+
+
 async def test_a_disk_that_is_full_leaves_its_queue_open(
     command: Command, scene: SceneOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Said in one line, no half file, no import of it; run again the rest is written."""
-
-    def full(job: Any, attempts: int, parts: Any) -> Any:
-        from replicator.ranges.access import run
-        from replicator.spark.engine.tasks import each_as_task
-        from replicator.spark.jobs import export as there
-
-        def one(part: Any) -> Any:
-            if part.queue.queue_id != 1:
-                return run(there.export_slice(job, part))
-            limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
-            try:
-                return run(there.export_slice(job, part))
-            finally:
-                resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-        return each_as_task(attempts, parts, one, there.Exported.failed)
 
     async with scene() as here:
         await here.produce(800, size=2000)
