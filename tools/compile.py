@@ -18,6 +18,8 @@ FLAGS = ("-O2", "-mcpu=baseline", "-shared", "-fPIC", "-std=c11", "-Wall", "-Wex
 
 
 class Compile(BuildHookInterface[BuilderConfig]):
+    """Adds the library to the wheel, which is then one for this platform."""
+
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if self.target_name != "wheel":
             return

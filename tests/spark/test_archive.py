@@ -227,7 +227,6 @@ async def test_a_disk_that_is_full_leaves_its_queue_open(
     command: Command, scene: SceneOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Said in one line, no half file, no import of it; run again the rest is written."""
-
     async with scene() as here:
         await here.produce(800, size=2000)
         await odd(here)
