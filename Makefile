@@ -7,7 +7,7 @@ BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 ARGS =
 
-.PHONY: help demo test lint bench venv lock clean
+.PHONY: help demo test check lint bench venv lock clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -17,6 +17,9 @@ demo: $(STAMP) ## Two clusters, orders flowing, a live view (ARGS="--seconds 20"
 
 test: lint ## All checks and tests (ARGS goes to pytest)
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+
+check: lint ## All that needs no brokers, no Spark and no network, in two minutes (ARGS goes to pytest)
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not (brokers or spark or prometheus)" $(ARGS)
 
 lint: $(STAMP) ## Style, format, types and layers
 	@$(BIN)/ruff check --quiet

@@ -22,9 +22,10 @@ class Ownership:
     """By target broker: our accounts, and the addresses that we put on its global white list."""
 
     def __init__(self, content: Mapping[str, Any] | None = None) -> None:
-        """
+        """Takes up what `as_json` gave.
+
         Raises:
-            StartupError: `content` is not what `as_json` gave.
+            StartupError: `content` is something else.
         """
         self._accounts: dict[str, dict[str, Origin]] = {}
         self._white: dict[str, set[str]] = {}

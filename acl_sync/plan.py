@@ -138,7 +138,13 @@ def _for_broker(
         action
         for name in names
         for action in _for_account(
-            broker, name, want.accounts.get(name), have.accounts.get(name), ours.get(name), have.dialect, options
+            broker,
+            name,
+            want.accounts.get(name),
+            have.accounts.get(name),
+            ours.get(name),
+            dialect=have.dialect,
+            options=options,
         )
     ]
     order = list(Verb)
@@ -153,6 +159,7 @@ def _for_account(
     want: Account | None,
     have: Account | None,
     origin: Origin | None,
+    *,
     dialect: Dialect,
     options: AclOptions,
 ) -> Iterator[Action]:

@@ -26,7 +26,8 @@ _SETTLE_SECONDS = 1.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
     """One contender's turn. `seconds` is from its start until the target stored the last message,
-    `moving` from the first stored message to the last one."""
+    `moving` from the first stored message to the last one.
+    """
 
     scenario: str
     contender: str

@@ -10,7 +10,10 @@ import pytest
 
 from tests.support.attempt import ATTEMPT, attempt
 
-pytest_plugins = ["tests.support.clusters", "tests.support.scene"]
+pytest_plugins = ["tests.support.clusters", "tests.support.scene", "tests.support.second_attempts"]
+
+#: The markers of tests that use these fixtures, be it by way of others. `make check` leaves them out.
+MARKERS = {"clusters": "brokers", "spark": "spark"}
 
 
 @pytest.fixture
@@ -23,6 +26,13 @@ def topic_name(request: pytest.FixtureRequest) -> Callable[[str], str]:
         return f"{stem}-{last}"
 
     return name
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Fixtures say what a test needs. One that starts brokers or Spark by itself has the marker written at it."""
+    for fixture in getattr(item, "fixturenames", ()):
+        if fixture in MARKERS:
+            item.add_marker(MARKERS[fixture])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

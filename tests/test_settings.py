@@ -362,39 +362,6 @@ def test_the_token_from_a_file(secret_file: Path) -> None:
         settings.rest.bearer()
 
 
-@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o660, 0o644, 0o601])
-def test_a_secret_file_that_others_can_use_is_refused(secret_file: Path, mode: int) -> None:
-    """As ssh does; the way out is one command."""
-    secret_file.chmod(mode)
-    settings = load(credentials(source__secret_key_file=str(secret_file)), file=None)
-    with pytest.raises(ConfigError, match="can be read by others") as caught:
-        settings.source.secret()
-    assert str(secret_file) in str(caught.value)
-    assert "chmod 600" in caught.value.hint
-
-
-@pytest.mark.parametrize(
-    ("damage", "words"),
-    [
-        (lambda path: path.unlink(), "cannot be read (No such file"),
-        (lambda path: (path.unlink(), path.mkdir(0o700)), "cannot be read (Is a directory"),
-        (lambda path: path.write_bytes(b"\xff\xfe"), "is not text"),
-        (lambda path: path.write_text(" \n"), "is empty"),
-    ],
-)
-def test_a_secret_file_that_is_of_no_use_is_refused(
-    secret_file: Path, damage: Callable[[Path], object], words: str
-) -> None:
-    """Missing, a directory, binary, empty: each says so, with the file's name."""
-    damage(secret_file)
-    settings = load(credentials(source__secret_key_file=str(secret_file)), file=None)
-    with pytest.raises(ConfigError) as caught:
-        settings.source.secret()
-    assert words in str(caught.value)
-    assert str(secret_file) in str(caught.value)
-    assert caught.value.hint
-
-
 def test_every_setting_is_described() -> None:
     """In a sentence of its own."""
     described = {name: field.description for name, field in setting_fields()}

@@ -21,7 +21,7 @@ from tests.support.javatool import (
     java_read_topic,
 )
 
-pytestmark = [pytest.mark.brokers, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 COMPRESSION_BITS = 0x700
 

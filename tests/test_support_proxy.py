@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import random
-import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from tests.support.frames import Cutter, Frame, read_frame
+from tests.support.frames import Frame, frame, read_frame
 from tests.support.proxy import BrokerProxies, FaultProxy
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 SEND_BATCH, PULL = 320, 11
-
-
-def frame(code: int, opaque: int, *, flag: int = 0, body: bytes = b"") -> bytes:
-    header = json.dumps({"code": code, "flag": flag, "opaque": opaque, "language": "PYTHON"}).encode()
-    return struct.pack(">II", 4 + len(header) + len(body), len(header)) + header + body
 
 
 @contextlib.asynccontextmanager
@@ -379,27 +372,6 @@ async def test_the_hook_sees_every_frame_both_ways() -> None:
             await asyncio.wait_for(next_answer(reader), 5)
     assert [(f.code, f.opaque, f.answer) for f in seen if f.up] == [(PULL, 1, False), (SEND_BATCH, 2, False)]
     assert [(f.code, f.opaque, f.answer) for f in seen if not f.up] == [(0, 1, True), (0, 2, True)]
-
-
-def test_a_binary_header_is_read_too() -> None:
-    header = struct.pack(">HBHii", 310, 0, 453, 77, 2) + struct.pack(">II", 0, 0)
-    data = struct.pack(">II", 4 + len(header), 1 << 24 | len(header)) + header
-    assert read_frame(data, up=True) == Frame(True, 310, 2, 77, len(data))
-
-
-@pytest.mark.parametrize("step", [1, 5, 64, 10_000])
-def test_the_cutter_finds_frames_however_they_are_torn(step: int) -> None:
-    frames = [frame(PULL, i, body=bytes(i)) for i in range(40)]
-    kept: list[bytes] = []
-
-    def keep(data: bytes) -> bool:
-        kept.append(data)
-        return len(kept) % 2 == 0
-
-    stream, cutter = b"".join(frames), Cutter(keep)
-    out = b"".join(cutter.cut(stream[begin : begin + step]) for begin in range(0, len(stream), step))
-    assert kept == frames
-    assert out == b"".join(frames[1::2])
 
 
 async def test_broker_proxies_stand_before_both_ports() -> None:

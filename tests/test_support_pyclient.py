@@ -10,7 +10,7 @@ from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.pyclient import PyClientError, PyConsumer, PyProducer
 
-pytestmark = [pytest.mark.brokers, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def made(clusters: ClusterPool, topic: str) -> Cluster:

@@ -8,6 +8,7 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
+from hatchling.builders.config import BuilderConfig
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SOURCE = "replicator/protocol/uniform_run.c"
@@ -16,7 +17,9 @@ LIBRARY = "replicator/protocol/_uniform_run.so"
 FLAGS = ("-O2", "-mcpu=baseline", "-shared", "-fPIC", "-std=c11", "-Wall", "-Wextra", "-Werror")
 
 
-class Compile(BuildHookInterface):
+class Compile(BuildHookInterface[BuilderConfig]):
+    """Adds the library to the wheel, which is then one for this platform."""
+
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if self.target_name != "wheel":
             return

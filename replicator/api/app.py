@@ -73,18 +73,7 @@ def make_app(
     )
     async def ready() -> JSONResponse:
         """Whether this worker is in its group and all topics that it reports are copied; 503 if not."""
-        topics = topic_status(worker.queues)
-        wrong = [topic for topic in topics if topic["stalled"] or topic["state"] in _UNREADY]
-        reasons = {topic["topic"]: topic["reason"] or "stalled" for topic in wrong} | worker.routes.problems
-        for connector in worker.connectors.all().values():
-            if connector.state is not State.RUNNING:
-                reasons[connector.name] = f"the connector is {connector.state.lower()}: resume it to copy again"
-        if stopping():
-            reasons["worker"] = "the worker is draining"
-        elif worker.group.waiting_for:
-            reasons["worker"] = f"the worker waits for {worker.group.waiting_for} to end"
-        elif not worker.may_send():
-            reasons["worker"] = "the worker does not reach its group: none of its own heartbeats comes back"
+        reasons = _unready(worker, stopping=stopping())
         return JSONResponse({"ready": not reasons, "reasons": reasons}, status_code=503 if reasons else 200)
 
     @app.get("/status", tags=["worker"], response_model=answers.WorkerStatus, responses=errors())
@@ -111,3 +100,20 @@ def make_app(
         return JSONResponse([queue_status(state) for state in worker.queues])
 
     return app
+
+
+def _unready(worker: Worker, *, stopping: bool) -> dict[str, str]:
+    """Why messages do not arrive, by topic, by connector, or of the worker as a whole."""
+    topics = topic_status(worker.queues)
+    wrong = [topic for topic in topics if topic["stalled"] or topic["state"] in _UNREADY]
+    reasons = {topic["topic"]: topic["reason"] or "stalled" for topic in wrong} | worker.routes.problems
+    for connector in worker.connectors.all().values():
+        if connector.state is not State.RUNNING:
+            reasons[connector.name] = f"the connector is {connector.state.lower()}: resume it to copy again"
+    if stopping:
+        reasons["worker"] = "the worker is draining"
+    elif worker.group.waiting_for:
+        reasons["worker"] = f"the worker waits for {worker.group.waiting_for} to end"
+    elif not worker.may_send():
+        reasons["worker"] = "the worker does not reach its group: none of its own heartbeats comes back"
+    return reasons

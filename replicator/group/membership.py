@@ -166,5 +166,5 @@ class Membership:
             name
             for name, member in self._members.items()
             if member.heartbeat.stage is MemberState.ONLINE
-            and all(self._echo[side] - member.heard[side] <= self.timeout for side in Side)
+            and all(echo - member.heard[side] <= self.timeout for side, echo in self._echo.items())
         }

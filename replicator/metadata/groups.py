@@ -105,8 +105,8 @@ def plan_groups(
             model = _model(name, source, broker)
             planned.wanted[broker, name] = (settings_of(model), name)
             entry = ledger.get((broker, name))
-            planned.actions.extend(_plan_group(name, model, source, broker, table, entry, policy))
-            _plan_bans(name, source, broker, table, ledger, topics, policy, planned)
+            planned.actions.extend(_plan_group(name, model, source, broker, table, entry=entry, policy=policy))
+            _plan_bans(name, source, broker, table, ledger=ledger, topics=topics, policy=policy, planned=planned)
     planned.actions.extend(_deletions(names, source, target, ledger, selector, policy))
     return planned
 
@@ -129,6 +129,7 @@ def _plan_group(
     source: Mapping[str, GroupTable],
     broker: str,
     table: GroupTable,
+    *,
     entry: Entry | None,
     policy: GroupPolicy,
 ) -> list[Action]:
@@ -188,6 +189,7 @@ def _plan_bans(
     source: Mapping[str, GroupTable],
     broker: str,
     table: GroupTable,
+    *,
     ledger: Ledger,
     topics: Mapping[str, str],
     policy: GroupPolicy,

@@ -65,7 +65,17 @@ def plan_topics(
             if current is not None:
                 entry = ledger.get((broker, plan.target_topic))
                 ours = entry is not None or broker in made(plan.topic)
-                _plan_topic(plan, source, broker, current, entry, missing(plan.topic), policy, planned, ours=ours)
+                _plan_topic(
+                    plan,
+                    source,
+                    broker,
+                    current,
+                    entry=entry,
+                    missing=missing(plan.topic),
+                    policy=policy,
+                    planned=planned,
+                    ours=ours,
+                )
     names = {name for topics in source.values() for name in topics}
     planned.actions.extend(_deletions(names, target, ledger, {plan.target_topic for plan in plans}, policy))
     return planned
@@ -133,11 +143,11 @@ def _plan_topic(
     source: Topics,
     broker: str,
     current: TopicConfig,
+    *,
     entry: Entry | None,
     missing: int | None,
     policy: TopicPolicy,
     planned: Planned,
-    *,
     ours: bool,
 ) -> None:
     configs = _configs(plan, source, broker)

@@ -157,13 +157,19 @@ def classify_refusal(error: BrokerRefused) -> Fault:
     if error.code == Response.MESSAGE_ILLEGAL:
         return MessageRejected(error.message, code=code)
     if error.code == Response.SYSTEM_ERROR:
-        if is_denied(error.code, error.remark):  # before anything is stored
-            denied = Response.NO_PERMISSION
-            return TargetBlocked(error.message, hint=_HINTS[denied], code=denied.name.lower())
-        if _ABOUT_THE_DISK in error.remark:
-            return TargetBlocked(error.message, hint=_HINTS[Response.SERVICE_NOT_AVAILABLE], code=code)
-        if any(words in error.remark for words in _ABOUT_THE_MESSAGE):
-            return MessageRejected(error.message, code=code)
-        if "queueId" in error.remark:
-            return OutcomeUnknown(error.message, hint=_HINTS[Response.INVALID_PARAMETER], code=code)
+        return _by_remark(error, code)
+    return OutcomeUnknown(error.message, code=code)
+
+
+def _by_remark(error: BrokerRefused, code: str) -> Fault:
+    """What a system error means: only its remark tells."""
+    if is_denied(error.code, error.remark):  # before anything is stored
+        denied = Response.NO_PERMISSION
+        return TargetBlocked(error.message, hint=_HINTS[denied], code=denied.name.lower())
+    if _ABOUT_THE_DISK in error.remark:
+        return TargetBlocked(error.message, hint=_HINTS[Response.SERVICE_NOT_AVAILABLE], code=code)
+    if any(words in error.remark for words in _ABOUT_THE_MESSAGE):
+        return MessageRejected(error.message, code=code)
+    if "queueId" in error.remark:
+        return OutcomeUnknown(error.message, hint=_HINTS[Response.INVALID_PARAMETER], code=code)
     return OutcomeUnknown(error.message, code=code)

@@ -71,7 +71,7 @@ class SinkTask:
         transforming: sees all messages before they are put into batches; None where the route has no transform.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - it is where the parts of a pair come together
         self,
         target: Endpoint,
         connection: Connection,

@@ -165,27 +165,37 @@ class SourceTask:
             return
         if self._end is not None and self._end < pulled.max_offset and pulled.code != Response.PULL_OFFSET_MOVED:
             pulled = pulled._replace(max_offset=self._end)  # nothing after it is pulled ahead
-        if pulled.messages:
-            self._per_message += 0.25 * (pulled.size / len(pulled.messages) - self._per_message)
-        covered = pulled.next_offset - pull.offset
-        if covered > 0 and pulled.code != Response.PULL_OFFSET_MOVED:  # a filter leaves out most, maybe
-            self._per_offset += 0.25 * (pulled.size / covered - self._per_offset)
-        self._state.progress.max_offset = pulled.max_offset
-        if pulled.code != Response.PULL_OFFSET_MOVED and pulled.max_offset > self._state.progress.known_end:
-            self._state.progress.known_end = pulled.max_offset
+        self._learn(pull, pulled)
         starving = not self._channel.chunks
         done = self._window.answered(pull, pulled)
         self._budget.release(sum(pull.reserved for pull in done))
         for pull in done:
             if pull.answer is not None and not self._deliver(pull.offset, pull.answer):
                 return
+        self._deepen(starving=starving)
+        self._pump()
+
+    def _learn(self, pull: Pull, pulled: Pulled) -> None:
+        """How large messages are, and where the queue ends."""
+        if pulled.messages:
+            self._per_message += 0.25 * (pulled.size / len(pulled.messages) - self._per_message)
+        self._state.progress.max_offset = pulled.max_offset
+        if pulled.code == Response.PULL_OFFSET_MOVED:
+            return
+        covered = pulled.next_offset - pull.offset
+        if covered > 0:  # a filter leaves out most, maybe
+            self._per_offset += 0.25 * (pulled.size / covered - self._per_offset)
+        if pulled.max_offset > self._state.progress.known_end:
+            self._state.progress.known_end = pulled.max_offset
+
+    def _deepen(self, *, starving: bool) -> None:
+        """More pulls in flight while the sink waits for them, one less while it has more than it needs."""
         window = self._window
         if starving:
             if window.in_flight:
                 window.depth = min(window.depth * _GROWTH, self._options.pulls_in_flight)
         elif window.depth > 2 and self._channel.size > self._enough():
             window.depth -= 1
-        self._pump()
 
     def _enough(self) -> float:
         """Bytes in the channel above which the sink has its next batch whole already."""

@@ -113,7 +113,9 @@ async def _build(
     target = Discovery(clusters.target, masters_only=True)
     identity = await look(settings, source, target, store)
     connectors, agenda, work = Connectors(store), Agenda(), asyncio.TaskGroup()
-    group, log = _group(settings, coordinator, store, clusters.control, source, identity, connectors, agenda)
+    group, log = _group(
+        settings, coordinator, store, clusters.control, source, identity, connectors=connectors, agenda=agenda
+    )
     context = ConnectorContext(
         source=source,
         target=target,
@@ -174,6 +176,7 @@ def _group(
     control: Cluster,
     source: Discovery,
     identity: Identity,
+    *,
     connectors: Connectors,
     agenda: Agenda,
 ) -> tuple[Group, ControlLog | LocalLog]:

@@ -101,7 +101,6 @@ async def test_a_time_is_found_exactly_whatever_the_broker_says(
     assert broker.asked <= 3
 
 
-@pytest.mark.brokers
 @pytest.mark.parametrize("version", ["4.9.7", "5.3.3", "5.5.0"])
 async def test_real_brokers(clusters: ClusterPool, topic_name: Callable[[str], str], version: str) -> None:
     """Their limits, and where queues begin, end, and were at a time."""

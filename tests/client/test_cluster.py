@@ -194,7 +194,6 @@ async def test_brokers_that_vanish_are_remembered() -> None:
         await cluster.close()
 
 
-@pytest.mark.brokers
 async def test_a_slave_is_read_when_the_master_is_gone(clusters: ClusterPool) -> None:
     """The slave serves reads until the master is back; nothing can be written meanwhile."""
     async with clusters.fresh(ClusterSpec(name="pair", version="4.9.7", slaves=True)) as sandbox:

@@ -60,7 +60,6 @@ def test_a_broken_answer_is_a_protocol_error(frame: Frame) -> None:
         read(frame, "a:1")
 
 
-@pytest.mark.brokers
 @pytest.mark.parametrize("version", ["4.9.7", "5.3.3", "5.5.0"])
 async def test_answers_of_real_brokers(
     clusters: ClusterPool, topic_name: Callable[[str], str], version: str
@@ -103,7 +102,6 @@ async def test_answers_of_real_brokers(
         assert (anew.code, anew.min_offset, anew.max_offset) == (Response.PULL_OFFSET_MOVED, 0, 0)
 
 
-@pytest.mark.brokers
 async def test_a_long_poll_is_answered_when_a_message_comes(
     clusters: ClusterPool, topic_name: Callable[[str], str]
 ) -> None:

@@ -217,7 +217,6 @@ def test_the_secret_is_not_shown() -> None:
         assert "canary-7f3a" not in shown
 
 
-@pytest.mark.brokers
 async def test_real_brokers_with_tls(clusters: ClusterPool) -> None:
     """With the right authority and certificate all ports serve; without, all are refused with a reason."""
     spec = ClusterSpec(name="mutual", version="5.3.3", tls=True, tls_client_auth=True)

@@ -57,7 +57,6 @@ def client_of(cluster: Cluster, credentials: Credentials | None) -> Client:
     return Client([cluster.namesrv], security=Security(credentials))
 
 
-@pytest.mark.brokers
 @pytest.mark.side_by_side("guarded")
 @pytest.mark.parametrize(
     ("name", "version", "acl"), [("east", "4.9.7", "1.0"), ("east", "5.3.3", "2.0"), ("west", "5.5.0", "2.0")]
@@ -89,7 +88,6 @@ async def test_access_control_of_real_brokers(clusters: ClusterPool, name: str, 
         await stranger.close()
 
 
-@pytest.mark.brokers
 async def test_batches_of_real_brokers_land_side_by_side(clusters: ClusterPool) -> None:
     """The answer's offset is that of the first message."""
     cluster = await clusters.get(ClusterSpec(name="east", version="5.3.3"))

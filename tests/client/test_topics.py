@@ -184,7 +184,6 @@ def test_any_configuration_is_read_or_a_protocol_error(values: dict[str, object]
         return
 
 
-@pytest.mark.brokers
 @pytest.mark.parametrize("version", ["4.9.7", "5.3.3", "5.5.0"])
 async def test_topics_of_real_brokers(
     clusters: ClusterPool, topic_name: Callable[[str], str], version: str
@@ -213,7 +212,6 @@ async def test_topics_of_real_brokers(
             await write_topic(broker, TopicConfig(name="with.dot", read_queues=1, write_queues=1))
 
 
-@pytest.mark.brokers
 async def test_a_table_in_pages_of_a_real_broker(
     clusters: ClusterPool, topic_name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from replicator.connector.watchdog import Watchdog
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
@@ -57,7 +55,6 @@ def test_one_queue_says_nothing_of_another() -> None:
         assert not watchdog.wants_restart("quick", quick, now)
 
 
-@pytest.mark.brokers
 async def test_a_queue_goes_on_by_itself_once_the_cause_is_away(scene: SceneOf) -> None:
     """The target refuses a message over its limit until that is raised; no other queue is touched meanwhile."""
     async with scene(mistreated=(TARGET,), queues=3) as route, route.worker() as worker:

@@ -15,14 +15,14 @@ import pytest
 
 from acl_sync.model import PUB, SUB
 from replicator.routing.recovery import read_range
-from tests.acl_sync.test_brokers import NEW, OLD, Scene, Side, a_scene
 from tests.support.accounts import account, topic
+from tests.support.acl_scene import NEW, OLD, Scene, Side, a_scene
 from tests.support.alerts import watching
 from tests.support.clusters import ClusterPool
 from tests.support.group import plain
 from tests.support.worker import Worker, signing, until
 
-pytestmark = [pytest.mark.brokers, pytest.mark.side_by_side("guarded")]
+pytestmark = pytest.mark.side_by_side("guarded")
 
 #: Seconds within which a change has to be active at the target.
 IN_TIME = 10.0

@@ -20,7 +20,7 @@ from tests.support.traffic import connected, create_topic, produce, raw_topic, r
 from tests.support.worker import Worker, until
 from tools.alerts_page import PAGE, SEEN, page
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 FLAGS = (
     *("--sync", "topics,groups,offsets", "--sync-offsets-interval", "0.5", "--session-timeout", "4"),

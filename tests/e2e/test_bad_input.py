@@ -13,8 +13,6 @@ from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.traffic import connected, create_topic, topics_of
 
-pytestmark = pytest.mark.brokers
-
 SOURCE = ClusterSpec(name="east", version="5.3.3")
 TARGET = ClusterSpec(name="west", version="5.3.3")
 GUARDED = ClusterSpec(name="guarded", version="5.5.0", acl="2.0", tls_permissive=True)

@@ -14,7 +14,7 @@ from tests.support.proxy import BrokerProxies
 from tests.support.scene import SceneOf
 from tests.support.worker import until
 
-pytestmark = [pytest.mark.brokers, pytest.mark.side_by_side("proxied")]
+pytestmark = pytest.mark.side_by_side("proxied")
 
 SOURCE = ClusterSpec(name="proxied", version="5.5.0", broker_ip="127.0.0.2")
 TARGET = ClusterSpec(name="proxied", version="5.3.3", broker_ip="127.0.0.2")

@@ -23,8 +23,6 @@ from tests.support.javatool import Order, java_produce, java_read_topic
 from tests.support.traffic import RESERVED, connected, create_topic, judge, raw_topic, send
 from tests.support.worker import Worker
 
-pytestmark = pytest.mark.brokers
-
 VERSIONS = [("4.9.7", "5.5.0"), ("5.5.0", "4.9.7"), ("5.3.3", "5.3.3")]
 Key = dict[str, str]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import operator
 import resource
@@ -14,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from replicator.client.brokers import min_offset
 from replicator.protocol import properties
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.alerts import fires, watching
 from tests.support.clusters import ClusterPool
+from tests.support.narrow import NARROW, NARROW_49, TINY_FILES, expire
 from tests.support.scene import TARGET, Scene, SceneOf
 from tests.support.traffic import (
     configured,
@@ -31,38 +30,6 @@ from tests.support.traffic import (
     topics_of,
 )
 from tests.support.worker import Worker, until
-
-pytestmark = pytest.mark.brokers
-
-TINY_FILES = {
-    "mappedFileSizeCommitLog": "1048576",
-    "cleanResourceInterval": "1000",
-    "deleteConsumeQueueFilesInterval": "10",
-    "deleteCommitLogFilesInterval": "10",
-    "maxMessageSize": "262144",
-}
-NARROW = ClusterSpec(name="narrow", version="5.5.0", properties=TINY_FILES | {"maxMessageSize": "65536"})
-NARROW_49 = ClusterSpec(name="narrow", version="4.9.7", properties=TINY_FILES | {"maxMessageSize": "65536"})
-
-
-async def _expire(source: Cluster, topic: str, *, before: int) -> int:
-    """Has the source delete what it can, as retention would; gives the queue's new oldest offset."""
-    async with connected(source) as client:
-        broker = client.master(source.brokers[0].name)
-
-        async def moved() -> int:
-            await broker.ask(329, {})  # delete expired commit logs
-            oldest = await min_offset(broker, topic, 0)
-            return oldest if oldest > before else 0
-
-        async def still() -> int:
-            oldest = await min_offset(broker, topic, 0)
-            await asyncio.sleep(2)  # it deletes ten files at a time, one each 0.1 s
-            return oldest if oldest == await min_offset(broker, topic, 0) else 0
-
-        async with configured(source, fileReservedTime=0):
-            await until(moved, seconds=150, what="retention")
-        return int(await until(still, what="retention is over"))
 
 
 async def _numbers(route: Scene) -> list[int]:
@@ -399,7 +366,7 @@ async def test_retention_overtook_the_position(scene: SceneOf, spec: ClusterSpec
             await worker.caught_up(topic, 500)
             await worker.drain()
         await route.produce(8000, size=400, start=500)
-        oldest = await _expire(route.source, topic, before=500)
+        oldest = await expire(route.source, topic, before=500)
         async with route.worker("--on-gap", "fail") as worker:
             await until(lambda: worker.topic(topic).get("state") == "FAILED")
             assert f"{oldest - 500} messages at offsets 500 to {oldest - 1}" in worker.topic(topic)["reason"]

@@ -21,7 +21,7 @@ from tests.support.sockets import unsent
 from tests.support.traffic import Producer, connected, create_topic, judge, produce, remove_topic, send, topics_of
 from tests.support.worker import Worker, until
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 
 #: The session timeout of workers in tests.
 _SESSION = 5.0

@@ -17,7 +17,7 @@ from tests.support.guarded import access, assert_hidden
 from tests.support.traffic import connected, create_topic, judge, produce
 from tests.support.worker import Worker
 
-pytestmark = [pytest.mark.brokers, pytest.mark.side_by_side("guarded")]
+pytestmark = pytest.mark.side_by_side("guarded")
 
 
 async def _fill(cluster: Cluster, topic: str, count: int) -> None:

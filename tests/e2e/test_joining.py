@@ -192,7 +192,6 @@ async def test_what_could_not_be_told_is_told_with_the_first_heartbeat(group: Gr
     assert log.written[-1].queue.topic == "sink-online"
 
 
-@pytest.mark.brokers
 async def test_a_worker_alone_needs_one_heartbeat(scene: SceneOf) -> None:
     """Not the next one, which comes 20 seconds later; and nothing goes wrong with its files meanwhile."""
     async with scene(queues=2) as here:

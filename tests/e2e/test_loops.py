@@ -7,16 +7,12 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from replicator.protocol import properties
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.proxy import FaultProxy
 from tests.support.traffic import create_topic, produce, raw_topic
 from tests.support.worker import Worker, until
-
-pytestmark = pytest.mark.brokers
 
 EAST = ClusterSpec(name="east", version="5.3.3")
 WEST = ClusterSpec(name="west", version="5.3.3")

@@ -13,7 +13,7 @@ from tests.support.clusters import ClusterPool
 from tests.support.traffic import create_topic, judge, produce
 from tests.support.worker import Worker
 
-pytestmark = [pytest.mark.brokers, pytest.mark.side_by_side("wide")]
+pytestmark = pytest.mark.side_by_side("wide")
 
 SOURCE = ClusterSpec(name="wide", brokers=2)
 TARGET = ClusterSpec(name="west", version="5.3.3")

@@ -16,12 +16,12 @@ from replicator.client.send import send_single
 from replicator.client.topics import TopicConfig, write_topic
 from replicator.protocol.batch import header_fields
 from replicator.protocol.properties import decode, encode
-from replicator.routing import provenance
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.javatool import java_consume
 from tests.support.offsets import are_at, commit, drop_group, make_group, offsets_of
 from tests.support.pyclient import PyConsumer
+from tests.support.readiness import asked, exact, ready
 from tests.support.traffic import (
     connected,
     create_topic,
@@ -33,50 +33,13 @@ from tests.support.traffic import (
 )
 from tests.support.worker import SYNC_QUICKLY, Worker, until
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 EAST, WEST = ClusterSpec(name="east", version="5.3.3"), ClusterSpec(name="west", version="5.3.3")
 
 
 def two_queues(topic: str, **more: Any) -> TopicConfig:
     return TopicConfig(name=topic, read_queues=2, write_queues=2, **more)
-
-
-async def asked(worker: Worker, method: str, what: str, body: Any = None) -> Any:
-    """What a worker's REST says of its route."""
-    status, found = await asyncio.to_thread(worker.ask, method, f"/connectors/route/{what}", body)
-    assert status == 200, found
-    return found
-
-
-async def ready(worker: Worker) -> dict[str, Any]:
-    """Waits until nothing stands in the way of a switch."""
-    told: dict[str, Any] = {}
-
-    async def look() -> bool:
-        if worker.get("/status")["topics"]:  # it has begun
-            told.update(await asked(worker, "GET", "readiness"))
-        return bool(told.get("ready"))
-
-    try:
-        await until(look, what="ready to switch")
-    except TimeoutError:
-        raise AssertionError(f"{told.get('reasons')}\n{worker.log[-3000:]}") from None
-    return told
-
-
-async def exact(source: Cluster, target: Cluster, group: str, topic: str, target_topic: str = "") -> None:
-    """At the target the group has before it the copies of what it has before it at the source, and no other."""
-    there = await offsets_of(target, group, target_topic or topic)
-    here = await offsets_of(source, group, topic)
-    assert there
-    for lane, messages in (await raw_topic(target, target_topic or topic)).items():
-        for message in messages:
-            copy = provenance.read(message.properties)
-            if copy is None or lane not in there or (copy.broker, copy.queue_id) not in here:
-                continue
-            consumed = copy.offset < here[copy.broker, copy.queue_id]
-            assert (message.queue_offset < there[lane]) == consumed, (lane, message.queue_offset, there, here)
 
 
 @asynccontextmanager

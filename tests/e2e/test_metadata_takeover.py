@@ -12,15 +12,15 @@ import pytest
 
 from acl_sync.model import GET, SUB, Account, Kind, Rule
 from replicator.sandbox import Cluster, ClusterSpec
-from tests.acl_sync.test_brokers import Side
-from tests.e2e.test_metadata_sync import asked, ready
 from tests.support.accounts import account, topic
+from tests.support.acl_scene import Side
 from tests.support.clusters import ClusterPool
 from tests.support.javatool import Credentials, java_consume
+from tests.support.readiness import asked, ready
 from tests.support.traffic import create_topic, produce
 from tests.support.worker import SYNC_QUICKLY, Worker, signing
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 VERSIONS = [("4.9.7", "5.5.0"), ("5.5.0", "5.5.0"), ("5.3.3", "5.3.3")]
 MESSAGES = 400

@@ -16,8 +16,8 @@ from replicator.client.security import Credentials
 from replicator.client.topics import READABLE, TopicConfig, write_topic
 from replicator.errors import BrokerRefused
 from replicator.sandbox import ClusterSpec
-from tests.acl_sync.test_brokers import MIDDLE, NEW, OLD_PAIR, Scene, Side, a_scene
 from tests.support.accounts import account, topic
+from tests.support.acl_scene import MIDDLE, NEW, OLD_PAIR, Scene, Side, a_scene
 from tests.support.alerts import fires, rests, watching
 from tests.support.clusters import ClusterPool
 from tests.support.guarded import access
@@ -25,7 +25,7 @@ from tests.support.offsets import are_at, commit, make_group
 from tests.support.traffic import connected, create_topic, produce, topics_of
 from tests.support.worker import SYNC_QUICKLY, Worker, signing, until
 
-pytestmark = [pytest.mark.brokers, pytest.mark.side_by_side("guarded")]
+pytestmark = pytest.mark.side_by_side("guarded")
 
 CREATE = "Create"
 

@@ -13,8 +13,6 @@ from tests.support.scene import SceneOf
 from tests.support.traffic import create_topic, judge, produce
 from tests.support.worker import until
 
-pytestmark = pytest.mark.brokers
-
 
 @pytest.mark.parametrize(("side", "version"), [("source", "4.9.7"), ("target", "5.5.0")])
 async def test_one_of_two_name_servers_dies_and_comes_back_empty(

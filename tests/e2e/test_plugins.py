@@ -16,7 +16,7 @@ from tests.support.clusters import ClusterPool
 from tests.support.traffic import create_topic, raw_topic
 from tests.support.worker import Worker, until
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 
 EAST, WEST = ClusterSpec(name="east", version="5.3.3"), ClusterSpec(name="west", version="5.3.3")
 ALIAS = "org.apache.rocketmq.connect.file.FileSourceConnector"

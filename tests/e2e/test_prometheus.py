@@ -24,7 +24,7 @@ from tests.support.worker import Worker, until
 from tools.dashboards.jobs import JOBS
 from tools.dashboards.page import BOARDS, ROOT
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 #: Of what the source is given, a third is left out, so that there is something to show of that, too.
 FLAGS = (

@@ -12,8 +12,6 @@ from tests.support.slaves import replicated
 from tests.support.traffic import raw_topic
 from tests.support.worker import Worker, until
 
-pytestmark = pytest.mark.brokers
-
 COUNT, MORE, SIZE = 5000, 100, 2048
 
 #: What may have been read ahead at most: the memory that is allowed, and what may come on top of it.

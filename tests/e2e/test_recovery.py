@@ -15,7 +15,7 @@ from tests.support.scene import TARGET, SceneOf
 from tests.support.traffic import connected, send
 from tests.support.worker import until
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 WIDE = ClusterSpec(name="wide", brokers=2)
 EAST_2 = ClusterSpec(name="east", version="5.3.3", brokers=2)

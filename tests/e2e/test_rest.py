@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -18,16 +15,16 @@ from typing import Any, cast
 
 import pytest
 
-from replicator.sandbox import Cluster, ClusterSpec, tls
+from replicator.sandbox import Cluster, ClusterSpec
 from replicator.state import state_file
 from tests.support.clusters import ClusterPool
 from tests.support.command import run
 from tests.support.group import workers_of
 from tests.support.scene import SceneOf
 from tests.support.traffic import configured, create_topic, judge, produce, raw_topic
-from tests.support.worker import Worker, until
+from tests.support.worker import Worker, command, until
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 EAST, WEST = ClusterSpec(name="east", version="5.3.3"), ClusterSpec(name="west", version="5.3.3")
 
@@ -48,17 +45,6 @@ async def _pair(
         for worker in (first, second):
             await until(partial(_knows_all, worker, messages * len(topics)), what="it knows that all is copied")
         yield first, second
-
-
-def _command(given: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "replicator", *arguments],
-        env={**os.environ, **given},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
 
 
 async def test_any_worker_answers_for_the_group(
@@ -112,7 +98,7 @@ async def test_any_worker_answers_for_the_group(
         assert "consistent-hash" in await run(pair[0], "plugins", "list")
         assert "rate_messages" in await run(pair[0], "plugins", "config")
         given = {"REPLICATOR_URL": f"http://127.0.0.1:{pair[0].port}"}
-        ended = await asyncio.to_thread(_command, given, "connectors", "status", "none")
+        ended = await asyncio.to_thread(command, given, "connectors", "status", "none")
         assert (ended.returncode, ended.stderr.count("\n")) == (3, 1)
         assert "there is no connector 'none': there are: route" in ended.stderr
 
@@ -380,65 +366,3 @@ async def test_changes_wait_while_tasks_change_hands(
 
 def _generation(worker: Worker) -> int:
     return int(worker.ask("GET", "/getClusterInfo")[1]["generation"])
-
-
-async def test_a_token_guards_all_but_metrics_and_health(
-    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
-) -> None:
-    """And stands in no log, page or state file; without it only loopback may be served."""
-    source, target = await clusters.pair(EAST, WEST)
-    topic = topic_name("t")
-    await create_topic(source, topic, queues=1)
-    token = "not-to-be/seen+anywhere"
-    file = tmp_path / "token"
-    file.write_text(f"{token}\n")
-    file.chmod(0o600)
-    environment = {"REPLICATOR_REST__TOKEN_FILE": str(file)}
-    flags = ("--topics", topic, "--log-level", "debug")
-    async with Worker(source, target, tmp_path, *flags, environment=environment) as worker:
-        assert worker.get("/health/live") == {"status": "up"}
-        assert "rocketmq_replicator_build_info" in worker.get("/metrics")
-        for given in ("", "wrong"):
-            assert worker.ask("GET", "/getClusterInfo", token=given)[0] == 401
-            assert worker.ask("DELETE", "/connectors/route", token=given)[0] == 401
-        assert worker.ask("GET", "/getClusterInfo", token=token)[0] == 200
-        url = {"REPLICATOR_URL": f"http://127.0.0.1:{worker.port}"}
-        for settings, code in ((url, 3), (url | environment, 0)):
-            ended = await asyncio.to_thread(_command, settings, "cluster")
-            assert ended.returncode == code, ended.stderr
-        await until(lambda: worker.ask("GET", "/connectors/route/status", token=token)[0] == 200)
-        written = [worker.log, *(path.read_text() for path in worker.store.iterdir() if path.is_file())]
-        written.append(json.dumps(worker.ask("GET", "/connectors/list", token=token)))
-        assert not [text for text in written if token in text]
-    open_to_all = Worker(source, target, tmp_path / "open", "--rest-host", "0.0.0.0")
-    await open_to_all.start(ready=False)
-    assert await open_to_all.wait() == 78
-    assert "is not a loopback address" in open_to_all.log
-
-
-async def test_client_certificates_guard_it_too(
-    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
-) -> None:
-    """Over TLS, and the commands show theirs."""
-    source, target = await clusters.pair(EAST, WEST)
-    topic = topic_name("t")
-    await create_topic(source, topic, queues=1)
-    made = tls.make(tmp_path / "tls", client_auth=True)
-    state_file = {"CA_FILE": made.ca, "CERT_FILE": made.server_cert, "KEY_FILE": made.server_key}
-    environment = {f"REPLICATOR_REST__TLS__{name}": str(path) for name, path in state_file.items()}
-    worker = Worker(
-        source, target, tmp_path / "w", "--topics", topic, "--rest-host", "0.0.0.0", environment=environment
-    )
-    await worker.start(ready=False)
-    try:
-        await until(lambda: "https://0.0.0.0:" in worker.log)
-        port = int(worker.log.split("https://0.0.0.0:")[1].split("/")[0])
-        for cert, code in ((made.client_cert, 0), (None, 3)):
-            given = {"REPLICATOR_URL": f"https://127.0.0.1:{port}", "REPLICATOR_REST__TLS__CA_FILE": str(made.ca)}
-            if cert is not None:
-                given["REPLICATOR_REST__TLS__CERT_FILE"] = str(cert)
-                given["REPLICATOR_REST__TLS__KEY_FILE"] = str(made.client_key)
-            ended = await asyncio.to_thread(_command, given, "cluster")
-            assert ended.returncode == code, ended.stderr
-    finally:
-        await worker.kill()

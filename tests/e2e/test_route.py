@@ -13,8 +13,6 @@ from tests.support.clusters import ClusterPool
 from tests.support.traffic import create_topic, judge, produce, topics_of
 from tests.support.worker import Worker, until
 
-pytestmark = pytest.mark.brokers
-
 VERSIONS = [("4.9.7", "5.5.0"), ("5.5.0", "4.9.7"), ("5.3.3", "5.3.3")]
 
 

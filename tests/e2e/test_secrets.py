@@ -19,7 +19,7 @@ from tests.support.group import EAST, WEST, said
 from tests.support.traffic import create_topic
 from tests.support.worker import Worker, signing, until
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 _PAGES = (
     *("/getClusterInfo", "/connectors/list", "/connectors/route", "/connectors/route/config", "/plugin/list"),

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from replicator.sandbox import Cluster, ClusterSpec
-from tests.e2e.test_metadata_sync import asked, exact, ready
 from tests.support.clusters import ClusterPool
 from tests.support.javatool import JavaToolError, Order, java_consume, java_produce
 from tests.support.offsets import commit, make_group, offsets_of
+from tests.support.readiness import asked, exact, ready
 from tests.support.traffic import create_topic, produce, raw_topic, topics_of
 from tests.support.worker import SYNC_QUICKLY, Worker, until
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 EAST, WEST = ClusterSpec(name="east", version="5.3.3"), ClusterSpec(name="west", version="5.3.3")
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.scene import TARGET, SceneOf
 from tests.support.worker import until
-
-pytestmark = pytest.mark.brokers
 
 BEFORE, AFTER = 400, 200
 

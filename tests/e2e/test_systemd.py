@@ -14,8 +14,6 @@ from tests.support.group import EAST, WEST
 from tests.support.traffic import create_topic
 from tests.support.worker import Worker, until
 
-pytestmark = [pytest.mark.brokers]
-
 
 @pytest.mark.parametrize("abstract", [False, True])
 async def test_systemd_is_told(

@@ -15,8 +15,6 @@ from tests.support.older_store import OlderStore
 from tests.support.scene import Scene, SceneOf
 from tests.support.worker import Worker, until
 
-pytestmark = pytest.mark.brokers
-
 FORGETFUL = ClusterSpec(name="forgetful", version="4.9.7")
 FORGETFUL_5 = ClusterSpec(name="forgetful", version="5.5.0")
 KEPT, LOST, LATER = 300, 200, 50

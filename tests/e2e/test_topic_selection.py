@@ -16,8 +16,6 @@ from tests.support.clusters import ClusterPool
 from tests.support.traffic import create_topic, produce, raw_topic, topics_of
 from tests.support.worker import Worker, until
 
-pytestmark = pytest.mark.brokers
-
 SOURCE = ClusterSpec(name="east", version="5.3.3")
 TARGET = ClusterSpec(name="west", version="5.3.3")
 

@@ -19,7 +19,7 @@ from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import Producer, connected, create_topic, raw_topic, read_topic, send
 from tests.support.worker import Worker, until
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 _MORE = """
 from pathlib import Path

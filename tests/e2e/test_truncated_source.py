@@ -16,8 +16,6 @@ from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import raw_topic
 from tests.support.worker import Worker, until
 
-pytestmark = pytest.mark.brokers
-
 FORGETFUL = ClusterSpec(name="truncated", version="4.9.7")
 FORGETFUL_5 = ClusterSpec(name="truncated", version="5.5.0")
 KEPT, LOST = 300, 200

@@ -18,7 +18,7 @@ from tests.support.sockets import unread
 from tests.support.traffic import create_topic, judge, produce
 from tests.support.worker import Worker, until
 
-pytestmark = [pytest.mark.brokers, pytest.mark.side_by_side("proxied")]
+pytestmark = pytest.mark.side_by_side("proxied")
 
 SOURCE = ClusterSpec(name="east", version="5.3.3")
 SEND_BATCH, PULL, CREATE_TOPIC = 320, 11, 17

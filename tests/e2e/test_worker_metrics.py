@@ -10,14 +10,11 @@ import sys
 import time
 from typing import Any
 
-import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from replicator.observe.catalogue import PREFIX
 from tests.support.scene import TARGET, SceneOf
 from tests.support.worker import Worker, until
-
-pytestmark = [pytest.mark.brokers]
 
 #: Seconds without a message.
 QUIET = 5.0

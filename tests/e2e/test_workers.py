@@ -20,7 +20,7 @@ from tests.support.group import EAST, WEST, caught_up, producing, share, workers
 from tests.support.traffic import Producer, connected, create_topic, judge, produce
 from tests.support.worker import Worker, until
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 
 
 async def _topics(source: Cluster, name: Callable[[str], str], count: int) -> list[str]:

@@ -16,8 +16,6 @@ from tests.support.clusters import ClusterPool
 from tests.support.scene import SOURCE
 from tests.support.traffic import connected, create_topic, send, topics_of
 
-pytestmark = pytest.mark.brokers
-
 #: Seconds of the past that is wanted: all.
 LONG: Final = 3600.0
 

@@ -19,8 +19,6 @@ from tests.support.group import EAST
 from tests.support.traffic import connected, create_topic, send
 from tests.support.worker import until
 
-pytestmark = pytest.mark.brokers
-
 SECONDS = 1.5
 
 

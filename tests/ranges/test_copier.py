@@ -20,8 +20,6 @@ from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import connected, create_topic, judge, remove_topic
 from tests.support.worker import until
 
-pytestmark = pytest.mark.brokers
-
 
 def job_of(scene: Scene, **more: object) -> CopyJob:
     options = RouteOptions(

@@ -15,8 +15,6 @@ from replicator.protocol.frame import Frame
 from replicator.sandbox import Broker, Cluster, ClusterSpec, probe, tls
 from tests.support.clusters import ClusterPool
 
-pytestmark = pytest.mark.brokers
-
 
 @pytest.mark.side_by_side("guarded")
 @pytest.mark.parametrize(

@@ -18,8 +18,6 @@ from replicator.sandbox import Broker, Cluster, ClusterSpec, probe
 from replicator.sandbox.process import ProcessId
 from tests.support.clusters import ClusterPool
 
-pytestmark = pytest.mark.brokers
-
 OLD = ClusterSpec(name="sandbox", version="4.9.7", slaves=True)
 
 
@@ -145,6 +143,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.brokers
 def test_nothing_outlives_a_killed_parent(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PARENT, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:

@@ -17,19 +17,19 @@ from acl_sync.model import PUB, SUB, Account, Kind
 from replicator.client.pull import pull
 from replicator.client.security import Credentials
 from replicator.errors import BrokerRefused
-from tests.acl_sync.test_brokers import Side
 from tests.e2e.test_missing_rights import guarded
 from tests.spark.stream_job import Job
 from tests.spark.test_archive import export, restore, told
 from tests.spark.test_surroundings import NEW, OLD
 from tests.spark.waiting import ends, settled
+from tests.support.acl_scene import Side
 from tests.support.clusters import ClusterPool
 from tests.support.guarded import access, shown
 from tests.support.scene import SceneOf
 from tests.support.traffic import create_topic, judge
 from tests.support.worker import signing, until
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 
 
 def without(who: Account, action: str) -> Account:

@@ -32,7 +32,6 @@ from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import connected, create_topic, send
 
 Command = Callable[..., Awaitable[Result]]
-brokers = pytest.mark.brokers
 
 
 def message(offset: int, properties: bytes, body: bytes = b"body") -> StoredMessage:
@@ -113,7 +112,6 @@ async def odd(scene: Scene) -> None:
         await send(client, broker, scene.topic, 0, [(b"big" * 100_000, {"KEYS": "big"})] * 3)
 
 
-@brokers
 async def test_out_and_in_again(command: Command, scene: SceneOf, spark: Any, tmp_path: Path) -> None:
     """Two brokers to one; compared with the source; a second import has nothing to do, and a route goes on."""
     async with scene(source=ClusterSpec(name="wide", brokers=2), queues=2) as here:
@@ -181,7 +179,6 @@ def failing(job: Any, whole: Any, *, part: str) -> Any:
     return patched
 
 
-@brokers
 async def test_exports_and_imports_that_fail_are_made_again(
     command: Command, scene: SceneOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,29 +204,29 @@ async def test_exports_and_imports_that_fail_are_made_again(
         await here.assert_clean(8000)
 
 
-@brokers
+def full(job: Any, attempts: int, parts: Any) -> Any:
+    """Exports as it is done, but that there is little room on the disk for queue 1."""
+    from replicator.ranges.access import run
+    from replicator.spark.engine.tasks import each_as_task
+    from replicator.spark.jobs import export as there
+
+    def one(part: Any) -> Any:
+        if part.queue.queue_id != 1:
+            return run(there.export_slice(job, part))
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
+        try:
+            return run(there.export_slice(job, part))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    return each_as_task(attempts, parts, one, there.Exported.failed)
+
+
 async def test_a_disk_that_is_full_leaves_its_queue_open(
     command: Command, scene: SceneOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Said in one line, no half file, no import of it; run again the rest is written."""
-
-    def full(job: Any, attempts: int, parts: Any) -> Any:
-        from replicator.ranges.access import run
-        from replicator.spark.engine.tasks import each_as_task
-        from replicator.spark.jobs import export as there
-
-        def one(part: Any) -> Any:
-            if part.queue.queue_id != 1:
-                return run(there.export_slice(job, part))
-            limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
-            try:
-                return run(there.export_slice(job, part))
-            finally:
-                resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-        return each_as_task(attempts, parts, one, there.Exported.failed)
-
     async with scene() as here:
         await here.produce(800, size=2000)
         await odd(here)
@@ -272,7 +269,6 @@ async def test_a_disk_that_is_full_leaves_its_queue_open(
         await here.assert_clean(907)
 
 
-@brokers
 async def test_an_archive_is_not_put_behind_a_later_copy(command: Command, scene: SceneOf, tmp_path: Path) -> None:
     """A route that began later than the archive; and what is no archive."""
     async with scene(queues=1) as here:

@@ -23,8 +23,6 @@ from tests.spark.waiting import settled
 from tests.support.scene import SceneOf
 from tests.support.traffic import connected, raw_topic, send
 
-pytestmark = pytest.mark.brokers
-
 COUNT = 3000
 #: What a queue has from this offset on was stored a day later.
 MIDNIGHT = 1300

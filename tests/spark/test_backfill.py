@@ -26,8 +26,6 @@ from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import raw_topic
 from tests.support.worker import SYNC_QUICKLY, until
 
-pytestmark = pytest.mark.brokers
-
 
 @pytest.fixture
 def run(command: Any, tmp_path: Path) -> Any:
@@ -44,7 +42,8 @@ def run(command: Any, tmp_path: Path) -> Any:
 
 async def test_backfill_and_then_the_live_route(run: Any, scene: SceneOf, tmp_path: Path) -> None:
     """Two brokers to one, under load: no gap, no overlap, order kept; the route finds the copies by itself, those
-    of long ago too: for who asks, and for a group that stands there."""
+    of long ago too: for who asks, and for a group that stands there.
+    """
     pair = ClusterSpec(name="wide", brokers=2)
     async with scene(source=pair) as here:
         await here.produce(9000)

@@ -21,7 +21,7 @@ from tests.support.scene import SceneOf
 from tests.support.traffic import judge
 from tests.support.worker import until
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 
 WIDE = ClusterSpec(name="wide", brokers=2)
 COUNT = 6000

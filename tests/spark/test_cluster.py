@@ -21,8 +21,6 @@ from tests.support.standalone import Standalone, standalone
 from tests.support.traffic import create_topic, judge, raw_topic
 from tests.support.worker import until
 
-pytestmark = pytest.mark.brokers
-
 #: Reads a topic at the source and writes its rows to a topic of the target, each from queue to queue.
 ROWS = """
 import sys

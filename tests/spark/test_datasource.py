@@ -18,8 +18,6 @@ from tests.spark.waiting import settled
 from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import connected, create_topic, raw_topic, send
 
-brokers = pytest.mark.brokers
-
 
 def reading(spark: Any, scene: Scene, **options: object) -> Any:
     reader = spark.read.format("rocketmq").option("nameServer", scene.source.namesrv)
@@ -35,7 +33,6 @@ def writing(frame: Any, scene: Scene, **options: object) -> None:
     writer.save()
 
 
-@brokers
 async def test_all_of_a_topic_is_read(source: Any, scene: SceneOf) -> None:
     """Every message once, in order within its queue, with all that it has; a queue may come in parts."""
     async with scene() as here:
@@ -67,7 +64,6 @@ async def test_all_of_a_topic_is_read(source: Any, scene: SceneOf) -> None:
             assert offsets == sorted(offsets)
 
 
-@brokers
 async def test_a_part_of_a_topic_is_read(source: Any, scene: SceneOf) -> None:
     """By offsets, by time; an empty topic and an empty part too."""
     async with scene() as here:
@@ -95,7 +91,6 @@ async def test_a_part_of_a_topic_is_read(source: Any, scene: SceneOf) -> None:
             reading(source, here, endingOffsets=json.dumps({here.topic: {broker: {"0": 200}}})).count()
 
 
-@brokers
 async def test_filters_go_down_to_the_brokers(source: Any, scene: SceneOf) -> None:
     """Where the session lets them: the same rows, of fewer parts of queues; elsewhere nothing fails."""
     from pyspark.sql.functions import col, lit, timestamp_millis
@@ -150,7 +145,6 @@ async def test_filters_go_down_to_the_brokers(source: Any, scene: SceneOf) -> No
         assert 0 < len(there["times"][0]) < 400
 
 
-@brokers
 async def test_rows_become_messages(source: Any, scene: SceneOf) -> None:
     """To the queue that is named, to that of the sharding key, or to all in turn."""
     async with scene() as here:
@@ -186,7 +180,6 @@ async def test_rows_become_messages(source: Any, scene: SceneOf) -> None:
         assert len({told["UNIQ_KEY"] for _, _, told in found}) == 3600
 
 
-@brokers
 async def test_copies_are_written_once_over_attempts_that_fail(source: Any, scene: SceneOf) -> None:
     """Rows with provenance are looked for in the target, by a task that is tried again and by another job."""
 
@@ -264,7 +257,6 @@ def test_a_writer_has_no_options_of_readers() -> None:
         WriteOptions.of({"nameServer": "a:1", "minPartitions": "3"})
 
 
-@brokers
 async def test_what_cannot_be_written(source: Any, scene: SceneOf) -> None:
     """Overwriting, unknown columns, no body, no topic."""
     async with scene() as here:

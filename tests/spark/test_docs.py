@@ -11,8 +11,6 @@ from tests.spark.waiting import settled
 from tests.support.scene import SceneOf
 from tests.support.traffic import create_topic, raw_topic
 
-pytestmark = pytest.mark.brokers
-
 PAGE = Path(__file__).parent.parent.parent / "docs" / "SPARK.md"
 
 

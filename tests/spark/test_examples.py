@@ -18,7 +18,7 @@ from tests.spark.waiting import settled
 from tests.support.scene import SceneOf
 from tests.support.traffic import connected, send
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 
 DONE = "the cell is done"
 PAGE = Path(__file__).parent.parent.parent / "docs" / "EXAMPLES.md"

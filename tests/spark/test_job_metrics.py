@@ -21,8 +21,6 @@ from tests.support.traffic import connected, raw_topic, send
 from tests.support.worker import until
 from tools.dashboards.jobs import JOBS as BOARD
 
-pytestmark = pytest.mark.brokers
-
 #: Messages a second of two tasks together, and messages of two queues.
 RATE = 400
 FEW, MANY = 1200, 2400

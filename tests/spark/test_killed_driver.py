@@ -15,7 +15,7 @@ from tests.spark.waiting import ends, settled
 from tests.support.scene import Scene, SceneOf
 from tests.support.worker import until
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 COUNT = 8000
 SLOWLY = ("--rate-messages", "1500")

@@ -22,8 +22,6 @@ from tests.spark.waiting import settled
 from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import create_topic
 
-pytestmark = pytest.mark.brokers
-
 
 def job_of(scene: Scene, **more: Any) -> CopyJob:
     return CopyJob(

@@ -8,15 +8,11 @@ import pickle
 import signal
 import sys
 
-import pytest
-
 from replicator.ranges.copier import Range, copy_range
 from tests.ranges.test_copier import job_of, msgs, ranges_of
 from tests.spark.waiting import ends
 from tests.support.scene import SceneOf
 from tests.support.worker import until
-
-pytestmark = pytest.mark.brokers
 
 _TASK = """
 import asyncio, functools, pickle, sys

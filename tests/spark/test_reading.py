@@ -23,8 +23,6 @@ from tests.support.javatool import Order, java_produce, java_read_topic
 from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import connected, create_topic, produce, raw_topic, send, topics_of
 
-pytestmark = pytest.mark.brokers
-
 BODY = b"compress me " * 100
 CODECS = ("zlib", "lz4", "zstd")
 

@@ -15,13 +15,11 @@ from replicator.ranges.copier import CopyOutcome
 from replicator.sandbox import Cluster
 from replicator.spark.jobs import backfill, export
 from replicator.spark.jobs.export import Exported
-from tests.e2e.test_faults import NARROW
 from tests.spark.test_datasource import reading
 from tests.spark.waiting import settled
+from tests.support.narrow import NARROW
 from tests.support.scene import SceneOf
 from tests.support.traffic import connected
-
-pytestmark = pytest.mark.brokers
 
 COUNT = 4000
 

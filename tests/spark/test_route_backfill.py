@@ -21,7 +21,7 @@ from tests.support.scene import SceneOf
 from tests.support.traffic import create_topic, judge, produce
 from tests.support.worker import Worker, until
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 
 BY_SPARK = ("--spark-master", "local[2,4]")
 

@@ -21,7 +21,6 @@ async def count(scene: Scene, topic: str) -> int:
     return sum(await ends(scene.target, topic))
 
 
-@pytest.mark.brokers
 @pytest.mark.timeout(600)
 async def test_killed_restarted_drained_and_taken_over(
     scene: SceneOf, logs_aside: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

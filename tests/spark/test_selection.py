@@ -7,16 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from replicator.protocol.batch import KEPT_SYS_FLAGS
 from replicator.sandbox import Cluster
-from tests.e2e.test_faults import NARROW
 from tests.spark.waiting import settled
+from tests.support.narrow import NARROW
 from tests.support.scene import SceneOf
 from tests.support.traffic import connected, raw_topic, send
-
-pytestmark = pytest.mark.brokers
 
 
 async def stored(cluster: Cluster, topic: str, *, born: bool = True) -> dict[Any, list[tuple[object, ...]]]:

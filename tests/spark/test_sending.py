@@ -21,8 +21,6 @@ from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import connected, create_topic, produce, raw_topic, remove_topic
 from tests.support.worker import until
 
-pytestmark = pytest.mark.brokers
-
 PAIR = ClusterSpec(name="wide", brokers=2)
 
 

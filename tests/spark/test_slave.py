@@ -22,8 +22,6 @@ from tests.support.scene import SceneOf
 from tests.support.slaves import replicated
 from tests.support.traffic import connected, create_topic
 
-pytestmark = pytest.mark.brokers
-
 COUNT, SIZE = 6000, 2048
 #: Pulls, of some 750: brokers give 8 messages each, since to them all is on disk. The master is read until its
 #: slave has been looked at.

@@ -46,6 +46,7 @@ async def run(*arguments: str, environment: dict[str, str]) -> tuple[int | None,
     return process.returncode, errors.decode()
 
 
+@pytest.mark.spark
 async def test_the_data_source_is_not_registered(speculating: dict[str, str]) -> None:
     """In a session of the user's own."""
     code, errors = await run("-c", REGISTER, environment=speculating)
@@ -53,7 +54,6 @@ async def test_the_data_source_is_not_registered(speculating: dict[str, str]) ->
     assert errors.splitlines()[-1] == f"replicator.errors.ConfigError: {REFUSED}"
 
 
-@pytest.mark.brokers
 async def test_a_backfill_does_not_begin(scene: SceneOf, speculating: dict[str, str], tmp_path: Path) -> None:
     """Nothing is made at the target."""
     async with scene() as here:

@@ -19,8 +19,6 @@ from tests.spark.waiting import settled
 from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import create_topic, produce, raw_topic, remove_topic
 
-brokers = pytest.mark.brokers
-
 
 def streaming(spark: Any, cluster: Cluster, **options: object) -> Any:
     reader = spark.readStream.format("rocketmq").option("nameServer", cluster.namesrv)
@@ -36,7 +34,6 @@ def ended(writer: Any, checkpoint: Path) -> Any:
     return query
 
 
-@brokers
 async def test_a_stream_goes_on_exactly_where_it_was(source: Any, scene: SceneOf, tmp_path: Path) -> None:
     """In micro-batches of a limit, over restarts, with queues and topics that turn up meanwhile."""
     sizes: list[int] = []
@@ -104,7 +101,6 @@ class Failing(datasource.RocketMQDataSource):
         return whole
 
 
-@brokers
 async def test_copies_are_written_once(source: Any, scene: SceneOf, tmp_path: Path) -> None:
     """Over tasks that fail in mid-write, and a query that was killed between a write and its commit."""
     from pyspark.sql.functions import lit
@@ -148,7 +144,6 @@ async def latest(reader: StreamReader, start: dict[str, Any]) -> dict[str, Any]:
     return await asyncio.to_thread(lambda: reader.latestOffset(start, reader.getDefaultReadLimit()))
 
 
-@brokers
 async def test_a_topic_made_anew(scene: SceneOf, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error, or read from its first message, as `failOnDataLoss` says."""
     monkeypatch.setattr(latest_offsets, "_ATTEMPTS", 3)
@@ -183,7 +178,6 @@ async def test_a_topic_made_anew(scene: SceneOf, monkeypatch: pytest.MonkeyPatch
             await asyncio.to_thread(lenient.stop)
 
 
-@brokers
 async def test_a_stream_begins_with_what_comes(scene: SceneOf) -> None:
     """Where nothing says otherwise."""
     async with scene(queues=1) as here:

@@ -22,8 +22,6 @@ from tests.support.scene import SOURCE, TARGET, SceneOf
 from tests.support.traffic import create_topic, raw_topic
 from tests.support.worker import signing, until
 
-pytestmark = pytest.mark.brokers
-
 Command = Callable[..., Coroutine[Any, Any, Result]]
 OLD = ClusterSpec(name="east", version="4.9.7", acl="1.0")
 NEW = ClusterSpec(name="west", version="5.5.0", acl="2.0")

@@ -26,8 +26,6 @@ from tests.spark.waiting import settled
 from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import connected, create_topic, produce, raw_topic, send
 
-pytestmark = pytest.mark.brokers
-
 COUNT = 40
 
 

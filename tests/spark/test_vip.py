@@ -7,8 +7,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from replicator.sandbox import ClusterSpec
 from tests.e2e.test_vip_channel import PULL, SEND_BATCH
 from tests.spark.test_archive import export, restore, told
@@ -17,8 +15,6 @@ from tests.spark.waiting import settled
 from tests.support.frames import Frame
 from tests.support.proxy import BrokerProxies
 from tests.support.scene import SceneOf
-
-pytestmark = pytest.mark.brokers
 
 PROXIED = ClusterSpec(name="proxied", version="5.3.3", broker_ip="127.0.0.2")
 #: Requests that send: a message (in two forms), a batch.

@@ -20,8 +20,6 @@ from tests.support.scene import SceneOf
 from tests.support.traffic import create_topic, raw_topic
 from tests.support.worker import until
 
-pytestmark = pytest.mark.brokers
-
 
 async def test_a_topic_that_is_not_there(source: Any, scene: SceneOf) -> None:
     """Named by the option, or by a row: nothing makes it silently."""

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from replicator.errors import StartupError
-from replicator.observe.numbers import Snapshot
 from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.queue_map import Queue
-from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState
+from replicator.routing.state import QueueState
 from replicator.state import state_file
 from replicator.state.record import Kind, Record, Version
 from replicator.state.store import Store
@@ -69,70 +68,6 @@ def test_what_others_have_copied_counts_on(directory: Path) -> None:
     assert third.counters.copied_in_all == 20
     store.put(Kind.POSITION, "/T/east/a/3", {"position": 30, "start": 2})
     assert restored(store, first)[0].counters.copied_in_all == 0
-    store.close()
-
-
-def test_anomalies_count_on(directory: Path) -> None:
-    """Gaps, resets, losses and skips are the route's: neither a restart nor a takeover sets them to 0."""
-    first = state()
-    first.counters.lose(20, 25)
-    first.reset()
-    first.counters.target_lost, first.counters.foreign = 4, 2
-    first.counters.skip("filter", 9)
-    saved(directory, first)
-    store = Store(directory)
-    second, _ = restored(store, first)
-    assert second.counters.anomalies() == first.counters.anomalies()
-    second.reset()
-    assert second.counters.resets == 1, "the same reset was counted before"
-    second.counters.skip("filter", 1)
-    store.update([second])
-    third, _ = restored(store, first)
-    assert third.counters.skipped == {"filter": 10}
-    store.close()
-
-
-def test_metrics_count_since_the_process_began(directory: Path) -> None:
-    """As Prometheus expects of counters, which adds up what each process has counted."""
-    first = state()
-    first.counters.lose(20, 25)
-    first.counters.skip("filter", 9)
-    saved(directory, first)
-    store = Store(directory)
-    second, _ = restored(store, first)
-    second.counters.lose(30, 33)
-    second.counters.skip("filter", 1)
-    found = Snapshot(always={}, phases=list(Phase), buckets=LATENCY_BUCKETS)
-    found.add(second, now=0)
-    numbers = found.topics[second.route, second.topic]
-    assert (numbers.sums["gaps"], numbers.skipped) == (3, {"filter": 1})
-    assert (second.counters.gaps, second.counters.skipped) == (8, {"filter": 10})
-    store.close()
-
-
-def test_a_loss_at_a_standing_position_is_published(directory: Path) -> None:
-    """Nothing else of the queue changes while it has failed."""
-    store, first = Store(directory), state()
-    store.update([first])
-    first.counters.lose(20, 25)
-    store.update([first])
-    assert restored(store, first)[0].counters.gaps == 5
-    store.close()
-
-
-def test_who_had_a_queue_before_counts_on_from_its_newest_owner(directory: Path) -> None:
-    """What another worker has counted meanwhile, and what it was counted of."""
-    store, first = Store(directory), state()
-    first.counters.lose(20, 25)
-    store.update([first])
-    other, _ = restored(store, first)
-    other.counters.lose(30, 40)
-    store.update([other])
-    again, _ = restored(store, first)
-    again.count_on(first.tally())
-    assert again.counters.gaps == 15
-    again.counters.lose(30, 40)
-    assert again.counters.gaps == 15
     store.close()
 
 

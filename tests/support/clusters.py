@@ -145,9 +145,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         marker = item.get_closest_marker("side_by_side")
         return marker.args[0] if marker else item.path.stem
 
-    brokers = [item for item in items if item.get_closest_marker("brokers") or "spark" in item.path.parts]
-    others = set(items) - set(brokers)
+    slow = [item for item in items if item.get_closest_marker("brokers") or item.get_closest_marker("spark")]
+    others = set(items) - set(slow)
     rest = [item for item in items if item in others]
-    for item in brokers:
+    for item in slow:
         item.add_marker(pytest.mark.xdist_group(group(item)))
-    items[:] = [*sorted(brokers, key=group), *rest]
+    items[:] = [*sorted(slow, key=group), *rest]

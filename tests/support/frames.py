@@ -32,6 +32,12 @@ class Frame:
         return self.data[8 + (int.from_bytes(self.data[4:8], "big") & 0xFFFFFF) :]
 
 
+def frame(code: int, opaque: int, *, flag: int = 0, body: bytes = b"") -> bytes:
+    """One as a client or a broker would send it."""
+    header = json.dumps({"code": code, "flag": flag, "opaque": opaque, "language": "PYTHON"}).encode()
+    return struct.pack(">II", 4 + len(header) + len(body), len(header)) + header + body
+
+
 class Swallow:
     """Requests that `matches` picks reach the broker; the first `times` answers to them do not come back."""
 

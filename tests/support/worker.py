@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -21,7 +22,7 @@ from replicator.sandbox import Cluster
 from tests.support.answers import check_answer
 from tests.support.attempt import attempt
 
-__all__ = ["SYNC_QUICKLY", "Worker", "signing", "until"]
+__all__ = ["SYNC_QUICKLY", "Worker", "command", "signing", "until"]
 
 #: Flags of a worker that looks at all metadata but accounts twice a second.
 SYNC_QUICKLY = (
@@ -33,6 +34,18 @@ SYNC_QUICKLY = (
 def signing(side: str, access_key: str, secret_key: str) -> dict[str, str]:
     """The environment of a command that uses the `SOURCE` or `TARGET` in somebody's name."""
     return {f"REPLICATOR_{side}__ACCESS_KEY": access_key, f"REPLICATOR_{side}__SECRET_KEY": secret_key}
+
+
+def command(given: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command to its end, with `given` added to the environment."""
+    return subprocess.run(
+        [sys.executable, "-m", "replicator", *arguments],
+        env={**os.environ, **given},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
 
 
 async def until(condition: Callable[[], Any], *, seconds: float = 60.0, what: str = "condition") -> Any:

@@ -147,7 +147,6 @@ def test_a_connector_keeps_a_map_so_that_it_is_no_new_one(setup: Setup) -> None:
     assert setup.keys(Kind.TASK) == ALL
 
 
-@pytest.mark.brokers
 async def test_on_real_brokers(clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]) -> None:
     """A deleted topic and a killed worker are forgotten; the topic made again is copied from its first message."""
     source, target = await clusters.pair(EAST, WEST)

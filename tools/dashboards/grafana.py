@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from grafana_foundation_sdk.builders import common, dashboard, heatmap, prometheus, stat, table, timeseries
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import common as options
@@ -26,6 +29,7 @@ _VALUES = {
     "topic": 'lag_messages{source=~"$source",target=~"$target",connector=~"$connector"}',
 }
 _HEIGHTS = {"stat": 5}
+_Made: TypeAlias = stat.Panel | timeseries.Panel | heatmap.Panel | table.Panel
 
 
 def json_of(board: Board) -> str:
@@ -76,7 +80,7 @@ def _variable(name: str) -> dashboard.QueryVariable:
     )
 
 
-def _panel(panel: Panel, number: int) -> dashboard.Panel:
+def _panel(panel: Panel, number: int) -> _Made:
     made = _KINDS[panel.kind](panel)
     made = made.id(number).title(panel.title).description(panel.text).datasource(_SOURCE)
     made = made.span(panel.width).height(_HEIGHTS.get(panel.kind, 8)).unit(panel.unit)
@@ -144,4 +148,10 @@ def _table(panel: Panel) -> table.Panel:
     return table.Panel().no_value("none")
 
 
-_KINDS = {"stat": _stat, "lines": _lines, "stack": _lines, "heat": _heat, "table": _table}
+_KINDS: dict[str, Callable[[Panel], _Made]] = {
+    "stat": _stat,
+    "lines": _lines,
+    "stack": _lines,
+    "heat": _heat,
+    "table": _table,
+}
