@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from math import inf
 from typing import Any, Final
 
-from replicator.admin.readiness import group_standings, topic_lags
+from replicator.admin.readiness import group_standings
+from replicator.admin.topic_lag import topic_lags
 from replicator.connector.route import Route
 from replicator.connector.sync.acl import Done
 from replicator.errors import ClientError, ReplicatorError

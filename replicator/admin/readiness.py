@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import partial
-from itertools import islice
-from math import inf
 from typing import Any, Final
 
 from replicator.admin.target_losses import target_losses
-from replicator.aio.bounded import bounded
-from replicator.client.brokers import max_offset, min_offset
-from replicator.client.pull import pull
-from replicator.client.unresponsive import UnresponsiveBrokers
+from replicator.admin.topic_lag import topic_lags
 from replicator.connector.context import ConnectorContext
 from replicator.connector.route import Route
-from replicator.errors import ClientError
 from replicator.metadata.ledger import UNTAKEN
 from replicator.metadata.offsets import GroupQueue, standing
-from replicator.metadata.syncer import ReplicationSnapshot
-from replicator.routing.message_queue import MessageQueue
 
-__all__ = ["group_standings", "readiness", "topic_lags"]
+__all__ = ["group_standings", "readiness"]
 
-#: Concurrent requests.
-_AT_ONCE: Final = 64
 _COUNTED: Final = ("redelivered", "missed", "without_offset", "not_copied", "before_start")
 
 
@@ -59,87 +46,13 @@ async def readiness(route: Route, context: ConnectorContext) -> dict[str, Any]:
     }
 
 
-# Messages.
-
-
-async def topic_lags(route: Route, context: ConnectorContext, *, patience: float = inf) -> list[dict[str, Any]]:
-    """Per topic how many messages of the source are not at the target, and since when.
-
-    Args:
-        patience: seconds after which no more requests are made.
-    """
-    problems = route.problems
-    plans = list(route.topics.plans)
-    source = _Source(route.sync.copy(), context, patience)
-    lags = iter(
-        await bounded(
-            source.lag,
-            [MessageQueue(plan.topic, *queue) for plan in plans for queue in plan.queue_map],
-            at_once=_AT_ONCE,
-        )
-    )
-    found = []
-    for plan in plans:
-        queues = list(islice(lags, len(plan.queue_map)))
-        found.append(
-            {
-                "topic": plan.topic,
-                "target": plan.target_topic,
-                "messages": sum(each.messages for each in queues),
-                "seconds": max((each.seconds for each in queues), default=0.0),
-                "problem": problems.get(plan.topic) or next((each.problem for each in queues if each.problem), ""),
-            }
-        )
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Lag:
-    messages: int = 0
-    seconds: float = 0.0
-    problem: str = ""
-
-
-class _Source:
-    """The lag of queues, from one round of requests to the source."""
-
-    def __init__(self, copy: ReplicationSnapshot, context: ConnectorContext, patience: float) -> None:
-        self._copy = copy
-        self._context = context
-        self._deadline = time.monotonic() + patience
-        self._unresponsive = UnresponsiveBrokers({})
-
-    async def lag(self, queue: MessageQueue) -> _Lag:
-        """The messages of a source queue that are missing at the target."""
-        if time.monotonic() >= self._deadline:
-            return _unknown("reading it took too long")
-        try:
-            return await self._unresponsive.ask(queue.broker, partial(self._ask, queue))
-        except ClientError as error:
-            return _unknown(str(error))
-
-    async def _ask(self, queue: MessageQueue) -> _Lag:
-        copied = self._copy.queue(queue.topic, queue.queue)
-        reader = self._context.source.cluster.reader(queue.broker)
-        end = await max_offset(reader, queue.topic, queue.queue_id)
-        begin = await min_offset(reader, queue.topic, queue.queue_id) if copied is None else copied.position
-        if end <= begin:
-            return _Lag()
-        oldest = await pull(reader, queue.topic, queue.queue_id, begin, count=1)
-        stored = [message.store_timestamp for message in oldest.messages]
-        return _Lag(end - begin, max(0.0, time.time() - stored[0] / 1000) if stored else 0.0)
-
-
-def _unknown(why: str) -> _Lag:
-    return _Lag(problem=f"the end of the source queue is not known: {why}")
-
-
 def _of_topics(topics: Iterable[dict[str, Any]]) -> Iterable[str]:
     for topic in topics:
         if topic["problem"]:
             yield f"topic {topic['topic']}: {topic['problem']}"
         elif topic["messages"]:
-            yield f"topic {topic['topic']}: {topic['messages']:,} messages are not at the target yet"
+            up_to = "" if topic["counted"] else "up to "
+            yield f"topic {topic['topic']}: {up_to}{topic['messages']:,} messages are not at the target yet"
 
 
 # Groups.

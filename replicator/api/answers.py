@@ -279,7 +279,10 @@ class SyncStatus(_Answer):
 class TopicLag(_Answer):
     topic: str
     target: Annotated[str, Field(description="its name at the target")]
-    messages: Annotated[int, Field(description="that are not at the target")]
+    messages: Annotated[int, Field(description="that the route would copy and the target does not have")]
+    counted: Annotated[
+        bool, Field(description="false: `messages` is an upper bound, since there was no time to read all of them")
+    ]
     seconds: Annotated[float, Field(description="age of the oldest of them")]
     problem: str
 

@@ -117,7 +117,7 @@ def _next(found: dict[str, Any]) -> Text:
 
 
 def _messages(topic: dict[str, Any]) -> str:
-    return f"{topic['messages']:,} messages are only at the source"
+    return f"{'' if topic['counted'] else 'up to '}{topic['messages']:,} messages are only at the source"
 
 
 def _actions(found: list[dict[str, Any]], why: str, *, empty: str) -> Any:

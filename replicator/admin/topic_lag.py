@@ -1,0 +1,133 @@
+"""Which messages of a route's topics the target lacks, read from the source itself."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from math import inf
+from typing import Any, Final
+
+from replicator.aio.bounded import bounded
+from replicator.client.brokers import max_offset, min_offset, offset_at
+from replicator.client.pull import pull
+from replicator.client.unresponsive import UnresponsiveBrokers
+from replicator.connector.context import ConnectorContext, route_options
+from replicator.connector.route import Route
+from replicator.errors import ClientError
+from replicator.metadata.syncer import ReplicationSnapshot
+from replicator.ranges.reader import RangeReader
+from replicator.routing.message_queue import MessageQueue
+from replicator.routing.options import RouteOptions
+
+__all__ = ["topic_lags"]
+
+#: Concurrent requests, and queues whose messages are read at a time: each takes up to 8 MiB.
+_AT_ONCE: Final = 64
+_READ_AT_ONCE: Final = 4
+#: Seconds in which messages are read to be counted. Those that there is no time for count as missing.
+_COUNTING: Final = 5.0
+
+
+async def topic_lags(route: Route, context: ConnectorContext, *, patience: float = inf) -> list[dict[str, Any]]:
+    """Per topic how many messages of the source are not at the target, and since when.
+
+    Messages that the route leaves out, such as copies that came from the target, are not missing there. To tell
+    them apart the messages are read, as far as that takes seconds only.
+
+    Args:
+        patience: seconds after which no more requests are made.
+    """
+    problems = route.problems
+    plans = list(route.topics.plans)
+    options = route_options(route.settings, context.identity, settle_timeout=context.settle_timeout)
+    source = _Source(route.sync.copy(), context, options, patience)
+    lags = iter(
+        await bounded(
+            source.lag,
+            [MessageQueue(plan.topic, *queue) for plan in plans for queue in plan.queue_map],
+            at_once=_AT_ONCE,
+        )
+    )
+    found = []
+    for plan in plans:
+        queues = list(islice(lags, len(plan.queue_map)))
+        found.append(
+            {
+                "topic": plan.topic,
+                "target": plan.target_topic,
+                "messages": sum(each.messages for each in queues),
+                "counted": all(each.counted for each in queues),
+                "seconds": max((each.seconds for each in queues), default=0.0),
+                "problem": problems.get(plan.topic) or next((each.problem for each in queues if each.problem), ""),
+            }
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Lag:
+    messages: int = 0
+    seconds: float = 0.0
+    problem: str = ""
+    counted: bool = True
+
+
+class _Source:
+    """The lag of queues, from one round of requests to the source."""
+
+    def __init__(
+        self, copy: ReplicationSnapshot, context: ConnectorContext, options: RouteOptions, patience: float
+    ) -> None:
+        self._copy = copy
+        self._context = context
+        self._options = options
+        self._deadline = time.monotonic() + patience
+        self._counting_until = asyncio.get_running_loop().time() + min(_COUNTING, patience)
+        self._reading = asyncio.Semaphore(_READ_AT_ONCE)
+        self._unresponsive = UnresponsiveBrokers({})
+
+    async def lag(self, queue: MessageQueue) -> _Lag:
+        """The messages of a source queue that are missing at the target."""
+        if time.monotonic() >= self._deadline:
+            return _unknown("there was not enough time to ask for it")
+        try:
+            begin, end = await self._unresponsive.ask(queue.broker, partial(self._missing, queue))
+            return _Lag() if end <= begin else await self._count(queue, begin, end)
+        except ClientError as error:
+            return _unknown(str(error))
+
+    async def _missing(self, queue: MessageQueue) -> tuple[int, int]:
+        """The source offsets [begin, end) that the route has not come to."""
+        copied = self._copy.queue(queue.topic, queue.queue)
+        place = (self._context.source.cluster.reader(queue.broker), queue.topic, queue.queue_id)
+        end, start_from = await max_offset(*place), self._options.start_from
+        if copied is not None:
+            return copied.position, end
+        if start_from == "latest":
+            return end, end
+        return await (min_offset(*place) if start_from == "earliest" else offset_at(*place, start_from)), end
+
+    async def _count(self, queue: MessageQueue, begin: int, end: int) -> _Lag:
+        """Reads [begin, end) as the route would, which leaves out what is not to be copied."""
+        cluster = self._context.source.cluster
+        reader = RangeReader(cluster, queue.topic, queue.queue, begin, end, on_loss="skip", options=self._options)
+        messages, stored, counted = 0, 0, True
+        try:
+            async with asyncio.timeout_at(self._counting_until), self._reading:
+                async for chunk in reader.chunks():
+                    messages += len(chunk)
+                    stored = stored or (chunk[0].store_timestamp if chunk else 0)
+        except TimeoutError:
+            messages, counted = messages + end - reader.position, False
+        if not counted and not stored:
+            oldest = await pull(cluster.reader(queue.broker), queue.topic, queue.queue_id, begin, count=1)
+            stored = oldest.messages[0].store_timestamp if oldest.messages else 0
+        seconds = max(0.0, time.time() - stored / 1000) if stored else 0.0
+        return _Lag(messages, seconds, counted=counted)
+
+
+def _unknown(why: str) -> _Lag:
+    return _Lag(problem=f"the end of the source queue is not known: {why}")
