@@ -45,18 +45,22 @@ async def failover(
     drain_seconds: float,
     source_dead: bool = False,
     open_all: bool = False,
+    dry_run: bool = False,
 ) -> dict[str, Any]:
-    """Prepares the target for applications.
+    """Prepares the target for applications. May be repeated, at any worker, wherever it was interrupted.
 
     Args:
         drain_seconds: seconds to wait for messages that are not copied yet.
         source_dead: the source is given up; what cannot be reached there is reported, not waited for.
         open_all: all topics become writable at the target, including those that the source does not have.
+        dry_run: changes nothing, waits for nothing, and reports what a failover now would do.
 
     Raises:
         NotNow: this worker does not reach its group.
         BrokerRefused, Unreachable, RequestTimeout: the target does not answer.
     """
+    if dry_run:
+        return await _report(worker, connector, route, source_dead=source_dead, open_all=open_all)
     if not worker.may_send() and not source_dead:
         raise NotNow(
             "this worker does not reach its group, so others might continue to copy",
@@ -72,30 +76,44 @@ async def failover(
             raise
         log.warning("the stop is published to the group when the source is back", reason=str(error))
     stopped = await _stopped(worker, connector.name, alone=source_dead)
+    report = await _report(worker, connector, route, source_dead=source_dead, open_all=open_all, stopped=stopped)
+    log.warning(
+        "failed over to the target", **{name: report[name] for name in ("connector", "drained", "problems")}
+    )
+    return report
+
+
+async def _report(
+    worker: Worker,
+    connector: Connector,
+    route: Route,
+    *,
+    source_dead: bool,
+    open_all: bool,
+    stopped: bool | None = None,
+) -> dict[str, Any]:
+    """Hands over if the route has `stopped`, or the source is given up; with None it reports what that would do."""
+    dry_run = stopped is None
     missing = await _missing(worker, route, patience=_DEAD_SECONDS if source_dead else inf)
     done: Sequence[Done] = ()
-    failed = [] if stopped else [_NOT_STOPPED]
-    if stopped or source_dead:
-        done, unknown = await route.sync.hand_over(open_all=open_all)
+    failed = [_NOT_STOPPED] if stopped is False else []
+    if stopped is not False or source_dead:
+        done, unknown = await route.sync.hand_over(open_all=open_all, dry_run=dry_run)
         failed += unknown
-    groups = group_standings(await route.sync.places())
-    report = {
+    return {
         "connector": connector.name,
-        "stopped": stopped,
+        "dry_run": dry_run,
+        "stopped": not _running(worker, connector.name, alone=source_dead) if dry_run else stopped,
         "drained": not missing,
         "missing": missing,
         "offsets": sum(not each.error for each in done if each.action.kind == "offsets"),
         "topics_opened": sorted(
             {each.action.key for each in done if each.action.kind == "topics" and not each.error}
         ),
-        "groups": groups,
+        "groups": group_standings(await route.sync.places()),
         "problems": failed
         + [f"{each.action.key} at {each.action.broker}: {each.error}" for each in done if each.error],
     }
-    log.warning(
-        "failed over to the target", **{name: report[name] for name in ("connector", "drained", "problems")}
-    )
-    return report
 
 
 async def _missing(worker: Worker, route: Route, *, patience: float = inf) -> list[dict[str, Any]]:
@@ -122,10 +140,14 @@ async def _stopped(worker: Worker, name: str, *, alone: bool) -> bool:
     """Waits until no task of the connector runs; with `alone` only those of this worker count."""
     deadline = asyncio.get_running_loop().time() + _STOP_SECONDS
     while asyncio.get_running_loop().time() < deadline:
-        coordinator = worker.coordinator
-        elsewhere = [] if alone else [beat.info.get("tasks", {}) for beat in coordinator.membership.others.values()]
-        running = {*coordinator.running, *(task for tasks in elsewhere for task in tasks)}
-        if not any(TaskId.parse(task).connector == name for task in running):
+        if not _running(worker, name, alone=alone):
             return True
         await asyncio.sleep(_LOOK)
     return False
+
+
+def _running(worker: Worker, name: str, *, alone: bool) -> bool:
+    """Whether a task of the connector runs; with `alone` one of this worker."""
+    others = [] if alone else worker.coordinator.membership.others.values()
+    running = {*worker.coordinator.running, *(task for other in others for task in other.tasks)}
+    return any(TaskId.parse(task).connector == name for task in running)

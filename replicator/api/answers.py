@@ -316,7 +316,8 @@ class Readiness(_Answer):
 
 class FailoverReport(_Answer):
     connector: str
-    stopped: bool
+    dry_run: Annotated[bool, Field(description="nothing was changed: what a failover now would do")]
+    stopped: Annotated[bool, Field(description="no task of the connector runs")]
     drained: bool
     missing: list[TopicLag]
     offsets: Annotated[int, Field(description="consumer offsets written")]

@@ -41,6 +41,7 @@ class Switch(BaseModel):
     drain_seconds: float = Field(60.0, ge=0)
     source_dead: bool = False
     open_all: bool = False
+    dry_run: bool = False
 
 
 def sync_routes(worker: Worker) -> APIRouter:
@@ -85,7 +86,10 @@ def sync_routes(worker: Worker) -> APIRouter:
 
     @routes.post("/connectors/{name}/failover", **enveloped(answers.FailoverReport, 400, 404, 409, 503))
     async def switch(name: str, how: Switch) -> JSONResponse:
-        """Prepares the target for applications: drains, stops the connector, syncs offsets, opens topics."""
+        """Prepares the target for applications: drains, stops the connector, syncs offsets, opens topics.
+
+        With `dry_run` it changes nothing, and reports what it would do now.
+        """
         connector, route = found(name)
         report: dict[str, Any] = await failover(worker, connector, route, **how.model_dump())
         return answer(report)

@@ -80,32 +80,45 @@ def failover(
             "--open-all", help="Make all topics of the target writable, also those that the source does not have."
         ),
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Change nothing, and show what a failover now would do.")
+    ] = False,
     connector: Of = "route",
     url: Url = HERE,
     output: Shown = Output.TABLE,
 ) -> None:
     """Switch applications to the target: copy the rest, sync the last offsets, make topics writable."""
-    wanted = {"drain_seconds": drain_seconds, "source_dead": source_dead, "open_all": open_all}
+    wanted = {
+        "drain_seconds": drain_seconds,
+        "source_dead": source_dead,
+        "open_all": open_all,
+        "dry_run": dry_run,
+    }
     found = Rest(url, timeout=drain_seconds + 180).ask("POST", path("connectors", connector, "failover"), wanted)
     show(found, output, _report(found))
-    if not found["drained"] or found["problems"] or not found["stopped"]:
+    if not found["drained"] or found["problems"] or not (found["stopped"] or dry_run):
         raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
 
 
 def _report(found: dict[str, Any]) -> Group:
+    dry_run = found["dry_run"]
+    stopped = "the route has stopped" if found["stopped"] else "some tasks have not stopped"
     lines = [
-        Text("the route has stopped" if found["stopped"] else "some tasks have not stopped", style="bold"),
+        Text("dry run: nothing was changed" if dry_run else stopped, style="bold"),
         Text("all that the source had is at the target" if found["drained"] else "not all is at the target:"),
         *(
             Text(f"- {each['topic']}: {each['problem'] or _messages(each)}", style="red")
             for each in found["missing"]
         ),
-        Text(f"{found['offsets']:,} offsets written, {len(found['topics_opened']):,} topics changed"),
+        Text(
+            f"{found['offsets']:,} offsets {'to write' if dry_run else 'written'},"
+            f" {len(found['topics_opened']):,} topics {'to change' if dry_run else 'changed'}"
+        ),
         *(Text(f"- {problem}", style="red") for problem in found["problems"]),
         Text(),
         _groups(found),
         Text(),
-        _next(found),
+        *([] if dry_run else [_next(found)]),
     ]
     return Group(*lines)
 

@@ -61,8 +61,8 @@ class Setup:
             coordinator=SimpleNamespace(running=set(), membership=SimpleNamespace(others={})),
         )
 
-    async def hand_over(self, *, open_all: bool) -> tuple[list[Any], list[str]]:
-        self.told.append("handed over")
+    async def hand_over(self, *, open_all: bool, dry_run: bool) -> tuple[list[Any], list[str]]:
+        self.told.append("would hand over" if dry_run else "handed over")
         return [], []
 
     async def places(self) -> list[Any]:
@@ -135,3 +135,13 @@ async def test_nothing_is_handed_over_while_tasks_copy(setup: Setup, capsys: pyt
     assert "Now let" not in str(commands._report(report).renderables[-1])
     report |= {"stopped": True, "problems": []}
     assert "Now let" in str(commands._report(report).renderables[-1])
+
+
+async def test_a_dry_run_changes_nothing(setup: Setup, capsys: pytest.CaptureFixture[str]) -> None:
+    """It neither stops the route nor hands over, and its report says so."""
+    setup.worker.coordinator.running = {"route/T1"}
+    report = await setup.switch(dry_run=True)
+    assert "STOPPED" not in setup.told
+    assert setup.told[-1] == "would hand over"
+    assert (report["dry_run"], report["stopped"], report["problems"]) == (True, False, [])
+    assert "nothing was changed" in str(commands._report(report).renderables[0])

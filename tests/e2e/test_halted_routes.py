@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import urllib.error
-import urllib.request
 from functools import partial
 from typing import Any
 
@@ -12,6 +10,7 @@ import pytest
 
 from tests.support.alerts import fires, rests, watching
 from tests.support.command import run
+from tests.support.readiness import health
 from tests.support.scene import Scene, SceneOf
 from tests.support.worker import Worker, until
 
@@ -25,17 +24,8 @@ def seen(worker: Worker, topic: str) -> tuple[Any, ...]:
     return found["state"], found["queues"], found["lag_messages"], found["copied"]
 
 
-def readiness(worker: Worker) -> tuple[int, str]:
-    """The status of /health/ready, and its body."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{worker.port}/health/ready", timeout=10) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
-
-
 def ready(worker: Worker) -> bool:
-    return readiness(worker)[0] == 200
+    return health(worker)[0] == 200
 
 
 async def test_a_paused_and_a_stopped_route_keep_their_lag(scene: SceneOf) -> None:
@@ -44,15 +34,15 @@ async def test_a_paused_and_a_stopped_route_keep_their_lag(scene: SceneOf) -> No
         await here.produce(90)
         async with here.worker(at="a") as first, here.worker(at="b") as second:
             await shows(first, here.topic, "RUNNING", 3, 0, 90)
-            assert readiness(first)[0] == 200
+            assert health(first)[0] == 200
             for verb, state, behind in (("pause", "PAUSED", 30), ("stop", "STOPPED", 60)):
                 assert first.ask("PUT", f"/connectors/route/{verb}")[0] == 200
                 await here.produce(30, start=60 + behind)
                 for worker in (first, second):
                     await shows(worker, here.topic, state, 3, behind, 90)
-                    status, body = readiness(worker)
+                    status, reasons = health(worker)
                     assert status == 503
-                    assert f"the connector is {state.lower()}: resume it to copy again" in body
+                    assert reasons["route"] == f"the connector is {state.lower()}: resume it to copy again"
                 assert sum(w.metric("lag_messages") for w in (first, second)) == behind
                 shown = await run(second, "lag")
                 assert here.topic in shown

@@ -17,7 +17,7 @@ from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.javatool import JavaToolError, Order, java_consume, java_produce
 from tests.support.offsets import commit, make_group, offsets_of
-from tests.support.readiness import asked, exact, ready
+from tests.support.readiness import asked, exact, health, ready
 from tests.support.traffic import create_topic, produce, raw_topic, topics_of
 from tests.support.worker import SYNC_QUICKLY, Worker, until
 
@@ -75,6 +75,7 @@ async def test_there_and_back_again(
         await ready(worker)
         code, printed = await command(worker, "readiness")
         assert (code, printed.splitlines()[0]) == (0, "ready to switch")
+        await _dry_run(worker, target, topic)
         await produce(source, topic, 60, start=100)
         code, printed = await command(worker, "failover", "--output", "json")
         report = json.loads(printed)
@@ -108,6 +109,17 @@ async def test_there_and_back_again(
     # Queue 0 has read none of what was born at the target: exact. Queue 1 has, and waits before the strays.
     assert (await offsets_of(source, group, topic))["east-a", 0] == 60
     assert (await offsets_of(source, group, topic))["east-a", 1] == 80
+
+
+async def _dry_run(worker: Worker, target: Cluster, topic: str) -> None:
+    """It says what a failover would do, and changes nothing."""
+    code, printed = await command(worker, "failover", "--dry-run", "--output", "json")
+    report = json.loads(printed)
+    assert (code, report["dry_run"], report["stopped"], report["drained"]) == (0, True, False, True)
+    assert report["topics_opened"] == [topic]
+    assert "dry run: nothing was changed" in (await command(worker, "failover", "--dry-run"))[1]
+    assert await perms(target, topic) == {4}
+    assert worker.running == [topic]
 
 
 async def _has_perm(cluster: Cluster, topic: str, perm: int) -> bool:
@@ -159,7 +171,7 @@ async def test_the_source_is_dead(clusters: ClusterPool, tmp_path: Path, topic_n
             }
             assert [sent.status for sent in await java_produce(target.namesrv, [order])] == ["SEND_OK"]
             await source.brokers[0].start()
-            await until(lambda: worker.get("/health/ready")["ready"], what="its group is there again")
+            await until(lambda: health(worker)[1].keys() == {"route"}, what="its group is there again")
             await asyncio.sleep(2)
             states = (await asyncio.to_thread(worker.ask, "GET", "/connectors/route/status"))[1]
             assert states["connector"]["state"] == "STOPPED"

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import urllib.error
+import urllib.request
 from typing import Any
 
 from replicator.routing import provenance
 from replicator.sandbox import Cluster
 from tests.support.offsets import offsets_of
-from tests.support.traffic import (
-    raw_topic,
-)
+from tests.support.traffic import raw_topic
 from tests.support.worker import Worker, until
 
-__all__ = ["asked", "exact", "ready"]
+__all__ = ["asked", "exact", "health", "ready"]
+
+
+def health(worker: Worker) -> tuple[int, dict[str, str]]:
+    """The status of /health/ready, and its reasons."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{worker.port}/health/ready", timeout=10) as answer:
+            return answer.status, json.load(answer)["reasons"]
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)["reasons"]
 
 
 async def asked(worker: Worker, method: str, what: str, body: Any = None) -> Any:

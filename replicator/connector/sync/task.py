@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -235,14 +235,15 @@ class SyncTask:
         self._tell(kind, planned.actions, done, self._syncer.failures)
         return [*done, *self._unasked(kind)]
 
-    async def hand_over(self, *, open_all: bool) -> tuple[list[Done], list[str]]:
+    async def hand_over(self, *, open_all: bool, dry_run: bool = False) -> tuple[list[Done], list[str]]:
         """The last sync, when the route has stopped; topics get the perm that the source has, protected or not.
 
         Args:
             open_all: topics become writable whatever their perm is at the source.
+            dry_run: nothing is changed. Accounts are not looked at then.
 
         Returns:
-            what was done, and what could not be known.
+            what was done, or would be; and what could not be known.
 
         Raises:
             BrokerRefused, Unreachable, RequestTimeout: the target cannot be asked.
@@ -250,33 +251,39 @@ class SyncTask:
         done: list[Done] = []
         failed: list[str] = []
         async with self._lock:
-            self._ending = False
-            if self._acl is not None:
-                self._acl.forget()
-            for kind in (kind for kind in self._settings.sync if kind != "topics"):
+            apply = _would_apply if dry_run else self._syncer.apply
+            if not dry_run:
+                self._ending = False
+                if self._acl is not None:
+                    self._acl.forget()
+            for kind in (
+                kind for kind in self._settings.sync if kind != "topics" and not (dry_run and kind == KIND)
+            ):
                 try:
-                    done += await self._last(kind)
+                    done += await self._last(kind, apply)
                 except (ClientError, ProtocolError, StartupError) as error:
                     failed.append(str(Unasked(kind, "", str(error))))
                     continue
                 failed += map(str, self._unasked(kind))
             planned = await self._syncer.plan_switch(self.copy(), open_all=open_all)
             failed += map(str, self._unasked("topics"))
-            opened = [await self._syncer.apply(action) for action in planned.actions]
+            opened = [await apply(action) for action in planned.actions]
+            if dry_run:
+                return [*done, *opened], failed
             ledger = self.ledger.of("topics")
             self.ledger.learn("topics", await self._syncer.remember_topics(planned, ledger, opened))
         if unwritten := self._report.note("hand-over", [*done, *opened]):
             failed.append(unwritten)
         return [*done, *opened], failed
 
-    async def _last(self, kind: str) -> Sequence[Done]:
+    async def _last(self, kind: str, apply: Callable[[Action], Awaitable[Applied]]) -> Sequence[Done]:
         if self._acl is not None and kind == KIND:
             return (await self._acl.sync())[1]
         if kind == "groups":
             actions = (await self._plan(kind)).actions
         else:
             actions, _ = await self._syncer.plan_offsets(self.copy())
-        return [await self._syncer.apply(action) for action in actions if not action.blocked]
+        return [await apply(action) for action in actions if not action.blocked]
 
     async def _apply(self, actions: Iterable[Action]) -> list[Applied]:
         done = []
@@ -304,6 +311,10 @@ class SyncTask:
         more = self._standings if kind == "offsets" else {}
         self.reason = self._report.write(kind, actions, done, failures, more)
         self.phase = Phase.WAITING if self.reason else Phase.RUNNING
+
+
+async def _would_apply(action: Action) -> Applied:
+    return Applied(action, "")
 
 
 def sync_options(settings: RouteSettings, context: ConnectorContext) -> SyncOptions:

@@ -61,6 +61,7 @@ class Setup:
         self.context: Any = SimpleNamespace(
             source=SimpleNamespace(cluster=self.source),
             target=SimpleNamespace(cluster=self.target),
+            settle_timeout=1.0,
             identity=Identity("s", "t"),
             store=store,
             may_send=lambda: True,
@@ -70,7 +71,12 @@ class Setup:
         self.topics: Any = SimpleNamespace(name="route", plans=[])
         self.task = self.syncing(*KINDS)
         self.route: Any = SimpleNamespace(
-            keep=lambda ended: None, topics=self.topics, problems={}, sync=self.task, name="route"
+            settings=RouteSettings(),
+            keep=lambda ended: None,
+            topics=self.topics,
+            problems={},
+            sync=self.task,
+            name="route",
         )
 
     def syncing(self, *kinds: Any) -> SyncTask:
