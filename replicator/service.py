@@ -67,15 +67,19 @@ async def _serve(settings: Settings) -> int:
     store = _store(settings)
     try:
         sock = _socket(settings)
-        worker = await signals.unless_asked(_start(settings, security, store, sock))
-        if worker is None:
-            log.info("stopped before it had started")
-            return ExitCode.OK
-        gc.freeze()  # what a start has made stays: looking through it again and again finds nothing
-        try:
-            return await _run_until_signal(worker, sock, token, signals)
-        finally:
-            await worker.close()
+        while True:
+            worker = await signals.unless_asked(_start(settings, security, store, sock))
+            if worker is None:
+                log.info("stopped before it had started")
+                return ExitCode.OK
+            gc.freeze()  # what a start has made stays: looking through it again and again finds nothing
+            try:
+                # The server closes the socket that it is given, and there may be another one.
+                code = await _run_until_signal(worker, sock.dup(), token, signals)
+            finally:
+                await worker.close()
+            if code is not None:
+                return code
     except asyncio.CancelledError:
         if signals.second is None:
             raise
@@ -129,7 +133,10 @@ def _socket(settings: Settings) -> socket.socket:
         return bind(settings.rest.host, 0)
 
 
-async def _run_until_signal(worker: Worker, sock: socket.socket, token: str | None, signals: StopSignals) -> int:
+async def _run_until_signal(
+    worker: Worker, sock: socket.socket, token: str | None, signals: StopSignals
+) -> int | None:
+    """The exit code; None where the worker has only waited for its source, which is there now."""
     cut = 0
 
     def on_stop(number: signal.Signals) -> None:
@@ -159,20 +166,23 @@ async def _run_until_signal(worker: Worker, sock: socket.socket, token: str | No
     if not COMPILED:
         log.warning("no compiled code for this machine: a message takes twice the CPU; reinstall the package")
     log.info(
-        "replicating",
+        "replicating" if worker.standby is None else "standing by",
         source=worker.identity.source,
         target=worker.identity.target,
         worker=worker.id,
         group=worker.group.name,
         metrics=f"{server.url}/metrics",
     )
-    systemd.ready(f"replicating {worker.identity.source} to {worker.identity.target}, REST at {server.url}")
+    doing = "replicating" if worker.standby is None else "standing by for"
+    systemd.ready(f"{doing} {worker.identity.source} to {worker.identity.target}, REST at {server.url}")
     try:
-        await worker.run(signals.asked)
+        again = await worker.run(signals.asked)
     finally:
         beating.cancel()
         server.should_exit = True
         await serving
+    if again:
+        return None
     if left := worker.routes.cut - cut:
         log.warning("stopped before everything was drained", copied=worker.routes.copied, left=left)
         return ExitCode.NOT_DRAINED

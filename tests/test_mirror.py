@@ -36,6 +36,7 @@ ELSEWHERE = {
     "replicator.connector.sync.acl": "e2e/test_acl_sync.py",
     "replicator.demo": "demo/test_demo.py",
     "replicator.group.local_log": "e2e/test_group_faults.py",
+    "replicator.group.no_log": "e2e/test_dead_site.py",
     "replicator.metadata": "metadata/test_syncer.py",
     "replicator.metadata.apply": "e2e/test_metadata_sync.py",
     "replicator.metadata.offset_map_scan": "e2e/test_metadata_sync.py",

@@ -21,6 +21,7 @@ SEEN: Final = {
     "NoActiveLease": "the same",
     "RefreshOld": "the same",
     "StateNotSaved": "`store_path` replaced by a file",
+    "StateNotMirrored": "the target's broker stopped with SIGSTOP",
     "LagHigh": "the target's broker stopped with SIGSTOP, messages sent to the source",
     "LagCritical": "the same, for longer",
     "NothingCopied": "the same",

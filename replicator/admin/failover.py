@@ -26,8 +26,8 @@ _STOP_SECONDS: Final = 60.0
 _DEAD_SECONDS: Final = 15.0
 
 _NOT_STOPPED: Final = (
-    "some tasks still copy; unless the source is given up (--source-dead) offsets and topics are left as they are "
-    "until they have stopped: check their workers, then repeat the failover"
+    "some tasks still copy, so offsets and topics are left as they are:"
+    " check their workers, then repeat the failover"
 )
 
 log = get_logger(__name__)
@@ -68,14 +68,16 @@ async def failover(
         )
     if not source_dead:
         await _drain(worker, route, drain_seconds)
-    worker.connectors.set_state(connector.name, State.STOPPED)
+    worker.connectors.set_state(connector.name, State.STOPPED, alone=source_dead and not worker.may_send())
     try:
         await worker.changed()
     except ClientError as error:
         if not source_dead:
             raise
-        log.warning("the stop is published to the group when the source is back", reason=str(error))
-    stopped = await _stopped(worker, connector.name, alone=source_dead)
+        log.warning(
+            "only workers that reach the target hear of the stop until the source is back", reason=str(error)
+        )
+    stopped = await _stopped(worker, connector.name, source_dead=source_dead)
     report = await _report(worker, connector, route, source_dead=source_dead, open_all=open_all, stopped=stopped)
     log.warning(
         "failed over to the target", **{name: report[name] for name in ("connector", "drained", "problems")}
@@ -92,18 +94,18 @@ async def _report(
     open_all: bool,
     stopped: bool | None = None,
 ) -> dict[str, Any]:
-    """Hands over if the route has `stopped`, or the source is given up; with None it reports what that would do."""
+    """Hands over if the route has `stopped`; with None it reports what that would do."""
     dry_run = stopped is None
     missing = await _missing(worker, route, patience=_DEAD_SECONDS if source_dead else inf)
     done: Sequence[Done] = ()
     failed = [_NOT_STOPPED] if stopped is False else []
-    if stopped is not False or source_dead:
+    if stopped is not False:
         done, unknown = await route.sync.hand_over(open_all=open_all, dry_run=dry_run)
         failed += unknown
     return {
         "connector": connector.name,
         "dry_run": dry_run,
-        "stopped": not _running(worker, connector.name, alone=source_dead) if dry_run else stopped,
+        "stopped": not _running(worker, connector.name, source_dead=source_dead) if dry_run else stopped,
         "drained": not missing,
         "missing": missing,
         "offsets": sum(not each.error for each in done if each.action.kind == "offsets"),
@@ -136,18 +138,18 @@ async def _drain(worker: Worker, route: Route, seconds: float) -> None:
         await asyncio.sleep(_LOOK)
 
 
-async def _stopped(worker: Worker, name: str, *, alone: bool) -> bool:
-    """Waits until no task of the connector runs; with `alone` only those of this worker count."""
+async def _stopped(worker: Worker, name: str, *, source_dead: bool) -> bool:
+    """Waits until no task of the connector runs."""
     deadline = asyncio.get_running_loop().time() + _STOP_SECONDS
     while asyncio.get_running_loop().time() < deadline:
-        if not _running(worker, name, alone=alone):
+        if not _running(worker, name, source_dead=source_dead):
             return True
         await asyncio.sleep(_LOOK)
     return False
 
 
-def _running(worker: Worker, name: str, *, alone: bool) -> bool:
-    """Whether a task of the connector runs; with `alone` one of this worker."""
-    others = [] if alone else worker.coordinator.membership.others.values()
-    running = {*worker.coordinator.running, *(task for other in others for task in other.tasks)}
+def _running(worker: Worker, name: str, *, source_dead: bool) -> bool:
+    """Whether a task of the connector runs; with the source dead, as far as the target's log says so."""
+    others = worker.seen_at_target if source_dead else worker.coordinator.membership.others
+    running = {*worker.coordinator.running, *(task for other in others.values() for task in other.tasks)}
     return any(TaskId.parse(task).connector == name for task in running)

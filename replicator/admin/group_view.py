@@ -46,7 +46,7 @@ class GroupView:
             "waiting_for": self._worker.group.waiting_for,
         }
         known: dict[str, tuple[MemberState, Any]] = {self._worker.id: (coordinator.stage, mine)}
-        for name, beat in coordinator.membership.others.items():
+        for name, beat in self._worker.others.items():
             known[name] = (beat.stage, beat.info)
         able = coordinator.takes_tasks()
         return [
@@ -79,7 +79,7 @@ class GroupView:
 
     def _states(self) -> dict[str, str]:
         found = dict(task_states(self._worker.routes))
-        for other in self._worker.coordinator.membership.others.values():
+        for other in self._worker.others.values():
             found.update(other.tasks)
         return found
 
@@ -165,7 +165,7 @@ class GroupView:
 
     def _statuses(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """What each live worker last published, by its id."""
-        alive = {self._worker.id, *self._worker.coordinator.membership.others}
+        alive = {self._worker.id, *self._worker.others}
         for name, status in self._worker.store.state.items(Kind.STATUS).items():
             if name in alive:
                 yield name, status

@@ -80,6 +80,9 @@ def _plain(worker: Worker) -> dict[str, float]:
         "throttled_seconds": sum(route.throttled_seconds for route in worker.routes),
         "metadata_refresh_last_success_timestamp_seconds": worker.refreshed_at,
         "state_save_last_success_timestamp_seconds": worker.progress.saved_at,
+        "state_mirror_last_success_timestamp_seconds": worker.mirror.flushed_at
+        if worker.mirror is not None
+        else 0.0,
         "worker_group_members": 1 + len(coordinator.membership.others),
         "assignment_generation": coordinator.assignment.generation.number,
         "rebalances": rebalances.count,
@@ -95,6 +98,9 @@ def _group(worker: Worker, at: float) -> dict[str, list[Sample]]:
     """Metrics of the group; its monotonic times are converted to seconds since the epoch."""
     ahead, membership = at - now(), worker.coordinator.membership
     return {
+        "state_mirror_last_success_timestamp_seconds": [
+            ((), mirror.flushed_at) for mirror in (worker.mirror,) if mirror is not None and mirror.writes
+        ],
         "heartbeat_last_echo_timestamp_seconds": [
             ((side.value,), max(0.0, membership.echo_of(side) + ahead)) for side in Side
         ],

@@ -112,6 +112,8 @@ def _unready(worker: Worker, *, stopping: bool) -> dict[str, str]:
             reasons[connector.name] = f"the connector is {connector.state.lower()}: resume it to copy again"
     if stopping:
         reasons["worker"] = "the worker is draining"
+    elif worker.standby is not None:
+        reasons["worker"] = f"the source is away, so nothing is copied: {worker.standby.reason}"
     elif worker.group.waiting_for:
         reasons["worker"] = f"the worker waits for {worker.group.waiting_for} to end"
     elif not worker.may_send():

@@ -13,7 +13,7 @@ from replicator.client.discovery import Discovery
 from replicator.client.nameservers import NoBrokers
 from replicator.client.pull import Subscription
 from replicator.connector.identity import identify, refuse_same_cluster
-from replicator.errors import BrokerRefused, ReplicatorError, StartupError
+from replicator.errors import BrokerRefused, ReplicatorError, RequestTimeout, StartupError, Unreachable
 from replicator.observe.audit import Audit
 from replicator.observe.logging import get_logger
 from replicator.plugins.transforms import chain_of
@@ -27,7 +27,7 @@ from replicator.routing.target_watch import TargetWatch
 from replicator.settings import ClusterSettings, RouteSettings, Settings
 from replicator.state.store import Store
 
-__all__ = ["ConnectorContext", "first_look", "look", "route_options"]
+__all__ = ["ConnectorContext", "NoSource", "first_look", "look", "route_options"]
 
 log = get_logger(__name__)
 
@@ -76,20 +76,37 @@ class ConnectorContext:
         yield self.source.cluster_name
 
 
+class OutOfReach(StartupError):
+    """No name server or broker of one side answers."""
+
+
+class NoSource(StartupError):
+    """The source is out of reach, or has no broker, while the target can be used; its cause says which."""
+
+
 async def look(settings: Settings, source: Discovery, target: Discovery, store: Store) -> Identity:
     """Reads both clusters' brokers and topics, and checks that the clusters can be used; writes nothing to them.
 
     Raises:
-        NoBrokers: one of them has no broker yet.
+        NoBrokers: the target has no broker yet.
+        NoSource: the source is out of reach, or has no broker yet.
         StartupError: they cannot; says why and the way out.
     """
-    seen = await asyncio.gather(
-        first_look(source, "source", settings.source), first_look(target, "target", settings.target)
+    ours, theirs = await asyncio.gather(
+        first_look(source, "source", settings.source),
+        first_look(target, "target", settings.target),
+        return_exceptions=True,
     )
-    refuse_same_cluster(*seen)
+    if isinstance(theirs, BaseException):
+        raise ours if isinstance(ours, BaseException) else theirs
     if not target.topics:
         raise NoBrokers("the target has no broker with a master", hint="start one")
-    identity = identify(settings, *seen, store.identity())
+    if isinstance(ours, OutOfReach | NoBrokers):
+        raise NoSource(ours.message, hint=ours.hint) from ours
+    if isinstance(ours, BaseException):
+        raise ours
+    refuse_same_cluster(ours, theirs)
+    identity = identify(settings, ours, theirs, store.identity())
     await refuse_filter(settings, source)
     return identity
 
@@ -121,19 +138,22 @@ async def first_look(discovery: Discovery, side: str, settings: ClusterSettings)
 
     Raises:
         NoBrokers: it has no broker yet.
+        OutOfReach: nobody answers.
         StartupError: it cannot be used; says why and the way out.
     """
     try:
         topology, _ = await discovery.refresh()
     except ReplicatorError as error:
         namesrv = ",".join(settings.namesrv)
-        kind = NoBrokers if isinstance(error, NoBrokers) else StartupError
+        away = OutOfReach if isinstance(error, Unreachable | RequestTimeout) else StartupError
+        kind = NoBrokers if isinstance(error, NoBrokers) else away
         raise kind(
             f"{side}.namesrv = {namesrv!r}: {error.message}",
             hint=error.hint or "check the address, that the name server runs, and TLS",
         ) from None
+    silent = all(isinstance(each, Unreachable | RequestTimeout) for each in discovery.failures.values())
     for broker, failure in discovery.failures.items():
-        raise StartupError(
+        raise (OutOfReach if silent and not discovery.topics else StartupError)(
             f"{side} broker {broker} does not list its topics: {failure}",
             hint="it must be reachable, and the account must be allowed to read the cluster",
         )

@@ -14,7 +14,7 @@ from replicator.observe.logging import get_logger
 from replicator.routing.options import Identity
 from replicator.settings import Settings, valid_id
 
-__all__ = ["identify", "refuse_same_cluster", "worker_id"]
+__all__ = ["identify", "refuse_other_ids", "refuse_same_cluster", "worker_id"]
 
 log = get_logger(__name__)
 
@@ -64,14 +64,26 @@ def identify(settings: Settings, source: Topology, target: Topology, known: Mapp
             raise StartupError(
                 f"the {side} cluster's name {identity!r} cannot be its id", hint=f"give it one with --{side}-id"
             )
-    for field, new in (("source_id", ours), ("target_id", theirs)):
+    refuse_other_ids(Identity(ours, theirs), known)
+    return Identity(ours, theirs)
+
+
+def refuse_other_ids(identity: Identity, known: Mapping[str, Any]) -> None:
+    """A store belongs to two clusters.
+
+    Args:
+        known: what the store has kept of an earlier run.
+
+    Raises:
+        StartupError: they were others.
+    """
+    for field, new in (("source_id", identity.source), ("target_id", identity.target)):
         old = known.get(field)
         if old is not None and old != new:
             raise StartupError(
                 f"the store was written for {field} {old!r}, this is {new!r}",
                 hint=f"set {field.replace('_', '.')} to {old!r} if it is that cluster, or name another store_path",
             )
-    return Identity(ours, theirs)
 
 
 def worker_id(settings: Settings, known: Mapping[str, Any]) -> str:

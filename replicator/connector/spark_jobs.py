@@ -80,6 +80,7 @@ class Bulk:
             incarnation=group.incarnation,
             job=job,
             topic=settings.source_online_topic,
+            coordination=settings.coordination,
             seconds=settings.session_timeout * _LEASE,
             patience=settings.session_timeout,
         )

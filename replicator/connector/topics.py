@@ -71,15 +71,7 @@ class RouteTopics:
         Raises:
             ConfigError: a topic would get an impossible name.
         """
-        plans = make_plan(
-            self._context.source.topics,
-            self._context.target.topics,
-            self._context.store.queue_maps(self.name),
-            selector=self.selector,
-            template=self.settings.rename,
-            identity=self._context.identity,
-            system=[*self._context.system_names()],
-        )
+        plans = self._make_plans()
         self._targets = {plan.topic: plan.target_topic for plan in plans}
         self._rivals = self._find_rivals(plans)
         # What the last plan found is over, or found again; what could not be made stays until it is.
@@ -90,6 +82,24 @@ class RouteTopics:
         ]
         self.problems = made | {plan.topic: plan.problem for plan in self.plans if plan.problem}
         self.tasks = self._name_tasks()
+
+    def _make_plans(self) -> list[TopicPlan]:
+        store, source = self._context.store, self._context.source.topics
+        maps = store.queue_maps(self.name)
+        if not source:  # it has been away since our start: its topics are those that the group copies
+            return [
+                TopicPlan(topic=topic, target_topic=store.target_topic(self.name, topic), queue_map=queue_map)
+                for topic, queue_map in sorted(maps.items())
+            ]
+        return make_plan(
+            source,
+            self._context.target.topics,
+            maps,
+            selector=self.selector,
+            template=self.settings.rename,
+            identity=self._context.identity,
+            system=[*self._context.system_names()],
+        )
 
     def _find_rivals(self, plans: Iterable[TopicPlan]) -> dict[str, str]:
         state = self._context.store.state

@@ -1,4 +1,4 @@
-"""System topics of the source cluster as a log that every worker of a group writes and reads whole.
+"""System topics of a cluster as a log that every worker of a group writes and reads whole.
 
 Each topic has one queue on each broker. What is written goes to several brokers where it must not be missed,
 and to one where it is repeated anyway; everything is read from all brokers, so that the group continues while
@@ -54,6 +54,7 @@ class ControlLog:
 
     Args:
         topics: each with the seconds of its past that a new reader wants.
+        side: which cluster it is, for people: `source` or `target`.
         on_said: called with every message, in the order of its queue.
         on_reset: called when a topic had to be recreated, so that its messages are gone.
         on_caught_up: called when all queues that can be read have been read to their ends.
@@ -64,18 +65,21 @@ class ControlLog:
         cluster: Cluster,
         topics: dict[str, float],
         *,
+        side: str = "source",
         on_said: Callable[[LogMessage], None],
         on_reset: Callable[[MessageQueue], None],
         on_caught_up: Callable[[], None],
     ) -> None:
         self._cluster = cluster
         self._topics = topics
+        self._side = side
         self._on_said = on_said
         self._on_reset = on_reset
         self._on_caught_up = on_caught_up
         self._tails: dict[MessageQueue, asyncio.Task[None]] = {}
         self._shunned: dict[str, float] = {}
         self._behind: set[MessageQueue] = set()
+        self._read_topics: set[str] = set()
 
     async def open(self, there: Mapping[str, Mapping[str, TopicConfig]]) -> None:
         """Makes the topics where they are missing, and begins to read.
@@ -92,9 +96,11 @@ class ControlLog:
         failures = [failure for failure in made if failure is not None]
         if len(failures) == len(made):
             raise StartupError(
-                f"the source has no system topics for the worker group, and they cannot be created: {failures[0]}",
-                hint="let the source's account create and write them, or run a single worker with --standalone",
-            )
+                f"the {self._side} has no system topics for the worker group, and they cannot be created:"
+                f" {failures[0]}",
+                hint=f"let the {self._side}'s account create and write them,"
+                " or run a single worker with --standalone",
+            ) from failures[0]
         self._follow()
 
     def _follow(self) -> None:
@@ -122,6 +128,11 @@ class ControlLog:
         """Whether all queues that can be read were read to their ends once."""
         return not self._behind
 
+    @property
+    def was_read(self) -> bool:
+        """Whether each topic was really read to its end at one broker at least."""
+        return self._read_topics.issuperset(self._topics)
+
     async def write(self, topic: str, body: bytes, *, copies: int = 1) -> None:
         """Appends `body` on `copies` brokers if there are as many, and on one at least.
 
@@ -138,7 +149,7 @@ class ControlLog:
             if failure is None:
                 return
             failures.append(failure)
-        raise failures[0] if failures else ClientError("the source has no broker")
+        raise failures[0] if failures else ClientError(f"the {self._side} has no broker")
 
     def _order(self) -> list[str]:
         now = asyncio.get_running_loop().time()
@@ -152,7 +163,7 @@ class ControlLog:
             async with asyncio.timeout(_WRITE):
                 await send_single(self._cluster.writer(broker), fields, body)
         except TimeoutError:
-            failure: ReplicatorError = ClientError(f"source broker {broker} did not store a message in time")
+            failure: ReplicatorError = ClientError(f"{self._side} broker {broker} did not store a message in time")
         except (ClientError, ProtocolError) as error:
             failure = error
             if is_missing(error):
@@ -180,6 +191,7 @@ class ControlLog:
         at, end = await self._insist(queue, lambda: self._begin(queue, past))
         while True:
             if at >= end:
+                self._read_topics.add(queue.topic)
                 self._read_whole(queue)
             at, end = await self._insist(queue, lambda: self._read(queue, at, end))  # noqa: B023 - awaited at once
 
@@ -221,7 +233,7 @@ class ControlLog:
         last = await pull(broker, queue.topic, queue.queue_id, end - 1, count=1)
         if not last.messages:
             return last.next_offset, end
-        since = last.messages[-1].store_timestamp - int(past * 1000)
+        since = max(0, last.messages[-1].store_timestamp - int(past * 1000))
         return await offset_near(broker, queue.topic, queue.queue_id, since), end
 
     async def _read(self, queue: MessageQueue, at: int, end: int) -> tuple[int, int]:

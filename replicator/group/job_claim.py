@@ -89,7 +89,12 @@ class _Claim:
     async def _run(self, connect: Callable[[], Cluster]) -> None:
         cluster, topic = connect(), self._settings.source_online_topic
         carrier = ControlLog(
-            cluster, {topic: 0.0}, on_said=lambda _: None, on_reset=lambda _: None, on_caught_up=lambda: None
+            cluster,
+            {topic: 0.0},
+            side=self._settings.coordination,
+            on_said=lambda _: None,
+            on_reset=lambda _: None,
+            on_caught_up=lambda: None,
         )
         try:
             try:

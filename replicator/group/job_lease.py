@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from math import inf
-from typing import Final
+from typing import Final, Literal
 
 from replicator.aio.clock import now
 from replicator.client.brokers import max_offset
@@ -37,7 +37,8 @@ class JobLease:
     """The lease of `job`, which the process `incarnation` of `worker` has started; it lasts for `seconds`.
 
     Args:
-        topic: of the heartbeats, on the source cluster.
+        topic: of the heartbeats.
+        coordination: the cluster that they are on.
         patience: seconds within which a first heartbeat must come.
     """
 
@@ -48,16 +49,17 @@ class JobLease:
     topic: str
     seconds: float
     patience: float
+    coordination: Literal["source", "target"] = "source"
 
     @asynccontextmanager
-    async def held(self, source: Cluster) -> AsyncIterator[Callable[[], bool]]:
+    async def held(self, cluster: Cluster) -> AsyncIterator[Callable[[], bool]]:
         """A check whether the task may send now; the context is entered when it may.
 
         Raises:
             Unreachable: no heartbeat of the worker allows it.
         """
         view = _View(self)
-        looking = [asyncio.create_task(view.follow(source, broker)) for broker in source.brokers()]
+        looking = [asyncio.create_task(view.follow(cluster, broker)) for broker in cluster.brokers()]
         try:
             try:
                 async with asyncio.timeout(self.patience):
@@ -84,13 +86,13 @@ class _View:
     def holds(self) -> bool:
         return now() - self._since <= self._lease.seconds
 
-    async def follow(self, source: Cluster, broker: str) -> None:
+    async def follow(self, cluster: Cluster, broker: str) -> None:
         """Reads one broker's heartbeats: at its master, since a slave shows them later than others see them."""
         topic, at, looked = self._lease.topic, -1, -inf
         while True:
             started = now()
             try:
-                master = source.master(broker)
+                master = cluster.master(broker)
                 if at < 0:
                     at = await max_offset(master, topic, 0)
                     looked = started

@@ -77,6 +77,7 @@ class Group:
         on_change: called when something was received that the worker may have to act on.
         on_records: called with news of the shared state, by kind.
         on_lost: called when the topic of the shared state has lost all that was in it.
+        on_publish: called with what is about to be published.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Group:
         on_change: Callable[[], None],
         on_records: Callable[[set[Kind]], None],
         on_lost: Callable[[], None],
+        on_publish: Callable[[list[Record]], None] = lambda _: None,
     ) -> None:
         self.name = name
         self.coordinator = coordinator
@@ -104,6 +106,7 @@ class Group:
         self._on_change = on_change
         self._on_records = on_records
         self._on_lost = on_lost
+        self._on_publish = on_publish
         self._log: Log | None = None
         self.incarnation = uuid.uuid4().hex
         self._sequence = 0
@@ -159,6 +162,7 @@ class Group:
         """
         assert self._log is not None  # noqa: S101 - after use
         taken = self.store.take_unpublished() if records is None else list(records)
+        self._on_publish(taken)
         try:
             for body in write_records(self.name, self.coordinator.me, taken):
                 await self._log.write(self._topics.control, body, copies=_COPIES)

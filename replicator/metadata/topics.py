@@ -85,6 +85,7 @@ def plan_switch(plans: Iterable[TopicPlan], source: Topics, target: Topics, *, o
     """What applications need to use the target from now on: the perm that topics have at the source.
 
     Args:
+        source: empty if it has been away since this worker's start; all copied topics are opened then.
         open_all: all can be read and written, those too that cannot at the source.
     """
     planned = Planned([], {})
@@ -92,9 +93,9 @@ def plan_switch(plans: Iterable[TopicPlan], source: Topics, target: Topics, *, o
         for broker in needed_queues(plan.queue_map) if not plan.problem else ():
             current = target.get(broker, {}).get(plan.target_topic)
             configs = _configs(plan, source, broker)
-            if current is None or not configs:
+            if current is None or (source and not configs):
                 continue
-            perm = READABLE | WRITABLE if open_all else _together(configs)
+            perm = READABLE | WRITABLE if open_all or not configs else _together(configs)
             wanted = replace(current, perm=perm, attributes={})
             planned.wanted[broker, current.name] = (settings_of(replace(current, perm=perm)), plan.topic)
             if perm != current.perm:

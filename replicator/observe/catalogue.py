@@ -81,6 +81,12 @@ METRICS: Final = {
             "When both clusters' metadata was last refreshed.",
         ),
         Spec("state_save_last_success_timestamp_seconds", "gauge", "When the state was last written to disk."),
+        Spec(
+            "state_mirror_last_success_timestamp_seconds",
+            "gauge",
+            "When the group's state was last written to the target, for a failover without the source; 0: never."
+            " Absent where the group coordinates over the target, or there is none.",
+        ),
         Spec("worker_group_members", "gauge", "Workers of the group that this one sees, including itself."),
         Spec("assignment_generation", "gauge", "Generation of the current assignment; it increases with each."),
         Spec("rebalances", "counter", "Rebalances: times that tasks were assigned again."),

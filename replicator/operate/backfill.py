@@ -43,6 +43,7 @@ SETTINGS: Final = (
     "memory_bytes",
     "connector",
     "standalone",
+    "coordination",
     "worker_group",
     "source_online_topic",
     "session_timeout",

@@ -159,17 +159,20 @@ class JobPreflight:
         Raises:
             StartupError: another one copies them, or a worker does not report what it runs.
         """
-        source, heard = self.context.source, self.settings.source_online_topic
+        context, heard = self.context, self.settings.source_online_topic
+        side = context.source if self.settings.coordination == "source" else context.target
         topics = {plan.topic for plan in self.topics.plans}
         listening = _Listening(self.group, topics, incarnation, self.settings.session_timeout)
-        brokers = [name for name, there in source.topics.items() if heard in there]
-        await asyncio.gather(*(listening.at(source.cluster, name, heard) for name in brokers))
+        brokers = [name for name, there in side.topics.items() if heard in there]
+        await asyncio.gather(*(listening.at(side.cluster, name, heard) for name in brokers))
 
     def claimed(self, command: str) -> AbstractContextManager[str]:
         """Announces to workers and jobs that `command` copies our topics; gives the job's incarnation."""
         if self.settings.standalone:
             return nullcontext("")
-        return claimed(command, self.settings, self.group, lambda: cluster_of(self.settings.source))
+        settings = self.settings
+        side = settings.source if settings.coordination == "source" else settings.target
+        return claimed(command, settings, self.group, lambda: cluster_of(side))
 
     @property
     def group(self) -> str:
@@ -198,7 +201,7 @@ class _Listening:
                     self._refuse(message.body[4:])
                 at = max(at, pulled.next_offset)
         except ClientError as error:
-            raise StartupError(f"source broker {broker} does not say whether a route is live: {error}") from None
+            raise StartupError(f"broker {broker} does not say whether a route is live: {error}") from None
 
     def _refuse(self, body: bytes) -> None:
         worker, job = read_heartbeat(body, self._group), read_heartbeat(body, jobs_of(self._group))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Protocol
@@ -124,9 +124,12 @@ class TargetJob(RateLimited):
 
 
 class Lease(Protocol):
-    """Allows tasks to send while it is held; it is sent to executors."""
+    """Allows tasks to send while it is held; it is sent to executors. `coordination` is the cluster that tells."""
 
-    def held(self, source: Cluster) -> AbstractAsyncContextManager[Callable[[], bool]]:
+    @property
+    def coordination(self) -> str: ...
+
+    def held(self, cluster: Cluster) -> AbstractAsyncContextManager[Callable[[], bool]]:
         """A check, for use in the context, that the lease is still held; entering waits until it is."""
         ...
 
@@ -166,7 +169,7 @@ async def copy_range(job: CopyJob, part: Range) -> CopyOutcome:
     patience = job.stall_timeout
     async with (
         job.source.connected(patience=patience) as source,
-        awake() if job.lease is None else job.lease.held(source) as may_send,
+        _leased(job, source, patience) as may_send,
         job.target.connected(patience=patience, may_go_on=may_send) as target,
     ):
 
@@ -180,6 +183,19 @@ async def copy_range(job: CopyJob, part: Range) -> CopyOutcome:
         past_end = partial(_refuse_shorter_source, part, source)
         make = partial(QueuePair, end=part.end)
         return await settle(job, part, source, target, make, may_send=may_send, past_end=past_end)
+
+
+@asynccontextmanager
+async def _leased(job: CopyJob, source: Cluster, patience: float) -> AsyncIterator[Callable[[], bool]]:
+    """A check whether the range may be sent now."""
+    async with AsyncExitStack() as stack:
+        if job.lease is None:
+            yield await stack.enter_async_context(awake())
+            return
+        cluster = source
+        if job.lease.coordination == "target":
+            cluster = await stack.enter_async_context(job.target.connected(patience=patience))
+        yield await stack.enter_async_context(job.lease.held(cluster))
 
 
 async def settle(

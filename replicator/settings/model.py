@@ -226,7 +226,12 @@ class Settings(RouteSettings, BaseSettings):
     worker_id: str | None = Field(
         None, description="name of this worker (default: generated once, kept in store_path)"
     )
-    standalone: bool = Field(False, description="run alone, without system topics on the source cluster")
+    standalone: bool = Field(False, description="run alone, without system topics")
+    coordination: Literal["source", "target"] = Field(
+        "source",
+        description="cluster whose system topics the worker group coordinates over; `source` mirrors its state to"
+        " the target, `target` creates no topic at the source",
+    )
     assignment: str = Field(
         "sticky",
         description="how tasks are assigned to workers: sticky, even, consistent-hash, or an installed one",

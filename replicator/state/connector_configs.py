@@ -37,6 +37,9 @@ class State(StrEnum):
     STOPPED = "STOPPED"
 
 
+#: Changes that a group makes at most in the seconds for which the mirror of its state may be behind.
+_UNSEEN: Final = 1_000_000
+
 #: What is logged when a connector gets a state.
 _CHANGES: Final = {
     State.RUNNING: "connector resumed",
@@ -178,7 +181,7 @@ class Connectors:
             )
             return None
 
-    def _put(self, connector: Connector) -> Connector:
+    def _put(self, connector: Connector, *, unseen: int = 0) -> Connector:
         self._store.put(
             Kind.CONNECTOR,
             connector.name,
@@ -189,6 +192,7 @@ class Connectors:
                 "epoch": connector.epoch,
                 "task_epochs": connector.task_epochs,
             },
+            unseen=unseen,
         )
         return connector
 
@@ -270,16 +274,19 @@ class Connectors:
             raise ConfigError("\n".join(mistakes))
         return settings
 
-    def set_state(self, name: str, state: State) -> Connector:
+    def set_state(self, name: str, state: State, *, alone: bool = False) -> Connector:
         """Lets a connector run, pause or stop; it may be so already.
+
+        Args:
+            alone: the group may have decided something else lately that this worker cannot know; this is later.
 
         Raises:
             Unknown: there is none.
         """
         known = self.get(name)
-        if known.state is state:
+        if known.state is state and not alone:
             return known
-        changed = self._put(replace(known, state=state))
+        changed = self._put(replace(known, state=state), unseen=_UNSEEN if alone else 0)
         log.warning(_CHANGES[state], connector=name, before=known.state)
         return changed
 

@@ -14,7 +14,7 @@ __all__ = ["Kind", "Record", "Version"]
 
 class Kind(StrEnum):
     """What a record is about. Keys: a connector's name, `connector/topic`, `connector/topic/broker/queue`,
-    a worker's id, `connector/kind/broker/name`; the assignment has one record, its key is empty.
+    a worker's id, `connector/kind/broker/name`; the assignment and the clusters have one record, its key is empty.
     """
 
     CONNECTOR = "connector"
@@ -24,6 +24,7 @@ class Kind(StrEnum):
     OFFSET = "offset"
     STATUS = "status"
     SYNC = "sync"
+    CLUSTERS = "clusters"
 
 
 class Version(NamedTuple):

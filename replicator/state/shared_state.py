@@ -21,9 +21,13 @@ class SharedState:
         self._tables: dict[Kind, dict[str, tuple[Version, Any]]] = {kind: {} for kind in Kind}
         self._counter = 0
 
-    def put(self, kind: Kind, key: str, value: Any) -> Record:
-        """A change of our own, later than all that we know of."""
-        return self.put_version(kind, key, Version(self._counter + 1, self.worker), value)
+    def put(self, kind: Kind, key: str, value: Any, *, unseen: int = 0) -> Record:
+        """A change of our own, later than all that we know of.
+
+        Args:
+            unseen: it is later than so many changes, too, that others may have made without our knowledge.
+        """
+        return self.put_version(kind, key, Version(self._counter + 1 + unseen, self.worker), value)
 
     def put_version(self, kind: Kind, key: str, version: Version, value: Any) -> Record:
         """A change of our own under a version that means something by itself."""

@@ -34,7 +34,7 @@ __all__ = ["InUse", "Store"]
 #: Offsets before positions, so that no position is ahead of them after a crash in between.
 _FILES: Final[Mapping[str, tuple[Kind, ...]]] = {
     "connectorConfig.json": (Kind.CONNECTOR,),
-    "taskConfig.json": (Kind.TASK, Kind.ASSIGNMENT),
+    "taskConfig.json": (Kind.TASK, Kind.ASSIGNMENT, Kind.CLUSTERS),
     "offset.json": (Kind.OFFSET,),
     "position.json": (Kind.POSITION, Kind.SYNC),
 }
@@ -124,9 +124,13 @@ class Store:
 
     # Records.
 
-    def put(self, kind: Kind, key: str, value: Any) -> None:
-        """A change of our own, to be written with `snapshot` and `write` and published with `take_unpublished`."""
-        self._note(self.state.put(kind, key, value))
+    def put(self, kind: Kind, key: str, value: Any, *, unseen: int = 0) -> None:
+        """A change of our own, to be written with `snapshot` and `write` and published with `take_unpublished`.
+
+        Args:
+            unseen: as in `SharedState.put`.
+        """
+        self._note(self.state.put(kind, key, value, unseen=unseen))
 
     def put_version(self, kind: Kind, key: str, version: Version, value: Any) -> None:
         """As `put`, under a version that means something by itself."""

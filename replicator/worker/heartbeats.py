@@ -7,6 +7,8 @@ from typing import Any
 
 from replicator import __version__
 from replicator.group.member import Group
+from replicator.group.membership import MemberState
+from replicator.group.mirror import Mirror
 from replicator.worker.target_probe import TargetProbe
 
 __all__ = ["Heartbeats"]
@@ -15,8 +17,9 @@ __all__ = ["Heartbeats"]
 class Heartbeats:
     """Announces that the worker lives, what it does, and whether it reaches the target."""
 
-    def __init__(self, group: Group, probe: TargetProbe, *, rest_address: str) -> None:
+    def __init__(self, group: Group, mirror: Mirror | None, probe: TargetProbe, *, rest_address: str) -> None:
         self._group = group
+        self._mirror = mirror
         self._probe = probe
         self._rest_address = rest_address
         self._reports: dict[str, Callable[[], Any]] = {}
@@ -26,15 +29,24 @@ class Heartbeats:
         self._reports[name] = of
 
     async def beat(self) -> None:
-        """Writes a heartbeat now."""
+        """Writes a heartbeat to the group's log now."""
+        await self._group.beat(self._info(), target_reachable=self._probe.reachable)
+
+    async def observe(self, stage: MemberState | None = None) -> None:
+        """Writes one to the mirror at the target now.
+
+        Args:
+            stage: that of this worker, if its coordinator does not know better.
+        """
+        if self._mirror is not None:
+            await self._mirror.beat(self._info(), stage or self._group.coordinator.stage)
+
+    def _info(self) -> dict[str, Any]:
         coordinator = self._group.coordinator
-        await self._group.beat(
-            {
-                "rest": self._rest_address,
-                "version": __version__,
-                "waiting_for": self._group.waiting_for,
-                "view": sorted([coordinator.me, *coordinator.membership.others]),
-                **{name: report() for name, report in self._reports.items()},
-            },
-            target_reachable=self._probe.reachable,
-        )
+        return {
+            "rest": self._rest_address,
+            "version": __version__,
+            "waiting_for": self._group.waiting_for,
+            "view": sorted([coordinator.me, *coordinator.membership.others]),
+            **{name: report() for name, report in self._reports.items()},
+        }

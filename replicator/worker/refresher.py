@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 from replicator.aio.clock import now
@@ -10,6 +11,8 @@ from replicator.errors import ReplicatorError
 from replicator.group.control_log import ControlLog
 from replicator.group.local_log import LocalLog
 from replicator.group.member import Group
+from replicator.group.mirror import Mirror
+from replicator.group.no_log import NoLog
 from replicator.observe.logging import get_logger
 from replicator.worker.agenda import Agenda
 from replicator.worker.connectors import Routes
@@ -21,13 +24,14 @@ log = get_logger(__name__)
 
 
 class Refresher:
-    """Looks at `source` and `target`, and at the brokers that `control` is on."""
+    """Looks at `source` and `target`, and at the brokers that `control` and `mirror` are on."""
 
     def __init__(
         self,
         source: Discovery,
         target: Discovery,
-        control: ControlLog | LocalLog,
+        control: ControlLog | LocalLog | NoLog,
+        mirror: Mirror | None,
         *,
         group: Group,
         routes: Routes,
@@ -38,6 +42,7 @@ class Refresher:
         self.refreshed_at = 0.0
         self._sides = (source, target)
         self._control = control
+        self._mirror = mirror
         self._group = group
         self._routes = routes
         self._runner = runner
@@ -46,13 +51,15 @@ class Refresher:
     async def refresh(self) -> None:
         """Looks for new topics and queues, and for brokers and masters that have moved."""
         agenda = self._agenda
-        try:
-            for side in self._sides:
-                _, changed = await side.refresh()
-                agenda.plan |= changed  # however the rest of the look ends
-            await self._control.refresh()
-        except (ReplicatorError, OSError) as error:
-            log.warning("refresh failed", reason=str(error))
+        looks = [self._look(side) for side in self._sides]
+        logs = [each.refresh() for each in (self._control, self._mirror) if each is not None]
+        ended = await asyncio.gather(*looks, *logs, return_exceptions=True)
+        failures = [each for each in ended if isinstance(each, BaseException)]
+        for failure in failures:  # one side's absence must not hide what happens on the other
+            if not isinstance(failure, ReplicatorError | OSError):
+                raise failure
+            log.warning("refresh failed", reason=str(failure))
+        if failures:
             return
         log.debug("cluster metadata refreshed", changed=agenda.plan)
         if agenda.plan or self._routes.problems:
@@ -65,6 +72,10 @@ class Refresher:
             self._runner.start_new_queues()
         self.refreshed_at = time.time()
         agenda.wake()
+
+    async def _look(self, side: Discovery) -> None:
+        _, changed = await side.refresh()
+        self._agenda.plan |= changed
 
     async def sample(self) -> None:
         """The lag of queues that are not being pulled now, and how far their brokers' clocks are ahead."""

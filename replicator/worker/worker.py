@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -12,12 +12,15 @@ from replicator.aio.clock import now
 from replicator.aio.schedule import Schedule
 from replicator.client.cluster import Cluster
 from replicator.connector.context import ConnectorContext
-from replicator.errors import Unreachable
+from replicator.errors import StartupError, Unreachable
 from replicator.group.control_log import ControlLog
 from replicator.group.coordinator import Coordinator, Decision
+from replicator.group.known_group import clusters_record
 from replicator.group.local_log import LocalLog
 from replicator.group.member import Group
-from replicator.group.membership import MemberState
+from replicator.group.membership import Heartbeat, MemberState
+from replicator.group.mirror import Mirror
+from replicator.group.no_log import NoLog
 from replicator.group.rebalances import Rebalances
 from replicator.observe.excerpt import excerpt
 from replicator.observe.logging import get_logger
@@ -26,6 +29,7 @@ from replicator.routing.options import Identity
 from replicator.routing.state import QueueState
 from replicator.settings import Settings
 from replicator.state.connector_configs import Connectors
+from replicator.state.record import Kind
 from replicator.state.store import Store
 from replicator.worker.agenda import Agenda
 from replicator.worker.checkpointer import Progress
@@ -34,6 +38,7 @@ from replicator.worker.halted_queues import HaltedQueues
 from replicator.worker.heartbeats import Heartbeats
 from replicator.worker.leader import Leader
 from replicator.worker.refresher import Refresher
+from replicator.worker.standby import Standby
 from replicator.worker.target_probe import TargetProbe
 from replicator.worker.task_runner import TaskRunner
 
@@ -50,7 +55,8 @@ class Worker:
     """One worker of a group; `build` makes it of its parts.
 
     `rest_address` is where others find its REST API, `clusters` are all clients of its own, `control` is the log
-    that the group goes by, and whatever runs belongs to `work`.
+    that the group goes by, `mirror` what is left of it at the target when the source is gone, and whatever runs
+    belongs to `work`. A worker with a `standby` has not found its source, and waits for it.
     """
 
     settings: Settings
@@ -61,7 +67,9 @@ class Worker:
     routes: Routes
     halted: HaltedQueues
     group: Group
-    control: ControlLog | LocalLog
+    control: ControlLog | LocalLog | NoLog
+    mirror: Mirror | None
+    standby: Standby | None
     progress: Progress
     heartbeats: Heartbeats
     probe: TargetProbe
@@ -116,45 +124,110 @@ class Worker:
         for cluster in self.clusters:
             await cluster.close()
 
-    async def run(self, stop: asyncio.Event) -> None:
+    @property
+    def others(self) -> Mapping[str, Heartbeat]:
+        """The newest heartbeat of every other live worker of the group, as far as this one can know, by its id."""
+        if self.standby is not None and self.mirror is not None:
+            return self.mirror.membership.others
+        return self.coordinator.membership.others
+
+    @property
+    def seen_at_target(self) -> Mapping[str, Heartbeat]:
+        """The other workers that reach the target now, whether the source does or not; nobody, without a mirror."""
+        return {} if self.mirror is None else self.mirror.membership.others
+
+    async def run(self, stop: asyncio.Event) -> bool:
         """Takes part in the group until `stop` is set, then drains and leaves.
+
+        Returns:
+            whether it has only stood by, and its source is there now: another one is to be built.
 
         Raises:
             StartupError: the system topics cannot be had, or another worker has our id.
         """
-        await self.control.open(self.context.source.topics)
+        side = self.context.target if self.settings.coordination == "target" else self.context.source
+        await self.control.open(side.topics)
+        found = False
         async with self.work:
+            opening = self._open_mirror()
             inspecting = self.work.create_task(self.context.inspector.run(), name="inspector")
             watching = self.work.create_task(
                 self.context.watch.run(self.context.target.cluster), name="target watch"
             )
             schedule = self._schedule()
             schedule.start()
-            await self._join(stop)
-            if not stop.is_set():
-                self.connectors.bring(self.settings.connector, self.settings.route)
+            if self.standby is not None:
+                found = await self.standby.run(stop, self.reconcile)
+            else:
+                await self._join(stop)
+            if self.standby is None and not stop.is_set():
+                self._bring()
                 self.reconcile()
                 await self._take_part(stop)
+                await self._leave_mirror()
             await schedule.end()
-            inspecting.cancel()
-            watching.cancel()
+            for each in (inspecting, watching, opening):
+                each.cancel()
         await self.control.close()
+        if self.mirror is not None:
+            await self.mirror.close()
         await self.progress.save(force=True)
-        if self.group.conflict is not None:
-            raise self.group.conflict
+        if self._conflict is not None:
+            raise self._conflict
+        return found
+
+    @property
+    def _conflict(self) -> StartupError | None:
+        return self.group.conflict or (self.mirror.conflict if self.mirror is not None else None)
+
+    def _open_mirror(self) -> asyncio.Task[None]:
+        async def opened() -> None:
+            if self.mirror is not None:
+                await self.mirror.open(lambda: self.context.target.topics)
+                await self.heartbeats.observe()
+
+        return self.work.create_task(opened(), name="mirror")
+
+    async def _leave_mirror(self) -> None:
+        """What was published last, and that this worker has left."""
+        if self.mirror is not None:
+            await self.mirror.flush()
+            await self.heartbeats.observe(MemberState.LEFT)
+
+    def _bring(self) -> None:
+        """What this worker was started with becomes the group's, and so does which clusters it was found on."""
+        state, identity = self.store.state, self.identity
+        known = state.get(Kind.CLUSTERS, "")
+        if (clusters := clusters_record(known, self.settings, identity)) != known:
+            self.store.put(Kind.CLUSTERS, "", clusters)
+        self.connectors.bring(self.settings.connector, self.settings.route)
 
     def _schedule(self) -> Schedule:
         settings, schedule = self.settings, Schedule()
+        schedule.every(settings.state_flush_interval, self.progress.save)
+        schedule.every(settings.heartbeat_interval, self.heartbeats.observe)
+        schedule.every(settings.heartbeat_interval, self.probe.probe)
+        if self.standby is not None:
+            self.standby.schedule(
+                schedule,
+                flush=settings.state_publish_interval,
+                refresh=settings.metadata_refresh_interval,
+                republish=settings.state_republish_interval,
+            )
+            return schedule
         schedule.every(settings.heartbeat_interval, self.heartbeats.beat)
         schedule.every(settings.metadata_refresh_interval, self.refresher.refresh)
         schedule.every(settings.metadata_refresh_interval, self.refresher.sample)
         schedule.every(settings.metadata_refresh_interval, self.halted.look)
-        schedule.every(settings.state_flush_interval, self.progress.save)
-        schedule.every(settings.state_publish_interval, self.progress.publish)
+        schedule.every(settings.state_publish_interval, self._publish)
         schedule.every(settings.state_republish_interval, self.leader.publish_all)
-        schedule.every(settings.heartbeat_interval, self.probe.probe)
         schedule.every(max(1.0, settings.stall_timeout / _WATCHED), self._watch)
         return schedule
+
+    async def _publish(self) -> None:
+        await self.progress.publish()
+        if self.mirror is not None:
+            await self.mirror.flush()
 
     async def _watch(self) -> None:
         """Restarts queues that failed or stand still."""
@@ -177,13 +250,23 @@ class Worker:
         stopping.add_done_callback(lambda _: self.agenda.wake())
         while self.coordinator.stage is not MemberState.LEFT:
             self.agenda.begin_turn()
-            if self.group.conflict is not None:
+            if self.group.conflict is not None or self._disagrees():
                 await self.runner.fence()
                 return
             if stop.is_set() and self.coordinator.stage is MemberState.ONLINE:
                 self.coordinator.stage = MemberState.LEAVING
             await self._turn()
             await self.agenda.next_turn()
+
+    def _disagrees(self) -> bool:
+        """Whether live workers of the group coordinate elsewhere; this one has no tasks yet, so it gives way."""
+        return self.mirror is not None and self.mirror.conflict is not None and not self.coordinator.running
+
+    def _wanted(self) -> Callable[[str], bool]:
+        """Whether a task of ours is to run now: none before the target has said what was decided there."""
+        if self.mirror is not None and not self.mirror.settled:
+            return lambda _: False
+        return self.routes.wanted()
 
     async def _turn(self) -> None:
         """Follows what has happened since the last one."""
@@ -193,7 +276,7 @@ class Worker:
             self.work.create_task(self.group.publish_all())
         if agenda.reconcile:
             self.reconcile()
-        wanted, owners = self.routes.wanted(), coordinator.assignment.owners
+        wanted, owners = self._wanted(), coordinator.assignment.owners
         self._do(coordinator.step(now(), self.routes.tasks(), wanted=wanted), owners)
         settled = coordinator.settled(wanted)
         self.rebalances.look(coordinator.assignment.generation, now(), settled=settled)
@@ -240,5 +323,8 @@ class Worker:
             Unreachable: the change could not be published to the group; it is retried.
         """
         self.reconcile()
-        if not await self.group.publish():
-            raise Unreachable("the source", "the change could not be published to the group")
+        published = await self.group.publish()
+        if self.mirror is not None and not published:
+            await self.mirror.flush()  # it is all that others can hear
+        if not published:
+            raise Unreachable(f"the {self.settings.coordination}", "the change could not be published to the group")

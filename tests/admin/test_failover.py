@@ -57,9 +57,13 @@ class Setup:
             context=self.context,
             may_send=lambda: True,
             changed=self.changed,
-            connectors=SimpleNamespace(set_state=lambda _name, state: self.told.append(str(state))),
+            connectors=SimpleNamespace(set_state=self.set_state),
+            seen_at_target={},
             coordinator=SimpleNamespace(running=set(), membership=SimpleNamespace(others={})),
         )
+
+    def set_state(self, _name: str, state: str, *, alone: bool) -> None:
+        self.told.append(f"{state} alone" if alone else str(state))
 
     async def hand_over(self, *, open_all: bool, dry_run: bool) -> tuple[list[Any], list[str]]:
         self.told.append("would hand over" if dry_run else "handed over")
@@ -120,20 +124,29 @@ async def test_a_source_that_is_given_up_is_left_first(setup: Setup) -> None:
     """Before anybody asks what it has."""
     report = await setup.switch(source_dead=True)
     assert (setup.told[0], setup.told[-1]) == ("STOPPED", "handed over")
+    setup.worker.may_send = lambda: False
+    setup.told.clear()
+    await setup.switch(source_dead=True)
+    assert setup.told[0] == "STOPPED alone"
     assert (report["stopped"], report["drained"], len(report["missing"])) == (True, False, TOPICS)
 
 
 async def test_nothing_is_handed_over_while_tasks_copy(setup: Setup, capsys: pytest.CaptureFixture[str]) -> None:
-    """Unless the source is given up; and nobody is told to use the target then."""
+    """Nor if the source is given up, while a worker that reaches the target says there that it copies."""
     setup.worker.coordinator.running = {"route/T1"}
     report = await setup.switch()
     assert "handed over" not in setup.told
     assert not report["stopped"]
     assert "offsets and topics are left as they are" in report["problems"][0]
+    setup.worker.coordinator.running = set()
+    setup.worker.seen_at_target = {"w2": SimpleNamespace(tasks={"route/T1": "RUNNING"})}
+    report = await setup.switch(source_dead=True)
+    assert "handed over" not in setup.told
+    assert not report["stopped"]
+    assert "Now let" not in str(commands._report(report).renderables[-1])
+    setup.worker.seen_at_target = {}
     report = await setup.switch(source_dead=True)
     assert setup.told[-1] == "handed over"
-    assert "Now let" not in str(commands._report(report).renderables[-1])
-    report |= {"stopped": True, "problems": []}
     assert "Now let" in str(commands._report(report).renderables[-1])
 
 

@@ -39,6 +39,8 @@ def app(tmp_path: Path) -> Iterator[FastAPI]:
         routes=SimpleNamespace(states=[], problems={}, get=lambda _: None),
         coordinator=SimpleNamespace(changing_hands=False),
         group=SimpleNamespace(waiting_for=""),
+        standby=None,
+        others={},
         may_send=lambda: False,
         changed=published,
     )

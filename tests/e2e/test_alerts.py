@@ -30,7 +30,9 @@ FLAGS = (
 #: With our provenance its properties are longer than a message can have.
 TOO_LONG = (b"too long", {"KEYS": "k", "filling": "x" * 32_692})
 HERE = ("DuplicateMessages", "MessagesRefused", "QueuesFailed", "GroupsWouldMiss", "SourceReset")
-TARGET_AWAY = ("LagHigh", "LagCritical", "NothingCopied", "QueuesWaiting", "QueuesStalled", "SyncOld")
+TARGET_AWAY = (
+    *("LagHigh", "LagCritical", "NothingCopied", "QueuesWaiting", "QueuesStalled", "SyncOld", "StateNotMirrored"),
+)
 SOURCE_AWAY = ("NoLease", "NoActiveLease", "RefreshOld")
 
 

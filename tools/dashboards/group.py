@@ -78,6 +78,13 @@ GROUP = Board(
                     unit="s",
                     width=6,
                 ),
+                Panel(
+                    "Age of the state at the target",
+                    "Grows: the target cannot be written. If the source died now, a new worker would know the group as it was then.",
+                    {_BY: _age("state_mirror_last_success_timestamp_seconds")},
+                    unit="s",
+                    width=6,
+                ),
             ),
         ),
         Row(

@@ -1,0 +1,67 @@
+"""Workers of one group that hold their leases on another cluster's log: two such groups would copy side by side.
+
+Workers that coordinate at the source also say on the target's log that they are there, in a group of their own.
+Whoever starts writes there and reads its own heartbeat back before it starts a task, so of two that start at the
+same time and disagree one finds the other's heartbeat before its own.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from replicator.errors import StartupError
+from replicator.group.control_log import LogMessage
+from replicator.group.membership import Heartbeat, MemberState
+from replicator.routing.message_queue import MessageQueue
+
+__all__ = ["OtherLog", "observers_of"]
+
+
+def observers_of(group: str) -> str:
+    """The group of the heartbeats on the target that no lease depends on; no group can be called so."""
+    return f"{group}/observers"
+
+
+class OtherLog:
+    """What is heard of workers of `group` that hold their leases elsewhere. Pure.
+
+    Args:
+        timeout: seconds after which a silent worker has left.
+        coordination: where this worker's own group holds its leases.
+    """
+
+    def __init__(self, group: str, timeout: float, coordination: Literal["source", "target"]) -> None:
+        self._group = group
+        self._timeout = timeout
+        self._coordination = coordination
+        self._last: dict[str, tuple[Heartbeat, LogMessage]] = {}
+        self._echoed: set[MessageQueue] = set()
+
+    def heard(self, said: LogMessage, heartbeat: Heartbeat) -> StartupError | None:
+        """A heartbeat of such a worker; why this worker cannot take part, if that one lives."""
+        if heartbeat.stage is MemberState.LEFT:
+            self._last.pop(heartbeat.incarnation, None)
+            return None
+        self._last[heartbeat.incarnation] = heartbeat, said
+        return self._conflict(heartbeat) if said.queue in self._echoed else None
+
+    def echoed(self, said: LogMessage) -> StartupError | None:
+        """A heartbeat of our own has come back; why this worker cannot take part, if such a worker lives."""
+        first = said.queue not in self._echoed
+        self._echoed.add(said.queue)
+        if not first:
+            return None
+        for heartbeat, earlier in self._last.values():
+            if earlier.queue == said.queue and said.stored - earlier.stored <= self._timeout * 1000:
+                return self._conflict(heartbeat)
+        return None
+
+    def _conflict(self, heartbeat: Heartbeat) -> StartupError | None:
+        if self._coordination == heartbeat.info.get("coordination", "target"):
+            return None
+        other = "target" if self._coordination == "source" else "source"
+        return StartupError(
+            f"coordination = {self._coordination!r}: worker {heartbeat.worker!r} of group {self._group!r} at"
+            f" {heartbeat.info.get('rest', 'an unknown address')} coordinates at the {other}",
+            hint="give all workers of a group the same coordination; stop all of them before you change it",
+        )

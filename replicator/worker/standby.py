@@ -1,0 +1,116 @@
+"""A worker whose source was away when it started: it shows what the group knows, and lets a failover be made.
+
+It holds no lease, so it copies nothing. When the source answers, it ends, and a worker is built as at any start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from replicator.aio.schedule import Schedule
+from replicator.client.discovery import Discovery
+from replicator.errors import ReplicatorError
+from replicator.group.membership import MemberState
+from replicator.group.mirror import Mirror
+from replicator.observe.logging import get_logger
+from replicator.state.store import Store
+from replicator.worker.agenda import Agenda
+from replicator.worker.heartbeats import Heartbeats
+
+__all__ = ["Standby"]
+
+#: Seconds between two looks for the source.
+_LOOK: Final = 2.0
+
+log = get_logger(__name__)
+
+
+class Standby:
+    """What a worker does until its source answers.
+
+    Args:
+        reason: why the source counts as away.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        source: Discovery,
+        target: Discovery,
+        mirror: Mirror,
+        *,
+        store: Store,
+        heartbeats: Heartbeats,
+        agenda: Agenda,
+    ) -> None:
+        self.reason = reason
+        self._me = store.state.worker
+        self._source = source
+        self._target = target
+        self._mirror = mirror
+        self._store = store
+        self._heartbeats = heartbeats
+        self._agenda = agenda
+        self._found = False
+        self._republished = False
+
+    def schedule(self, schedule: Schedule, *, flush: float, refresh: float, republish: float) -> None:
+        """Adds its periodic work, in seconds from time to time."""
+        schedule.every(flush, self._flush)
+        schedule.every(refresh, self._refresh)
+        schedule.every(republish, self._republish)
+        schedule.every(_LOOK, self._look)
+
+    async def run(self, stop: asyncio.Event, reconcile: Callable[[], None]) -> bool:
+        """Returns when `stop` is set or the source has answered; whether it has.
+
+        Args:
+            reconcile: makes the routes those that the connectors ask for.
+        """
+        log.warning("the source is away: standing by; nothing is copied", reason=self.reason)
+        stopping = asyncio.ensure_future(stop.wait())
+        stopping.add_done_callback(lambda _: self._agenda.wake())
+        while not (stop.is_set() or self._found):
+            self._agenda.begin_turn()
+            if self._mirror.settled and not self._republished:
+                await self._republish()
+                self._agenda.wants_reconcile()
+            if self._agenda.reconcile:
+                reconcile()
+            await self._agenda.next_turn()
+        stopping.cancel()
+        await self._mirror.flush()
+        await self._heartbeats.observe(MemberState.LEFT)
+        return self._found
+
+    async def _flush(self) -> None:
+        await self._mirror.flush()
+
+    async def _republish(self) -> None:
+        """Writes all that is known to the target again, before brokers delete it: once, or as the least id."""
+        first = min(self._mirror.membership.others, default=self._me) >= self._me
+        if first or not self._republished:
+            self._republished = True
+            self._mirror.note(self._store.state.records())
+            await self._mirror.flush()
+
+    async def _refresh(self) -> None:
+        try:
+            await self._target.refresh()
+            await self._mirror.refresh()
+        except (ReplicatorError, OSError) as error:
+            log.warning("refresh failed", reason=str(error))
+
+    async def _look(self) -> None:
+        """Looks whether the source is back: its name servers and one of its brokers answer."""
+        try:
+            await self._source.refresh()
+        except (ReplicatorError, OSError) as error:
+            self.reason = str(error)
+            return
+        if self._source.topics:
+            log.warning("the source is back: starting")
+            self._found = True
+            self._agenda.wake()

@@ -1,0 +1,101 @@
+"""The source site is gone with its brokers, name server, workers and their disks: a new worker can fail over."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replicator.sandbox import Cluster, ClusterSpec
+from tests.support.clusters import ClusterPool
+from tests.support.offsets import commit, make_group, offsets_of
+from tests.support.readiness import exact, health, ready
+from tests.support.traffic import create_topic, judge, produce, topics_of
+from tests.support.worker import SYNC_QUICKLY, Worker, until
+
+pytestmark = pytest.mark.timeout(300)
+
+EAST, WEST = ClusterSpec(name="east", version="5.3.3"), ClusterSpec(name="west", version="5.3.3")
+FLAGS = (*SYNC_QUICKLY, "--protect-target", "--session-timeout", "3")
+
+
+async def perms(cluster: Cluster, topic: str) -> set[int]:
+    return {topics[topic].perm for topics in (await topics_of(cluster)).values()}
+
+
+async def has_perm(cluster: Cluster, topic: str, perm: int) -> bool:
+    return await perms(cluster, topic) == {perm}
+
+
+def is_away(worker: Worker) -> bool:
+    return "the source is away" in health(worker)[1].get("worker", "")
+
+
+def state(worker: Worker) -> str:
+    return str(worker.ask("GET", "/connectors/route/status")[1]["connector"]["state"])
+
+
+async def switch(worker: Worker) -> tuple[int, Any]:
+    """A failover with the source dead: status and report."""
+    return await asyncio.to_thread(worker.ask, "POST", "/connectors/route/failover", {"source_dead": True})
+
+
+async def test_nothing_of_the_source_is_left(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """A worker without disk finds the group at the target and fails over; nothing is copied once it returns."""
+    topic, group = topic_name("t"), topic_name("g")
+    target = await clusters.get(WEST)
+    async with clusters.fresh(EAST) as source:
+        await create_topic(source, topic, queues=2)
+        await produce(source, topic, 200)
+        await make_group(source, group)
+        await commit(source, group, topic, {("east-a", 0): 20, ("east-a", 1): 50})
+        flags = ("--topics", topic, "--sync-groups", group, *FLAGS)
+        async with Worker(source, target, tmp_path / "old", *flags) as old:
+            await ready(old)
+            await until(partial(has_perm, target, topic, 4))
+            at = time.time()
+            await until(lambda: old.metric("state_mirror_last_success_timestamp_seconds") > at)
+            await old.kill()
+        for node in source.nodes:
+            await node.kill()
+        # Neither the worker group nor ids are given: the mirror says them.
+        async with Worker(source, target, tmp_path / "new", *flags) as new:
+            await until(lambda: is_away(new), what="it stands by")
+            await until(lambda: state(new) == "RUNNING", what="the connector is known")
+            code, report = await switch(new)
+            assert code == 200
+            assert (report["stopped"], report["topics_opened"], report["drained"]) == (True, [topic], False)
+            assert await perms(target, topic) == {6}
+            assert await offsets_of(target, group, topic) == {("west-a", 0): 20, ("west-a", 1): 50}
+            # Repeated at another worker that has just come: the same.
+            async with Worker(source, target, tmp_path / "third", *flags) as third:
+                await until(lambda: is_away(third) and state(third) == "STOPPED")
+                assert (await switch(third))[1]["problems"] == []
+            for node in source.nodes:
+                await node.start()
+            await until(lambda: not is_away(new), what="it joins its group again")
+            await produce(source, topic, 50, start=200)
+            # One that slept all the time, with state files from before, learns of the stop as well.
+            async with Worker(source, target, tmp_path / "old", *flags) as old:
+                await until(lambda: health(old)[1].keys() == {"route"} and health(new)[1].keys() == {"route"})
+                await asyncio.sleep(3)
+                assert {state(old), state(new)} == {"STOPPED"}
+                assert old.running == new.running == []
+                verdict = await judge(source, target, topic)
+                assert verdict.copies == 200
+                # What the source had taken and nobody copied is copied once somebody lets it.
+                assert new.ask("PUT", "/connectors/route/resume")[0] == 200
+                await until(
+                    lambda: sum(w.metric("lag_messages") for w in (old, new)) == 0 and old.running != new.running
+                )
+                await exact(source, target, group, topic)
+        verdict = await judge(source, target, topic)
+        assert verdict.clean, verdict.report()
+        assert verdict.copies == 250

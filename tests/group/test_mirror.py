@@ -1,0 +1,202 @@
+"""The mirror at the target: what is noted gets there, what is read there is believed, and tasks wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from replicator.client.topics import TopicConfig
+from replicator.errors import BrokerRefused, StartupError, Unreachable
+from replicator.group.control_log import LogMessage
+from replicator.group.member import Topics
+from replicator.group.membership import Heartbeat, Membership, MemberState
+from replicator.group.mirror import Mirror
+from replicator.group.other_log import observers_of
+from replicator.group.wire import read_message, write_heartbeat, write_records
+from replicator.routing.message_queue import MessageQueue
+from replicator.state.record import Kind, Record, Version
+from replicator.state.store import Store
+
+TOPICS = Topics("online", "sink", "control")
+
+
+class FakeLog:
+    """A log of one broker that gives back what is written, once `deliver` is called."""
+
+    def __init__(self) -> None:
+        self.was_read = False
+        self.opened = False
+        self.failure: Exception | None = None
+        self.written: list[tuple[str, bytes]] = []
+
+    async def open(self, there: Mapping[str, Mapping[str, TopicConfig]]) -> None:
+        if self.failure is not None:
+            raise self.failure
+        self.opened = True
+
+    async def refresh(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def write(self, topic: str, body: bytes, *, copies: int = 1) -> None:
+        if self.failure is not None:
+            raise self.failure
+        self.written.append((topic, body))
+
+
+class Setup:
+    """A mirror of the group g, the worker w0; `news` are the kinds that it was told."""
+
+    def __init__(self, directory: Path, coordination: Literal["source", "target"] = "source") -> None:
+        self.store = Store(directory)
+        self.store.state.worker = "w0"
+        self.log = FakeLog()
+        self.news: list[set[Kind]] = []
+        self.woken = 0
+        self.mirror = Mirror(
+            "g",
+            Membership("w0", timeout=5.0),
+            self.store,
+            TOPICS,
+            incarnation="first",
+            coordination=coordination,
+            writes=coordination == "source",
+            on_records=self.news.append,
+            on_change=self._wake,
+        )
+        self.mirror.use(self.log)
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+    def say(self, body: bytes, topic: str = "control", *, stored: int = 1000, broker: str = "b") -> None:
+        self.mirror.on_said(LogMessage(MessageQueue(topic, broker, 0), body, stored))
+
+    def deliver(self) -> None:
+        """All that was written comes back."""
+        for topic, body in self.log.written:
+            self.say(body, topic)
+
+    def beat(self, worker: str, group: str, stage: MemberState = MemberState.ONLINE, **info: Any) -> bytes:
+        heartbeat = Heartbeat(worker=worker, incarnation=f"of {worker}", sequence=1, stage=stage, info=info)
+        return write_heartbeat(group, heartbeat)
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., Setup]:
+    return lambda *how: Setup(tmp_path / "store", *how)
+
+
+async def opened(setup: Setup) -> Setup:
+    await setup.mirror.open(dict)
+    return setup
+
+
+def records(*found: Record) -> bytes:
+    (body,) = write_records("g", "w9", found)
+    return body
+
+
+async def test_what_is_noted_is_written_as_it_is_then(make: Callable[..., Setup]) -> None:
+    """Of a key that changed twice the last value, and no assignment: leases are held on another log."""
+    setup = await opened(make())
+    for value in ("RUNNING", "STOPPED"):
+        setup.mirror.note([setup.store.state.put(Kind.CONNECTOR, "route", {"state": value})])
+    setup.mirror.note([setup.store.state.put_version(Kind.ASSIGNMENT, "", Version(1, "w0"), {})])
+    assert await setup.mirror.flush()
+    ((topic, body),) = setup.log.written
+    (record,) = read_message(body).records
+    assert (topic, record.key, record.value) == ("control", "route", {"state": "STOPPED"})
+    assert await setup.mirror.flush()
+    assert len(setup.log.written) == 1
+
+
+async def test_what_cannot_be_written_stays_noted(make: Callable[..., Setup]) -> None:
+    setup = await opened(make())
+    setup.mirror.note([setup.store.state.put(Kind.CONNECTOR, "route", {})])
+    setup.log.failure = Unreachable("b", "down")
+    assert not await setup.mirror.flush()
+    assert "down" in setup.mirror.reason
+    setup.log.failure = None
+    assert await setup.mirror.flush()
+    assert len(setup.log.written) == 1
+    assert setup.mirror.reason == ""
+
+
+async def test_a_group_that_coordinates_there_writes_nothing_twice(make: Callable[..., Setup]) -> None:
+    setup = await opened(make("target"))
+    setup.mirror.note([setup.store.state.put(Kind.CONNECTOR, "route", {})])
+    assert await setup.mirror.flush()
+    assert setup.log.written == []
+
+
+async def test_what_others_say_there_is_learnt(make: Callable[..., Setup]) -> None:
+    setup = await opened(make())
+    stopped = Record(Kind.CONNECTOR, "route", Version(9, "w9"), {"state": "STOPPED"})
+    setup.say(records(stopped, Record(Kind.ASSIGNMENT, "", Version(9, "w9"), {"members": [], "owners": {}})))
+    assert setup.store.state.get(Kind.CONNECTOR, "route") == {"state": "STOPPED"}
+    assert setup.store.state.record(Kind.ASSIGNMENT, "") is None
+    assert setup.news == [{Kind.CONNECTOR}]
+    setup.say(records(stopped))
+    assert len(setup.news) == 1
+    setup.say(b"garbage")
+    (other_group,) = write_records("other", "w9", [stopped._replace(version=Version(99, "w9"), value=None)])
+    setup.say(other_group)
+    assert setup.store.state.get(Kind.CONNECTOR, "route") == {"state": "STOPPED"}
+
+
+async def test_tasks_wait_until_all_was_read_and_our_heartbeat_after_it(make: Callable[..., Setup]) -> None:
+    """Whatever was decided there before we came, such as a failover, is known then."""
+    setup = await opened(make())
+    await setup.mirror.beat({}, MemberState.ONLINE)
+    assert not setup.mirror.settled
+    setup.log.was_read = True
+    assert not setup.mirror.settled
+    setup.deliver()
+    assert setup.mirror.settled
+    assert setup.woken
+
+
+async def test_a_target_that_refuses_the_topics_is_not_waited_for(make: Callable[..., Setup]) -> None:
+    setup = make()
+    refused = StartupError("no")
+    refused.__cause__ = BrokerRefused("b", 17, 16, "no permission")
+    setup.log.failure = refused
+    opening = asyncio.create_task(setup.mirror.open(dict))
+    await asyncio.sleep(0)
+    assert setup.mirror.settled
+    assert "no" in setup.mirror.reason
+    opening.cancel()
+
+
+async def test_others_are_seen_there(make: Callable[..., Setup]) -> None:
+    """Those without a lease, and those that left are not."""
+    setup = await opened(make())
+    await setup.mirror.beat({}, MemberState.ONLINE)
+    setup.deliver()
+    setup.say(setup.beat("w1", observers_of("g"), coordination="source", tasks={"route/t": "RUNNING"}), "online")
+    assert setup.mirror.membership.others["w1"].tasks == {"route/t": "RUNNING"}
+    setup.say(setup.beat("w1", observers_of("g"), MemberState.LEFT, coordination="source"), "online")
+    assert setup.mirror.membership.others == {}
+    assert setup.mirror.conflict is None
+
+
+@pytest.mark.parametrize(
+    ("mine", "group", "theirs"), [("source", "g", "target"), ("target", observers_of("g"), "source")]
+)
+async def test_workers_that_coordinate_elsewhere_are_found(
+    make: Callable[..., Setup], mine: Literal["source", "target"], group: str, theirs: str
+) -> None:
+    """Before our own heartbeat is back or after it: of two that start at once one finds the other."""
+    setup = await opened(make(mine))
+    await setup.mirror.beat({}, MemberState.ONLINE)
+    setup.say(setup.beat("w1", group, coordination=theirs), "online")
+    assert setup.mirror.conflict is None
+    setup.deliver()
+    assert setup.mirror.conflict is not None
+    assert "'w1'" in str(setup.mirror.conflict)
+    assert "coordination" in str(setup.mirror.conflict)
