@@ -44,16 +44,12 @@ async def topic_lags(route: Route, context: ConnectorContext, *, patience: float
     plans = list(route.topics.plans)
     options = route_options(route.settings, context.identity, settle_timeout=context.settle_timeout)
     source = _Source(route.sync.copy(), context, options, patience)
-    lags = iter(
-        await bounded(
-            source.lag,
-            [MessageQueue(plan.topic, *queue) for plan in plans for queue in plan.queue_map],
-            at_once=_AT_ONCE,
-        )
-    )
+    queues_of_all = [MessageQueue(plan.topic, *queue) for plan in plans for queue in plan.queue_map]
+    lags = iter(zip(queues_of_all, await bounded(source.lag, queues_of_all, at_once=_AT_ONCE), strict=True))
     found = []
     for plan in plans:
-        queues = list(islice(lags, len(plan.queue_map)))
+        of_topic = list(islice(lags, len(plan.queue_map)))
+        queues = [lag for _, lag in of_topic]
         found.append(
             {
                 "topic": plan.topic,
@@ -62,6 +58,7 @@ async def topic_lags(route: Route, context: ConnectorContext, *, patience: float
                 "counted": all(each.counted for each in queues),
                 "seconds": max((each.seconds for each in queues), default=0.0),
                 "problem": problems.get(plan.topic) or next((each.problem for each in queues if each.problem), ""),
+                "unknown_queues": [source.last_known(queue) for queue, lag in of_topic if lag.problem],
             }
         )
     return found
@@ -98,6 +95,17 @@ class _Source:
             return _Lag() if end <= begin else await self._count(queue, begin, end)
         except ClientError as error:
             return _unknown(str(error))
+
+    def last_known(self, queue: MessageQueue) -> dict[str, Any]:
+        """How far a queue was copied."""
+        copied = self._copy.queue(queue.topic, queue.queue)
+        stored = copied.copied_until if copied is not None else 0
+        return {
+            "broker": queue.broker,
+            "queue": queue.queue_id,
+            "position": copied.position if copied is not None else None,
+            "copied_until": stored / 1000 if stored else None,
+        }
 
     async def _missing(self, queue: MessageQueue) -> tuple[int, int]:
         """The source offsets [begin, end) that the route has not come to."""

@@ -276,6 +276,18 @@ class SyncStatus(_Answer):
     audit: Annotated[list[dict[str, Any]], Field(description="the last hundred changes except those of offsets")]
 
 
+class UnknownQueue(_Answer):
+    """A source queue whose end cannot be asked for, and how far it was copied."""
+
+    broker: str
+    queue: int
+    position: Annotated[int | None, Field(description="the next offset to copy; null: nothing was copied")]
+    copied_until: Annotated[
+        float | None,
+        Field(description="when the source stored the last message that was copied, in seconds since the epoch"),
+    ]
+
+
 class TopicLag(_Answer):
     topic: str
     target: Annotated[str, Field(description="its name at the target")]
@@ -285,6 +297,7 @@ class TopicLag(_Answer):
     ]
     seconds: Annotated[float, Field(description="age of the oldest of them")]
     problem: str
+    unknown_queues: list[UnknownQueue]
 
 
 class GroupReadiness(_Answer):

@@ -25,7 +25,8 @@ class CopiedQueue:
     """A source queue, its target, and how far its copy is.
 
     `position` is the next source offset to settle, `start` the one where its copy began; `floor` is the oldest
-    target offset that there is.
+    target offset that there is. `copied_until` is when the source stored the last message that was copied, in
+    milliseconds since the epoch; 0: not known.
     """
 
     source: Queue
@@ -35,6 +36,7 @@ class CopiedQueue:
     start: int
     offsets: OffsetMap
     floor: int
+    copied_until: int = 0
 
 
 @dataclass(frozen=True, slots=True)

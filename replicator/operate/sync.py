@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Group
@@ -14,6 +15,9 @@ from replicator.operate.rest import HERE, Rest, Url, path
 from replicator.operate.show import Output, Shown, show, table
 
 __all__ = ["apply", "failover", "plan", "readiness"]
+
+#: Queues that a report names of each topic.
+_FEW: Final = 8
 
 Of = Annotated[str, typer.Option("--connector", help="The connector's name.")]
 
@@ -106,10 +110,7 @@ def _report(found: dict[str, Any]) -> Group:
     lines = [
         Text("dry run: nothing was changed" if dry_run else stopped, style="bold"),
         Text("all that the source had is at the target" if found["drained"] else "not all is at the target:"),
-        *(
-            Text(f"- {each['topic']}: {each['problem'] or _messages(each)}", style="red")
-            for each in found["missing"]
-        ),
+        *(Text(f"- {each['topic']}: {line}", style="red") for each in found["missing"] for line in _missing(each)),
         Text(
             f"{found['offsets']:,} offsets {'to write' if dry_run else 'written'},"
             f" {len(found['topics_opened']):,} topics {'to change' if dry_run else 'changed'}"
@@ -129,8 +130,26 @@ def _next(found: dict[str, Any]) -> Text:
     return Text("Look at the above before you let producers and consumers use the target.", style="bold red")
 
 
-def _messages(topic: dict[str, Any]) -> str:
-    return f"{'' if topic['counted'] else 'up to '}{topic['messages']:,} messages are only at the source"
+def _missing(topic: dict[str, Any]) -> list[str]:
+    """What is missing of a topic at the target, and what is not known of it."""
+    lines = []
+    if topic["messages"]:
+        up_to = "" if topic["counted"] else "up to "
+        lines.append(f"{up_to}{topic['messages']:,} messages are only at the source")
+    if topic["problem"]:
+        lines.append(topic["problem"])
+    known = [_last_known(each) for each in topic["unknown_queues"]]
+    more = len(known) - _FEW
+    return lines + known[:_FEW] + ([f"and {more:,} more queues: -o json names them"] if more > 0 else [])
+
+
+def _last_known(queue: dict[str, Any]) -> str:
+    name = f"queue {queue['broker']}/{queue['queue']}"
+    if queue["position"] is None:
+        return f"{name}: nothing of it was copied"
+    until = queue["copied_until"]
+    stored = "" if until is None else f", stored {datetime.fromtimestamp(until, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{name}: copied up to offset {queue['position'] - 1:,}{stored}; the rest is not known"
 
 
 def _actions(found: list[dict[str, Any]], why: str, *, empty: str) -> Any:

@@ -129,6 +129,8 @@ async def test_a_source_that_is_given_up_is_left_first(setup: Setup) -> None:
     await setup.switch(source_dead=True)
     assert setup.told[0] == "STOPPED alone"
     assert (report["stopped"], report["drained"], len(report["missing"])) == (True, False, TOPICS)
+    (unknown,) = report["missing"][0]["unknown_queues"]
+    assert unknown == {"broker": "dead", "queue": 0, "position": None, "copied_until": None}
 
 
 async def test_nothing_is_handed_over_while_tasks_copy(setup: Setup, capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,6 +150,22 @@ async def test_nothing_is_handed_over_while_tasks_copy(setup: Setup, capsys: pyt
     report = await setup.switch(source_dead=True)
     assert setup.told[-1] == "handed over"
     assert "Now let" in str(commands._report(report).renderables[-1])
+
+
+def test_a_report_names_queues_of_dead_brokers() -> None:
+    """With the last copied offset and when it was stored; a few of many."""
+    unknown = {"broker": "b", "queue": 3, "position": 121, "copied_until": 1764000000.5}
+    topic = {"messages": 7, "counted": True, "problem": "b is dead", "unknown_queues": [unknown]}
+    assert commands._missing(topic) == [
+        "7 messages are only at the source",
+        "b is dead",
+        "queue b/3: copied up to offset 120, stored 2025-11-24 16:00:00 UTC; the rest is not known",
+    ]
+    topic["unknown_queues"] = [{**unknown, "position": None}] * 20
+    assert commands._missing(topic)[-2:] == [
+        "queue b/3: nothing of it was copied",
+        "and 12 more queues: -o json names them",
+    ]
 
 
 async def test_a_dry_run_changes_nothing(setup: Setup, capsys: pytest.CaptureFixture[str]) -> None:

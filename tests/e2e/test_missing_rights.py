@@ -47,6 +47,7 @@ class Guarded:
         )
         self.writer = account(
             f"{stem}-writer",
+            _right(Kind.TOPIC, "replicator_sys_", PUB, SUB, GET, CREATE),
             _right(Kind.TOPIC, stem, PUB, SUB, GET, CREATE),
             _right(Kind.GROUP, "", SUB),
             secret="secret of who writes",

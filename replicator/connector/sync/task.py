@@ -101,6 +101,7 @@ class SyncTask:
             start=position["start"] or 0,
             offsets=known[1],
             floor=offset["target_floor"],
+            copied_until=offset["store_timestamp"],
         )
 
     async def look(self) -> Look:

@@ -1,0 +1,88 @@
+"""Where a group holds its leases: on one log alone, whichever cluster it is on, whoever is cut off from it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from replicator.exit_codes import ExitCode
+from replicator.sandbox import Cluster
+from tests.client.peer import unused_port
+from tests.support.clusters import ClusterPool
+from tests.support.group import EAST, WEST, workers_of
+from tests.support.readiness import health
+from tests.support.traffic import create_topic, judge, produce, raw_topic, topics_of
+from tests.support.worker import SYNC_QUICKLY, Worker, until
+
+pytestmark = pytest.mark.timeout(300)
+
+
+async def copies(target: Cluster, topic: str) -> int:
+    return sum(map(len, (await raw_topic(target, topic)).values()))
+
+
+async def writable(target: Cluster, topic: str) -> bool:
+    return any(topics[topic].perm & 2 for topics in (await topics_of(target)).values())
+
+
+async def test_a_group_may_coordinate_over_the_target(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """Nothing is created at the source; tasks are taken over; who coordinates elsewhere is refused."""
+    topic, target = topic_name("t"), await clusters.get(WEST)
+    async with clusters.fresh(EAST) as source:
+        await create_topic(source, topic, queues=4)
+        await produce(source, topic, 200)
+        before = await topics_of(source)
+        flags = ("--topics", topic, "--session-timeout", "3", "--coordination", "target")
+        async with workers_of(source, target, tmp_path, 2, *flags) as (first, second):
+            await until(lambda: len(first.running) + len(second.running) == 1)
+            owner, other = (first, second) if first.running else (second, first)
+            await owner.caught_up(topic, 200)
+            refused = Worker(source, target, tmp_path / "third", "--topics", topic, "--session-timeout", "3")
+            await refused.start(ready=False)
+            assert await refused.wait() == ExitCode.UNUSABLE
+            assert "coordination = 'source': worker 'w" in refused.log
+            assert "coordinates at the target" in refused.log
+            await owner.kill()
+            await produce(source, topic, 100, start=200)
+            await until(lambda: other.running == [topic], what="the task is taken over")
+            await other.caught_up(topic, 100)
+        assert await topics_of(source) == before
+        verdict = await judge(source, target, topic)
+        assert verdict.clean, verdict.report()
+        assert verdict.copies == 300
+
+
+async def test_a_failover_by_a_worker_that_is_cut_off_from_the_source(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """To it the source is dead, but another worker copies: that one stops before anything is opened."""
+    topic = topic_name("t")
+    source, target = await clusters.pair(EAST, WEST)
+    await create_topic(source, topic, queues=4)
+    flags = ("--topics", topic, *SYNC_QUICKLY, "--protect-target", "--session-timeout", "3")
+    async with Worker(source, target, tmp_path / "a", *flags, "--rate-messages", "500") as copying:
+        await produce(source, topic, 20_000)
+        await until(lambda: copying.topic(topic).get("copied", 0) > 500)
+        async with Worker(f"127.0.0.1:{unused_port()}", target, tmp_path / "b", *flags) as cut_off:
+            await until(lambda: "the source is away" in health(cut_off)[1].get("worker", ""))
+            await until(lambda: cut_off.ask("GET", "/connectors/route/status")[0] == 200, what="it knows the group")
+            opened = asyncio.create_task(until(partial(writable, target, topic), seconds=120))
+            report = asyncio.create_task(
+                asyncio.to_thread(cut_off.ask, "POST", "/connectors/route/failover", {"source_dead": True})
+            )
+            await opened
+            at_opening = await copies(target, topic)
+            assert (await report)[1]["stopped"]
+            await asyncio.sleep(2)
+            assert await copies(target, topic) == at_opening < 20_000
+            assert copying.running == []
+            assert copying.ask("GET", "/connectors/route/status")[1]["connector"]["state"] == "STOPPED"
+    verdict = await judge(source, target, topic)
+    assert not verdict.duplicated
+    assert not verdict.out_of_order
