@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tools import cli_page, config_page, metrics_page, openapi
 
 
@@ -30,12 +32,13 @@ def test_every_metric_is_on_the_page() -> None:
     assert metrics_page.PAGE.read_text() == metrics_page.page()
 
 
-def test_all_tests_that_guarantees_name_are_there() -> None:
+@pytest.mark.parametrize(("page", "least"), [("GUARANTEES.md", 30), ("DISASTERS.md", 10)])
+def test_all_tests_that_a_page_names_are_there(page: str, least: int) -> None:
     """Files by their path, or by their name alone where the directory has been named or is the route's."""
     root = Path(__file__).parent.parent
     there = {path.name for path in (root / "tests").rglob("test_*.py")}
-    named = re.findall(r"`([\w/]*(?:test_\w+\.py|tests/\w+/))`", (root / "docs" / "GUARANTEES.md").read_text())
-    assert len(named) > 30
+    named = re.findall(r"`([\w/]*(?:test_\w+\.py|tests/\w+/))`", (root / "docs" / page).read_text())
+    assert len(named) > least
     assert [name for name in named if not ((root / name).exists() if "/" in name else name in there)] == []
 
 

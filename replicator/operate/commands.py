@@ -15,6 +15,7 @@ from rich.text import Text
 from replicator.command_app import CommandApp
 from replicator.errors import ConfigError
 from replicator.operate.rest import HERE, Rest, Url, path
+from replicator.operate.reverse import failback, reverse
 from replicator.operate.show import Output, Shown, cluster_table, lag_table, show, table
 from replicator.operate.sync import apply, failover, plan, readiness
 from replicator.operate.top_view import Look, TopView
@@ -36,7 +37,9 @@ def add_commands(app: typer.Typer) -> None:
     """Adds all commands that query or control a running group to `app`."""
     app.add_typer(connectors, name="connectors")
     app.add_typer(plugins, name="plugins")
-    for command in (cluster, allocated, lag, where, top, plan, apply, readiness, failover, version):
+    for command in (
+        *(cluster, allocated, lag, where, top, plan, apply, readiness, failover, reverse, failback, version),
+    ):
         app.command()(command)
 
 

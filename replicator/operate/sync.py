@@ -14,7 +14,7 @@ from replicator.exit_codes import ExitCode
 from replicator.operate.rest import HERE, Rest, Url, path
 from replicator.operate.show import Output, Shown, show, table
 
-__all__ = ["apply", "failover", "plan", "readiness"]
+__all__ = ["apply", "failed_over", "failover", "plan", "readiness", "report_of"]
 
 #: Queues that a report names of each topic.
 _FEW: Final = 8
@@ -99,12 +99,18 @@ def failover(
         "dry_run": dry_run,
     }
     found = Rest(url, timeout=drain_seconds + 180).ask("POST", path("connectors", connector, "failover"), wanted)
-    show(found, output, _report(found))
+    show(found, output, report_of(found))
     if not found["drained"] or found["problems"] or not (found["stopped"] or dry_run):
         raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
 
 
-def _report(found: dict[str, Any]) -> Group:
+def failed_over(found: dict[str, Any]) -> bool:
+    """Whether a report says that all is done and nothing is missing."""
+    return bool(found["stopped"] and found["drained"] and not found["problems"])
+
+
+def report_of(found: dict[str, Any]) -> Group:
+    """A failover's report for people."""
     dry_run = found["dry_run"]
     stopped = "the route has stopped" if found["stopped"] else "some tasks have not stopped"
     lines = [

@@ -145,11 +145,11 @@ async def test_nothing_is_handed_over_while_tasks_copy(setup: Setup, capsys: pyt
     report = await setup.switch(source_dead=True)
     assert "handed over" not in setup.told
     assert not report["stopped"]
-    assert "Now let" not in str(commands._report(report).renderables[-1])
+    assert "Now let" not in str(commands.report_of(report).renderables[-1])
     setup.worker.seen_at_target = {}
     report = await setup.switch(source_dead=True)
     assert setup.told[-1] == "handed over"
-    assert "Now let" in str(commands._report(report).renderables[-1])
+    assert "Now let" in str(commands.report_of(report).renderables[-1])
 
 
 def test_a_report_names_queues_of_dead_brokers() -> None:
@@ -175,4 +175,4 @@ async def test_a_dry_run_changes_nothing(setup: Setup, capsys: pytest.CaptureFix
     assert "STOPPED" not in setup.told
     assert setup.told[-1] == "would hand over"
     assert (report["dry_run"], report["stopped"], report["problems"]) == (True, False, [])
-    assert "nothing was changed" in str(commands._report(report).renderables[0])
+    assert "nothing was changed" in str(commands.report_of(report).renderables[0])

@@ -1,0 +1,93 @@
+"""The switch between two opposite routes as one command each way: fail over by one, then let the other run."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group
+from rich.text import Text
+
+from replicator.errors import ConfigError
+from replicator.exit_codes import ExitCode
+from replicator.operate.rest import HERE, Rest, Url, path
+from replicator.operate.show import Output, Shown, show
+from replicator.operate.sync import failed_over, report_of
+
+__all__ = ["failback", "reverse"]
+
+_BackUrl = Annotated[
+    str,
+    typer.Option(
+        "--back-url",
+        envvar="REPLICATOR_BACK_URL",
+        help="REST of any worker of the opposite route's group: it copies from the target to the source.",
+    ),
+]
+_Of = Annotated[str, typer.Option("--connector", help="The connector's name.")]
+_BackOf = Annotated[str, typer.Option("--back-connector", help="The name of the opposite connector.")]
+_Drain = Annotated[
+    float, typer.Option("--drain-seconds", help="How long to wait for messages that are not copied yet.")
+]
+
+
+def reverse(
+    back_url: _BackUrl,
+    url: Url = HERE,
+    connector: _Of = "route",
+    back_connector: _BackOf = "route",
+    drain_seconds: _Drain = 60.0,
+    output: Shown = Output.TABLE,
+) -> None:
+    """Switch applications to the target, and copy back to the source from then on.
+
+    A failover, then the opposite connector is resumed. May be repeated, wherever it was interrupted.
+    """
+    _switch((url, connector), (back_url, back_connector), drain_seconds, output)
+
+
+def failback(
+    back_url: _BackUrl,
+    url: Url = HERE,
+    connector: _Of = "route",
+    back_connector: _BackOf = "route",
+    drain_seconds: _Drain = 60.0,
+    output: Shown = Output.TABLE,
+) -> None:
+    """Switch applications back to the source, and copy to the target again from then on.
+
+    A failover of the opposite connector, which has copied back; then this one is resumed. May be repeated.
+    """
+    _switch((back_url, back_connector), (url, connector), drain_seconds, output)
+
+
+def _switch(of: tuple[str, str], then: tuple[str, str], drain_seconds: float, output: Output) -> None:
+    """Fails over by the connector `of`, at a worker's URL, and resumes the opposite one.
+
+    Raises:
+        ConfigError: they are not opposite.
+    """
+    (url, name), (then_url, then_name) = of, then
+    ahead, back = Rest(url, timeout=drain_seconds + 180), Rest(then_url)
+    _refuse_others(ahead.get("/getClusterInfo"), back.get("/getClusterInfo"))
+    back.get(path("connectors", then_name, "status"))  # it must be there before anything is changed
+    found: dict[str, Any] = ahead.ask(
+        "POST", path("connectors", name, "failover"), {"drain_seconds": drain_seconds}
+    )
+    done = failed_over(found)
+    if done:
+        back.ask("PUT", path("connectors", then_name, "resume"))
+    shown = {"failover": found, "resumed": then_name if done else None}
+    last = f"the opposite connector {then_name} copies now" if done else "the opposite connector was left as it was"
+    show(shown, output, Group(report_of(found), Text(last, style="bold" if done else "bold red")))
+    if not done:
+        raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
+
+
+def _refuse_others(ahead: dict[str, Any], back: dict[str, Any]) -> None:
+    if (ahead["source"], ahead["target"]) != (back["target"], back["source"]):
+        raise ConfigError(
+            f"one group copies {ahead['source']} to {ahead['target']}, the other {back['source']} to"
+            f" {back['target']}: they are not opposite",
+            hint="give --url and --back-url of two groups that copy between the same clusters, each its way",
+        )
