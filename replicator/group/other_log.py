@@ -1,20 +1,24 @@
 """Workers of one group that hold their leases on another cluster's log: two such groups would copy side by side.
 
 Workers that coordinate at the source also say on the target's log that they are there, in a group of their own.
-Whoever starts writes there and reads its own heartbeat back before it starts a task, so of two that start at the
-same time and disagree one finds the other's heartbeat before its own.
+Whoever starts writes there and reads its own heartbeat back before it starts a task, and gives way to anybody whom
+it finds before its own heartbeat. Who has started gives way to nobody but those that say that they have started,
+too, which happens only if two start at the same time and their heartbeats lie in different orders on two brokers.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from replicator.errors import StartupError
 from replicator.group.control_log import LogMessage
 from replicator.group.membership import Heartbeat, MemberState
 from replicator.routing.message_queue import MessageQueue
 
-__all__ = ["OtherLog", "observers_of"]
+__all__ = ["STARTED", "OtherLog", "observers_of"]
+
+#: Where a heartbeat's `info` says whether its worker takes part.
+STARTED: Final = "started"
 
 
 def observers_of(group: str) -> str:
@@ -43,7 +47,8 @@ class OtherLog:
             self._last.pop(heartbeat.incarnation, None)
             return None
         self._last[heartbeat.incarnation] = heartbeat, said
-        return self._conflict(heartbeat) if said.queue in self._echoed else None
+        later = said.queue in self._echoed
+        return self._conflict(heartbeat) if later and heartbeat.info.get(STARTED, True) else None
 
     def echoed(self, said: LogMessage) -> StartupError | None:
         """A heartbeat of our own has come back; why this worker cannot take part, if such a worker lives."""

@@ -9,6 +9,7 @@ from replicator import __version__
 from replicator.group.member import Group
 from replicator.group.membership import MemberState
 from replicator.group.mirror import Mirror
+from replicator.group.other_log import STARTED
 from replicator.worker.target_probe import TargetProbe
 
 __all__ = ["Heartbeats"]
@@ -47,6 +48,7 @@ class Heartbeats:
             "rest": self._rest_address,
             "version": __version__,
             "waiting_for": self._group.waiting_for,
+            STARTED: self._mirror is None or self._mirror.settled,
             "view": sorted([coordinator.me, *coordinator.membership.others]),
             **{name: report() for name, report in self._reports.items()},
         }

@@ -250,17 +250,13 @@ class Worker:
         stopping.add_done_callback(lambda _: self.agenda.wake())
         while self.coordinator.stage is not MemberState.LEFT:
             self.agenda.begin_turn()
-            if self.group.conflict is not None or self._disagrees():
+            if self._conflict is not None:
                 await self.runner.fence()
                 return
             if stop.is_set() and self.coordinator.stage is MemberState.ONLINE:
                 self.coordinator.stage = MemberState.LEAVING
             await self._turn()
             await self.agenda.next_turn()
-
-    def _disagrees(self) -> bool:
-        """Whether live workers of the group coordinate elsewhere; this one has no tasks yet, so it gives way."""
-        return self.mirror is not None and self.mirror.conflict is not None and not self.coordinator.running
 
     def _wanted(self) -> Callable[[str], bool]:
         """Whether a task of ours is to run now: none before the target has said what was decided there."""

@@ -14,7 +14,7 @@ from replicator.sandbox import Cluster
 from tests.client.peer import unused_port
 from tests.support.clusters import ClusterPool
 from tests.support.group import EAST, WEST, workers_of
-from tests.support.readiness import health
+from tests.support.readiness import asked, health
 from tests.support.traffic import create_topic, judge, produce, raw_topic, topics_of
 from tests.support.worker import SYNC_QUICKLY, Worker, until
 
@@ -27,6 +27,10 @@ async def copies(target: Cluster, topic: str) -> int:
 
 async def writable(target: Cluster, topic: str) -> bool:
     return any(topics[topic].perm & 2 for topics in (await topics_of(target)).values())
+
+
+async def read_only(target: Cluster, topic: str) -> bool:
+    return not await writable(target, topic)
 
 
 async def test_a_group_may_coordinate_over_the_target(
@@ -43,6 +47,7 @@ async def test_a_group_may_coordinate_over_the_target(
             await until(lambda: len(first.running) + len(second.running) == 1)
             owner, other = (first, second) if first.running else (second, first)
             await owner.caught_up(topic, 200)
+            assert await topics_of(source) == before
             refused = Worker(source, target, tmp_path / "third", "--topics", topic, "--session-timeout", "3")
             await refused.start(ready=False)
             assert await refused.wait() == ExitCode.UNUSABLE
@@ -52,7 +57,6 @@ async def test_a_group_may_coordinate_over_the_target(
             await produce(source, topic, 100, start=200)
             await until(lambda: other.running == [topic], what="the task is taken over")
             await other.caught_up(topic, 100)
-        assert await topics_of(source) == before
         verdict = await judge(source, target, topic)
         assert verdict.clean, verdict.report()
         assert verdict.copies == 300
@@ -66,19 +70,20 @@ async def test_a_failover_by_a_worker_that_is_cut_off_from_the_source(
     source, target = await clusters.pair(EAST, WEST)
     await create_topic(source, topic, queues=4)
     flags = ("--topics", topic, *SYNC_QUICKLY, "--protect-target", "--session-timeout", "3")
-    async with Worker(source, target, tmp_path / "a", *flags, "--rate-messages", "500") as copying:
+    slowly = ("--rate-messages", "500", "--drain-timeout", "3")
+    async with Worker(source, target, tmp_path / "a", *flags, *slowly) as copying:
+        await until(lambda: copying.running == [topic])
+        await until(partial(read_only, target, topic))
         await produce(source, topic, 20_000)
         await until(lambda: copying.topic(topic).get("copied", 0) > 500)
         async with Worker(f"127.0.0.1:{unused_port()}", target, tmp_path / "b", *flags) as cut_off:
             await until(lambda: "the source is away" in health(cut_off)[1].get("worker", ""))
             await until(lambda: cut_off.ask("GET", "/connectors/route/status")[0] == 200, what="it knows the group")
             opened = asyncio.create_task(until(partial(writable, target, topic), seconds=120))
-            report = asyncio.create_task(
-                asyncio.to_thread(cut_off.ask, "POST", "/connectors/route/failover", {"source_dead": True})
-            )
+            report = asyncio.create_task(asked(cut_off, "POST", "failover", {"source_dead": True}))
             await opened
             at_opening = await copies(target, topic)
-            assert (await report)[1]["stopped"]
+            assert (await report)["stopped"]
             await asyncio.sleep(2)
             assert await copies(target, topic) == at_opening < 20_000
             assert copying.running == []

@@ -7,14 +7,13 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.offsets import commit, make_group, offsets_of
-from tests.support.readiness import exact, health, ready
+from tests.support.readiness import asked, exact, health, ready
 from tests.support.traffic import create_topic, judge, produce, topics_of
 from tests.support.worker import SYNC_QUICKLY, Worker, until
 
@@ -38,11 +37,6 @@ def is_away(worker: Worker) -> bool:
 
 def state(worker: Worker) -> str:
     return str(worker.ask("GET", "/connectors/route/status")[1]["connector"]["state"])
-
-
-async def switch(worker: Worker) -> tuple[int, Any]:
-    """A failover with the source dead: status and report."""
-    return await asyncio.to_thread(worker.ask, "POST", "/connectors/route/failover", {"source_dead": True})
 
 
 async def test_nothing_of_the_source_is_left(
@@ -69,15 +63,14 @@ async def test_nothing_of_the_source_is_left(
         async with Worker(source, target, tmp_path / "new", *flags) as new:
             await until(lambda: is_away(new), what="it stands by")
             await until(lambda: state(new) == "RUNNING", what="the connector is known")
-            code, report = await switch(new)
-            assert code == 200
+            report = await asked(new, "POST", "failover", {"source_dead": True})
             assert (report["stopped"], report["topics_opened"], report["drained"]) == (True, [topic], False)
             assert await perms(target, topic) == {6}
             assert await offsets_of(target, group, topic) == {("west-a", 0): 20, ("west-a", 1): 50}
             # Repeated at another worker that has just come: the same.
             async with Worker(source, target, tmp_path / "third", *flags) as third:
                 await until(lambda: is_away(third) and state(third) == "STOPPED")
-                assert (await switch(third))[1]["problems"] == []
+                assert (await asked(third, "POST", "failover", {"source_dead": True}))["problems"] == []
             for node in source.nodes:
                 await node.start()
             await until(lambda: not is_away(new), what="it joins its group again")

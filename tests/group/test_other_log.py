@@ -6,7 +6,7 @@ from typing import Literal
 
 from replicator.group.control_log import LogMessage
 from replicator.group.membership import Heartbeat, MemberState
-from replicator.group.other_log import OtherLog
+from replicator.group.other_log import STARTED, OtherLog
 from replicator.routing.message_queue import MessageQueue
 
 QUEUE = MessageQueue("online", "b", 0)
@@ -50,6 +50,17 @@ def test_one_that_comes_later_is_found() -> None:
     assert conflict is not None
     assert "'w1' of group 'g' at host:1 coordinates at the target" in conflict.message
     assert "same coordination" in conflict.hint
+
+
+def test_one_that_only_tries_to_start_is_no_conflict_to_those_who_have() -> None:
+    """It finds them before its own heartbeat, and gives way."""
+    trying = Heartbeat(worker="w1", incarnation="i", sequence=1, info={"coordination": "target", STARTED: False})
+    found = log()
+    found.echoed(at(1))
+    assert found.heard(at(2), trying) is None
+    starting = log()
+    assert starting.heard(at(2), trying) is None
+    assert starting.echoed(at(3)) is not None
 
 
 def test_clocks_of_other_brokers_say_nothing() -> None:
