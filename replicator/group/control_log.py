@@ -30,8 +30,6 @@ _SUSPEND: Final = 5.0
 #: Seconds between attempts to read where reading fails: the first, and the most.
 _PAUSE_FIRST: Final = 0.05
 _PAUSE_MOST: Final = 0.5
-#: Seconds for which a broker that refused or did not answer is asked after all others.
-_SHUN: Final = 5.0
 #: Seconds that a write may take before it is tried elsewhere.
 _WRITE: Final = 2.0
 #: Messages per pull, and concurrent pulls of what exists at the start: a broker may be far away.
@@ -77,7 +75,8 @@ class ControlLog:
         self._on_reset = on_reset
         self._on_caught_up = on_caught_up
         self._tails: dict[MessageQueue, asyncio.Task[None]] = {}
-        self._shunned: dict[str, float] = {}
+        #: Brokers that refused or did not answer the last time, each with the attempt that nobody waits for.
+        self._shunned: dict[str, asyncio.Task[ReplicatorError | None] | None] = {}
         self._behind: set[MessageQueue] = set()
         self._read_topics: set[str] = set()
 
@@ -119,9 +118,10 @@ class ControlLog:
 
     async def close(self) -> None:
         """Stops reading."""
-        for tail in self._tails.values():
-            tail.cancel()
-        await asyncio.gather(*self._tails.values(), return_exceptions=True)
+        running = [*self._tails.values(), *(each for each in self._shunned.values() if each is not None)]
+        for each in running:
+            each.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
     @property
     def caught_up(self) -> bool:
@@ -136,15 +136,22 @@ class ControlLog:
     async def write(self, topic: str, body: bytes, *, copies: int = 1) -> None:
         """Appends `body` on `copies` brokers if there are as many, and on one at least.
 
+        A broker that failed the last time is not waited for, unless no other one is left: heartbeats must not be
+        late because one of several brokers is down.
+
         Raises:
             ClientError: on none; whether one has it nevertheless is unknown.
         """
         order = self._order()
-        first = (self._write(broker, topic, body) for broker in order[:copies])
-        failures = [failure for failure in await asyncio.gather(*first) if failure is not None]
-        if len(failures) < copies and len(failures) < len(order):
+        well = [broker for broker in order if broker not in self._shunned]
+        first = (well or order)[:copies]
+        for broker in order[len(first) : copies] if well else ():
+            self._write_aside(broker, topic, body)
+        written = await asyncio.gather(*(self._write(broker, topic, body) for broker in first))
+        failures = [failure for failure in written if failure is not None]
+        if len(failures) < len(first):
             return
-        for broker in order[copies:]:
+        for broker in (each for each in order if each not in first):
             failure = await self._write(broker, topic, body)
             if failure is None:
                 return
@@ -152,8 +159,13 @@ class ControlLog:
         raise failures[0] if failures else ClientError(f"the {self._side} has no broker")
 
     def _order(self) -> list[str]:
-        now = asyncio.get_running_loop().time()
-        return sorted(self._cluster.brokers(), key=lambda broker: (self._shunned.get(broker, 0.0) > now, broker))
+        return sorted(self._cluster.brokers(), key=lambda broker: (broker in self._shunned, broker))
+
+    def _write_aside(self, broker: str, topic: str, body: bytes) -> None:
+        """Tries it at a broker that has failed, while others are not kept waiting; one attempt at a time."""
+        busy = self._shunned[broker]
+        if busy is None or busy.done():
+            self._shunned[broker] = asyncio.create_task(self._write(broker, topic, body), name=f"write {broker}")
 
     async def _write(self, broker: str, topic: str, body: bytes) -> ReplicatorError | None:
         fields = header_fields(
@@ -169,8 +181,9 @@ class ControlLog:
             if is_missing(error):
                 await self._remake(MessageQueue(topic, broker, 0))
         else:
+            self._shunned.pop(broker, None)
             return None
-        self._shunned[broker] = asyncio.get_running_loop().time() + _SHUN
+        self._shunned.setdefault(broker, None)
         return failure
 
     async def _make_all(self, broker: str, there: Mapping[str, TopicConfig]) -> ReplicatorError | None:
