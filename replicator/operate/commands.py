@@ -13,9 +13,10 @@ from rich.live import Live
 from rich.text import Text
 
 from replicator.command_app import CommandApp
+from replicator.command_output import Output, Shown, show
 from replicator.errors import ConfigError
 from replicator.operate.rest import HERE, Rest, Url, path
-from replicator.operate.show import Output, Shown, cluster_table, lag_table, show, table
+from replicator.operate.show import cluster_table, lag_table, table
 from replicator.operate.sync import apply, failover, plan, readiness
 from replicator.operate.top_view import Look, TopView
 from replicator.operate.version import version
@@ -91,22 +92,29 @@ def top(
     url: Url = HERE,
     interval: Annotated[float, typer.Option(min=0.2, help="Seconds between updates.")] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Show the current state once and exit.")] = False,
+    output: Shown = Output.TABLE,
 ) -> None:
-    """Show the group live, until Ctrl-C."""
+    """Show the group live, until Ctrl-C; as JSON, and where no terminal is, once."""
     rest, console, view = Rest(url), Console(), TopView()
 
-    def draw() -> RenderableType:
-        look = Look(time.monotonic(), rest.get("/getClusterInfo"), rest.get("/connectors/list"))
-        return view.draw(look, clock=time.strftime("%H:%M:%S"), height=console.height)
+    def look() -> Look:
+        return Look(time.monotonic(), rest.get("/getClusterInfo"), rest.get("/connectors/list"))
 
+    def draw(now: Look) -> RenderableType:
+        return view.draw(now, clock=time.strftime("%H:%M:%S"), height=console.height)
+
+    if output is Output.JSON:
+        now = look()
+        show({"cluster": now.cluster, "connectors": now.connectors}, output, draw(now))
+        return
     if once or not console.is_terminal:
-        console.print(draw())
+        console.print(draw(look()))
         return
     try:
-        with Live(draw(), console=console, screen=True, auto_refresh=False) as live:
+        with Live(draw(look()), console=console, screen=True, auto_refresh=False) as live:
             while True:
                 time.sleep(interval)
-                live.update(draw(), refresh=True)
+                live.update(draw(look()), refresh=True)
     except KeyboardInterrupt:
         return
 

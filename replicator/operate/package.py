@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
+from rich.text import Text
 
 import replicator
 from replicator.command_app import CommandApp
+from replicator.command_output import Output, Shown, show
 from replicator.errors import StartupError
+from replicator.operate.reports import Package
 
 __all__ = ["app"]
 
@@ -30,6 +33,7 @@ app = CommandApp()
 @app.command()
 def spark_package(
     directory: Annotated[Path, typer.Argument(help="Where the archive and Spark's configuration are written.")],
+    output: Shown = Output.TABLE,
 ) -> None:
     """Pack this package and its dependencies for Spark's executors, and write the settings that ship it to them.
 
@@ -47,7 +51,9 @@ def spark_package(
         raise StartupError(
             f"directory = {str(directory)!r} cannot be written ({error.strerror})", hint="name one that can"
         ) from None
-    typer.echo(f"SPARK_CONF_DIR={directory} PYSPARK_PYTHON=python{sys.version_info.major}.{sys.version_info.minor}")
+    python = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    found = Package(spark_conf_dir=str(directory), pyspark_python=python)
+    show(found, output, Text(f"SPARK_CONF_DIR={directory} PYSPARK_PYTHON={python}"))
 
 
 def _settings(archive: Path) -> str:
