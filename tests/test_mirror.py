@@ -64,7 +64,6 @@ ELSEWHERE = {
     "replicator.spark.source": "spark/test_datasource.py",
     "replicator.systemd": "e2e/test_systemd.py",
     "replicator.worker": "e2e/test_workers.py",
-    "replicator.worker.target_probe": "e2e/test_group_faults.py",
 }
 
 
