@@ -46,7 +46,6 @@ ELSEWHERE = {
     "replicator.operate.commands": "e2e/test_rest.py",
     "replicator.operate.export": "spark/test_archive.py",
     "replicator.operate.manifest": "spark/test_archive.py",
-    "replicator.operate.package": "spark/test_cluster.py",
     "replicator.operate.restore": "spark/test_archive.py",
     "replicator.operate.run": "spark/test_run.py",
     "replicator.operate.verify": "spark/test_verify.py",

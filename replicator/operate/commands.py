@@ -65,9 +65,9 @@ def lag(url: Url = HERE, output: Shown = Output.TABLE) -> None:
 
 def where(
     topic: Annotated[str, typer.Argument(help="The topic's name at the source.")],
-    broker: Annotated[str, typer.Argument(show_default=False)] = "",
-    queue: Annotated[int, typer.Argument(show_default=False)] = -1,
-    offset: Annotated[int, typer.Argument(show_default=False)] = -1,
+    broker: Annotated[str, typer.Argument(help="The broker's name.", show_default=False)] = "",
+    queue: Annotated[int, typer.Argument(help="The queue's id.", show_default=False)] = -1,
+    offset: Annotated[int, typer.Argument(help="The message's offset there.", show_default=False)] = -1,
     key: Annotated[str, typer.Option(help="Find messages with this key instead.")] = "",
     side: Side = "source",
     connector: Annotated[str, typer.Option(help="The connector that copies the topic.")] = "route",

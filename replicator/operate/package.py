@@ -6,6 +6,7 @@ import re
 import sys
 import zipfile
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Annotated, Final
@@ -40,6 +41,7 @@ def spark_package(
     Executors need nothing but Python of the same version and machine type then. Give the directory as
     SPARK_CONF_DIR, and their Python's name as PYSPARK_PYTHON.
     """
+    import_module("pyarrow")  # a package without it would fail in every executor
     directory = directory.absolute()
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -79,7 +81,8 @@ def _needed(name: str, found: dict[str, Distribution], *, extra: str = "") -> di
     for requirement in distribution(name).requires or ():
         if "extra ==" in requirement and not (extra and re.search(rf"extra == ['\"]{extra}['\"]", requirement)):
             continue
-        (needed,) = re.findall(r"^[\w.-]+", requirement)
+        (written,) = re.findall(r"^[\w.-]+", requirement)
+        needed = re.sub(r"[-_.]+", "-", written).lower()  # some write typing_extensions, some typing-extensions
         if needed in _SPARKS or needed in found:
             continue
         try:

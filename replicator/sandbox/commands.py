@@ -6,14 +6,14 @@ import asyncio
 import ssl
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from replicator.command_app import CommandApp
+from replicator.command_app import CommandApp, completing
 from replicator.command_output import Output, Shown, show
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.exit_codes import ExitCode
@@ -21,12 +21,15 @@ from replicator.protocol.codes import Request
 from replicator.sandbox import config, jars, java, probe, tls
 from replicator.sandbox.cluster import Cluster, together
 from replicator.sandbox.reports import ClusterReport, ProcessReport, ProcessState, SandboxDown, SandboxReport
-from replicator.sandbox.spec import ClusterSpec
+from replicator.sandbox.spec import ACL_VERSIONS, VERSIONS, ClusterSpec
 from replicator.sandbox.state import Record, RecordedProcess, State
 
 __all__ = ["app"]
 
 _NONE: Final = "No clusters are up."
+#: What is possible, in the help and for the shell.
+_VERSION: Final[Any] = {"metavar": f"[{'|'.join(VERSIONS)}]", "autocompletion": completing(VERSIONS)}
+_ACL: Final[Any] = {"metavar": f"[{'|'.join(ACL_VERSIONS)}]", "autocompletion": completing(ACL_VERSIONS)}
 
 app = CommandApp(help="Run real RocketMQ clusters on this machine.", no_args_is_help=True)
 
@@ -36,11 +39,11 @@ def up(
     clusters: Annotated[str, typer.Option(help="Names, separated by commas; the first is the source.")] = (
         "east,west"
     ),
-    version: Annotated[str, typer.Option(help="RocketMQ version: 4.9.7, 5.3.3 or 5.5.0.")] = "5.3.3",
-    target_version: Annotated[str, typer.Option(help="Version of all but the first cluster.")] = "",
+    version: Annotated[str, typer.Option(help="RocketMQ version.", **_VERSION)] = "5.3.3",
+    target_version: Annotated[str, typer.Option(help="Version of all but the first cluster.", **_VERSION)] = "",
     brokers: Annotated[int, typer.Option(help="Masters in each cluster.")] = 1,
-    acl: Annotated[str, typer.Option(help="Access control: none, 1.0 or 2.0.")] = "none",
-    target_acl: Annotated[str, typer.Option(help="Access control of all but the first cluster.")] = "",
+    acl: Annotated[str, typer.Option(help="Access control.", **_ACL)] = "none",
+    target_acl: Annotated[str, typer.Option(help="Access control of all but the first cluster.", **_ACL)] = "",
     tls: Annotated[bool, typer.Option("--tls", help="Accept TLS connections only.")] = False,
     output: Shown = Output.TABLE,
 ) -> None:
