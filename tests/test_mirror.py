@@ -43,7 +43,6 @@ ELSEWHERE = {
     "replicator.operate": "spark/test_surroundings.py",
     "replicator.operate.archive": "spark/test_archive.py",
     "replicator.operate.backfill": "spark/test_backfill.py",
-    "replicator.operate.commands": "e2e/test_rest.py",
     "replicator.operate.export": "spark/test_archive.py",
     "replicator.operate.manifest": "spark/test_archive.py",
     "replicator.operate.restore": "spark/test_archive.py",

@@ -110,14 +110,21 @@ def apply(
     made, done, _ = asyncio.run(_run(wanted, apply=not asks))
     if asks and made.pending:
         show(_applied(made), output, _drawn(made))
-        answers = output is Output.TABLE and sys.stdin.isatty()
-        if not (answers and typer.confirm("This is the first run. Apply this plan?")):
+        if not (output is Output.TABLE and sys.stdin.isatty() and _agrees()):
             typer.echo("Nothing was changed, since this is the first run: give --yes.", err=True)
             raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
         made, done, _ = asyncio.run(_run(wanted, apply=True))
     drawn = _drawn(made, {id(each.action): each.error or "done" for each in done})
     show(_applied(made, done), output, drawn)
     _end(made, done)
+
+
+def _agrees() -> bool:
+    """Asks; whoever ends the command instead of answering declines."""
+    try:
+        return typer.confirm("This is the first run. Apply this plan?")
+    except typer.Abort:
+        return False
 
 
 @app.command()

@@ -137,7 +137,7 @@ def list_connectors(url: Url = HERE, output: Shown = Output.TABLE) -> None:
 @connectors.command()
 def create(name: Name, config: Config = None, url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """Create and start a connector."""
-    _told(Rest(url).ask("POST", path("connectors", name), _parse(config)), output, f"connector {name} is there")
+    _told(Rest(url).ask("POST", path("connectors", name), _parse(config)), output, f"connector {name} exists")
 
 
 @connectors.command()
@@ -239,8 +239,8 @@ def _told(found: Any, output: Output, words: str) -> None:
 
 
 def _printed(value: Any) -> Any:
-    """The value for a table; `false` and `null` as JSON, since a configuration may contain both."""
-    return json.dumps(value) if value is None or isinstance(value, bool) else value
+    """The value for a table; as JSON what Python writes in another way, since it is a configuration's own form."""
+    return json.dumps(value) if value is None or isinstance(value, bool | dict) else value
 
 
 def _parse(given: list[str] | None) -> dict[str, Any]:
