@@ -236,8 +236,9 @@ class SinkTask:
             offset += len(pack)
         progress.target_end = offset
         if state.reason:
-            queue = str(MessageQueue(state.topic, *state.source))
-            log.info("no longer waiting", connector=state.route, queue=queue, waited_for=state.reason)
+            if state.phase is not Phase.RUNNING:  # else the target was only busy for a moment
+                queue = str(MessageQueue(state.topic, *state.source))
+                log.info("no longer waiting", connector=state.route, queue=queue, waited_for=state.reason)
             state.set_phase(Phase.RUNNING)
         progress.position = batch.position
         counters.batches += 1
