@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -239,4 +240,7 @@ async def test_the_logs_say_who_did_what_and_why(
         generations = [each["generation"] for each in log if each["event"] == "tasks assigned"]
         assert len(generations) == len({*generations})
         assert {each["module"] for each in log if each["module"].startswith("apscheduler")} == set()
+        about = [each for each in log if {"topic", "queue"} & each.keys()]
+        assert [each for each in about if "connector" not in each] == []
+        assert [each for each in about if not re.fullmatch(r"[^/]+/[^/]+/\d+", each.get("queue", "t/b/0"))] == []
     assert any("w1 -> w0" in each["moves"] for each in told if each["event"] == "tasks assigned")
