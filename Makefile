@@ -6,8 +6,10 @@ VENV = .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 ARGS =
+# The tests that need no brokers, no Spark and no network.
+ALONE = -n 2 --dist loadgroup -m "not (brokers or spark or prometheus)"
 
-.PHONY: help demo test check lint bench venv lock clean
+.PHONY: help demo test check coverage lint bench venv lock clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -19,7 +21,13 @@ test: lint ## All checks and tests (ARGS goes to pytest)
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 check: lint ## All that needs no brokers, no Spark and no network, in two minutes (ARGS goes to pytest)
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not (brokers or spark or prometheus)" $(ARGS)
+	@$(BIN)/python -m pytest $(ALONE) $(ARGS)
+
+coverage: $(STAMP) ## The same tests with their branch coverage, which has a floor in pyproject.toml
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run -m pytest $(ALONE) $(ARGS)
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage report
 
 lint: $(STAMP) ## Style, format, types and layers
 	@$(BIN)/ruff check --quiet
@@ -40,7 +48,7 @@ lock: $(STAMP) ## Renew requirements.lock from pyproject.toml
 		pyproject.toml -o requirements.lock
 
 clean: ## Delete the environment and all caches of the checkout
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
+	@rm -rf $(VENV) .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
 	@rm -f replicator/protocol/*.so
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Final
 
 import typer
-from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
 from replicator import __version__, service
 from replicator.command_app import CommandApp, DeferredCommand, DeferredGroup, extra_of
+from replicator.command_output import Output, Shown, show
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.exit_codes import ExitCode
 from replicator.observe.logging import configure
 from replicator.operate import add_commands
 from replicator.operate.options import ConfigFile, flag_of, with_settings
-from replicator.operate.show import Output, Shown
+from replicator.operate.reports import SettingValue
 from replicator.plugins.transforms import chain_of
 from replicator.settings import leaves, load, origins, setting_fields
 
@@ -99,16 +98,14 @@ def check(
     settings = load(flags, file=config)
     chain_of(settings.transforms)
     values = settings.model_dump(mode="json")
-    found = origins(flags, file=config)
-    rows = [(name, _shown(values, name), found.get(name, "default")) for name, _ in setting_fields()]
-    if output is Output.JSON:
-        typer.echo(json.dumps({name: {"value": value, "from": origin} for name, value, origin in rows}, indent=2))
-        return
+    given = origins(flags, file=config)
+    rows = [(name, _shown(values, name), given.get(name, "default")) for name, _ in setting_fields()]
     table = Table("setting", Column("value", overflow="fold"), "from")
     for name, value, origin in rows:
         shown = Text("" if value is None else str(value))
         table.add_row(name, shown, Text(origin), style="dim" if origin == "default" else "")
-    Console().print(table)
+    found = {name: SettingValue(value=value, origin=origin) for name, value, origin in rows}
+    show(found, output, table)
 
 
 def _shown(values: Mapping[str, Any], name: str) -> Any:

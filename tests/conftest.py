@@ -7,10 +7,15 @@ import zlib
 from collections.abc import Callable
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.attempt import ATTEMPT, attempt
 
 pytest_plugins = ["tests.support.clusters", "tests.support.scene", "tests.support.second_attempts"]
+
+# A busy machine is no failure, and what hangs is ended by pytest's own time limit.
+settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ours")
 
 #: The markers of tests that use these fixtures, be it by way of others. `make check` leaves them out.
 MARKERS = {"clusters": "brokers", "spark": "spark"}

@@ -15,13 +15,14 @@ from replicator import __version__
 from replicator.exit_codes import ExitCode
 from replicator.settings import setting_fields
 from tests.client.peer import unused_port
+from tests.support.printed import check_printed
 
 CANARY = "canary-91c4"
 
 
 def run(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("REPLICATOR_")}
-    return subprocess.run(
+    ended = subprocess.run(
         [sys.executable, "-m", "replicator", *arguments],
         cwd=cwd,
         env={**inherited, "COLUMNS": "80", "NO_COLOR": "1", **environment},
@@ -30,6 +31,8 @@ def run(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedP
         timeout=60,
         check=False,
     )
+    check_printed(arguments, ended.stdout)
+    return ended
 
 
 def dead() -> str:

@@ -32,6 +32,8 @@ from replicator.cli import main
 main()
 """
 
+CLUSTERS = ("--source", "127.0.0.1:1", "--target", "127.0.0.1:1")
+
 
 def plain(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -73,7 +75,12 @@ def test_each_setting_is_in_one_section() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "package", "extra"),
-    [(["export", "--help"], "pyarrow", "spark"), (["import", "--help"], "pyarrow", "spark")],
+    [
+        (["export", "--help"], "pyarrow", "spark"),
+        (["import", "--help"], "pyarrow", "spark"),
+        (["spark-package", "package"], "pyarrow", "spark"),
+        (["run", "--engine", "spark", *CLUSTERS, "--checkpoint", "checkpoint"], "pyspark", "spark"),
+    ],
 )
 def test_what_needs_an_extra_names_it(tmp_path: Path, arguments: list[str], package: str, extra: str) -> None:
     """One line, and no traceback."""
@@ -88,6 +95,8 @@ def test_what_needs_an_extra_names_it(tmp_path: Path, arguments: list[str], pack
         ("replicator ex", ["export"]),
         ("replicator --on-g", ["--on-gap"]),
         ("replicator --on-gap ", ["fail", "skip"]),
+        ("replicator --sync topics,gr", ["topics,groups"]),
+        ("replicator sandbox up --acl ", ["none", "1.0", "2.0"]),
         ("replicator connectors pau", ["pause"]),
         ("replicator backfill --source-tls-mode ver", ["verify"]),
     ],

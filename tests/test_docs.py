@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
-from tools import cli_page, config_page, metrics_page, openapi
+from replicator.cli import app
+from tools import cli_page, cli_schemas, config_page, metrics_page, openapi
 
 
 def test_every_setting_is_on_the_page() -> None:
@@ -25,6 +29,20 @@ def test_rest_is_as_the_document_says() -> None:
     assert openapi.PAGE.read_text() == openapi.page()
     paths = openapi.document()["paths"]
     assert {"get", "put", "post", "delete"} == {method for path in paths.values() for method in path}
+
+
+def test_commands_print_what_the_document_says() -> None:
+    """`python -m tools.cli_schemas` writes it. All commands that have `-o`, and no others, are in it."""
+    assert cli_schemas.PAGE.read_text() == cli_schemas.page()
+    assert {*printing("", get_command(app))} == cli_schemas.PRINTED.keys()
+
+
+def printing(name: str, command: Any) -> Iterator[str]:
+    """The names of a command and its subcommands that have `-o`."""
+    if any("-o" in parameter.opts for parameter in command.params):
+        yield name
+    for each in command.list_commands(None) if hasattr(command, "list_commands") else ():
+        yield from printing(f"{name} {each}".strip(), command.get_command(None, each))
 
 
 def test_every_metric_is_on_the_page() -> None:

@@ -44,10 +44,8 @@ ELSEWHERE = {
     "replicator.operate": "spark/test_surroundings.py",
     "replicator.operate.archive": "spark/test_archive.py",
     "replicator.operate.backfill": "spark/test_backfill.py",
-    "replicator.operate.commands": "e2e/test_rest.py",
     "replicator.operate.export": "spark/test_archive.py",
     "replicator.operate.manifest": "spark/test_archive.py",
-    "replicator.operate.package": "spark/test_cluster.py",
     "replicator.operate.restore": "spark/test_archive.py",
     "replicator.operate.run": "spark/test_run.py",
     "replicator.operate.verify": "spark/test_verify.py",
@@ -65,7 +63,6 @@ ELSEWHERE = {
     "replicator.spark.source": "spark/test_datasource.py",
     "replicator.systemd": "e2e/test_systemd.py",
     "replicator.worker": "e2e/test_workers.py",
-    "replicator.worker.target_probe": "e2e/test_group_faults.py",
 }
 
 

@@ -1,17 +1,28 @@
-"""Periodic work: apscheduler's jobs, which get the time to finish when the worker ends."""
+"""Periodic work: APScheduler's jobs, which get the time to finish when the worker ends.
+
+What happens to them is logged here: APScheduler's own lines name the job by its code and its next time, so that
+no two of them are alike and repeats of them are not counted.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from apscheduler.events import EVENT_JOB_MAX_INSTANCES, JobSubmissionEvent
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+from replicator.observe.logging import get_logger
 
 __all__ = ["Schedule"]
 
 #: Seconds that a running job gets to finish at the end.
 _JOB_SECONDS: Final = 5.0
+
+log = get_logger(__name__)
+logging.getLogger("apscheduler").setLevel(logging.ERROR)
 
 
 class Schedule:
@@ -19,23 +30,44 @@ class Schedule:
 
     def __init__(self) -> None:
         self._scheduler = AsyncIOScheduler()
+        self._scheduler.add_listener(self._on_skip, EVENT_JOB_MAX_INSTANCES)
         self._running: set[asyncio.Task[None]] = set()
+        #: Names of jobs that have missed a start since they began, and of those that are logged as late.
+        self._skipped: set[str] = set()
+        self._late: set[str] = set()
 
-    def every(self, seconds: float, job: Callable[[], Awaitable[None]]) -> None:
-        """Calls `job` every so many seconds, from `start` on."""
+    def every(self, seconds: float, job: Callable[[], Awaitable[None]], *, name: str) -> None:
+        """Calls `job` every so many seconds, from `start` on; one that fails is called again at its next time.
+
+        Args:
+            name: what logs call it; unique in this schedule.
+        """
 
         async def once() -> None:
             task = asyncio.current_task()
             assert task is not None  # noqa: S101 - the scheduler runs coroutines as tasks
             self._running.add(task)
+            self._skipped.discard(name)
             try:
                 await job()
+            except Exception:
+                log.exception("periodic work failed", work=name)
             finally:
                 self._running.discard(task)
+                if name in self._late and name not in self._skipped:
+                    self._late.discard(name)
+                    log.info("periodic work keeps its interval again", work=name)
 
         self._scheduler.add_job(
-            once, "interval", seconds=seconds, max_instances=1, coalesce=True, misfire_grace_time=None
+            once, "interval", seconds=seconds, id=name, max_instances=1, coalesce=True, misfire_grace_time=None
         )
+
+    def _on_skip(self, event: JobSubmissionEvent) -> None:
+        """A job was to start while it was running: logged once, until it keeps its interval again."""
+        self._skipped.add(event.job_id)
+        if event.job_id not in self._late:
+            self._late.add(event.job_id)
+            log.warning("periodic work takes longer than its interval", work=event.job_id)
 
     def start(self) -> None:
         """From now on."""

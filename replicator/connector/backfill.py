@@ -82,6 +82,7 @@ class Backfill:
         self._task_of = task_of
         self._rates = rates
         self._on_over = on_over
+        self._log = log.bind(connector=name)
         # A rebuilt route must wait for what its predecessor started.
         self._runs: dict[MessageQueue, _Run] = bulk.runs.setdefault(name, {})
 
@@ -131,7 +132,7 @@ class Backfill:
                 await self._once(run, left)
         except Exception as error:  # noqa: BLE001 - Spark's come as many types, and none may end the worker
             reason = f"{type(error).__name__}: {error}"
-            log.error("backfill ended early: the live tasks copy the rest", reason=reason)
+            self._log.error("backfill ended early: the live tasks copy the rest", reason=reason)
         finally:
             self._release(run, run.waiting.keys())
 
@@ -186,7 +187,7 @@ class Backfill:
                 if not copying.done():
                     run.stop.set()  # where this was cancelled, too: the thread must end
         if run.stopped & run.waiting.keys():
-            log.info("backfill interrupted: some of its tasks end here", queues=len(run.stopped))
+            self._log.info("backfill interrupted: some of its tasks end here", queues=len(run.stopped))
             self._release(run, run.stopped & run.waiting.keys())
             await asyncio.wait({copying}, timeout=_ENDING)
         if not copying.done():
@@ -211,7 +212,7 @@ class Backfill:
 
         keys = {part.key: key for key, part in parts.items()}
         total = sum(part.end - part.start for part in parts.values())
-        log.info("backfill begins", queues=len(parts), messages=total)
+        self._log.info("backfill begins", queues=len(parts), messages=total)
 
         def copied(outcome: CopyOutcome) -> None:
             loop.call_soon_threadsafe(self._copied, run, keys[outcome.key], outcome)
@@ -224,7 +225,7 @@ class Backfill:
         with session(master=self._bulk.settings.spark_master) as spark:
             look(0)
             copy_all(spark, job, list(parts.values()), on_copied=copied, on_look=look)
-        log.info("backfill ended", queues=len(parts))
+        self._log.info("backfill ended", queues=len(parts))
 
     def _tell(self, run: _Run, parts: Iterable[MessageQueue], moved: int, total: int) -> None:
         for key in parts:
@@ -235,7 +236,9 @@ class Backfill:
         if key not in run.waiting or key in run.stopped:
             return  # the queue's next owner reads from the target what has arrived
         if outcome.error:
-            log.warning("backfill of a queue ended early: its live task continues", reason=outcome.error)
+            self._log.warning(
+                "backfill of a queue ended early: its live task continues", queue=str(key), reason=outcome.error
+            )
         else:
             _take(run.pairs[key].state, outcome)
         self._release(run, [key])

@@ -39,7 +39,7 @@ async def refuse_missing_rights(topics: RouteTopics, context: ConnectorContext) 
         try:
             return await _missing(plan, context)
         except (ClientError, ProtocolError) as error:  # then its queues wait, and say so
-            log.warning("permissions cannot be checked", topic=plan.topic, reason=str(error))
+            log.warning("permissions cannot be checked", connector=topics.name, topic=plan.topic, reason=str(error))
             return ""
 
     new = [

@@ -154,9 +154,7 @@ class Route:
         """Whether a task of ours has queues that do not run."""
         if task == self.sync.name:
             return not self.sync.running
-        return TaskId.parse(task).connector == self.name and any(
-            key not in self._pairs for key in self.topics.queues(task)
-        )
+        return task in self.topics.tasks and any(key not in self._pairs for key in self.topics.queues(task))
 
     def begin(self, tasks: Iterable[str]) -> dict[MessageQueue, QueueState]:
         """The queues of `tasks` that do not run here yet, each with what is known of it."""

@@ -143,7 +143,7 @@ class RouteTopics:
         if refused:
             raise StartupError("\n".join(refused), hint="leave them out with --exclude-topics")
         if not self.plans:
-            log.warning("no topic of the source is selected yet", topics=self.settings.topics)
+            log.warning("no topic of the source is selected yet", connector=self.name, topics=self.settings.topics)
 
     def _name_tasks(self) -> frozenset[str]:
         topics = [plan for plan in self.plans if not plan.problem]
@@ -174,7 +174,13 @@ class RouteTopics:
         try:
             for broker, topic in plan.writes:
                 await write_topic(self._context.target.cluster.writer(broker), topic)
-                log.info("topic prepared at the target", topic=topic.name, broker=broker, queues=topic.queues)
+                log.info(
+                    "topic prepared at the target",
+                    connector=self.name,
+                    topic=topic.name,
+                    broker=broker,
+                    queues=topic.queues,
+                )
         except (ClientError, ProtocolError) as error:
             self._tell(plan.topic, error, "let the target's account create topics")
             return False
@@ -184,7 +190,7 @@ class RouteTopics:
     def _tell(self, topic: str, error: ReplicatorError, hint: str) -> None:
         problem = f"{error}: {hint}" if isinstance(error, BrokerRefused) else str(error)
         if self.problems.get(topic) != problem:
-            log.warning("topic cannot be prepared at the target", topic=topic, reason=problem)
+            log.warning("topic cannot be prepared at the target", connector=self.name, topic=topic, reason=problem)
         self.problems[topic] = problem
 
     def _keep_map(self, plan: TopicPlan, known: dict[Queue, Queue], before: Topics, *, new_route: bool) -> None:
@@ -220,7 +226,7 @@ class RouteTopics:
                 continue
             if found:
                 store.save_queue_map(self.name, plan.topic, plan.target_topic, found)
-                log.info("queue map found in the target", topic=plan.topic, queues=len(found))
+                log.info("queue map found in the target", connector=self.name, topic=plan.topic, queues=len(found))
         return maps
 
     async def _read_map(self, topic: str) -> dict[Queue, Queue]:

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Final
 
 from rich.console import Console
+from rich.text import Text
 
+from replicator.command_output import Output, show
 from replicator.demo import clusters, programs
 from replicator.demo.orders import QUEUES, TOPIC
 from replicator.demo.stop import Stop
 from replicator.demo.traffic import Traffic
-from replicator.demo.verdict import judge
+from replicator.demo.verdict import DemoReport, judge
 from replicator.demo.view import View
 from replicator.demo.worker import Worker
 from replicator.exit_codes import ExitCode
@@ -26,7 +28,7 @@ __all__ = ["run"]
 _IDLE_SECONDS: Final = 10.0
 
 
-async def run(*, seconds: float | None, version: str, console: Console) -> int:
+async def run(*, seconds: float | None, version: str, console: Console, output: Output) -> int:
     """Runs until a signal, or for `seconds`; returns the exit code.
 
     Raises:
@@ -37,7 +39,7 @@ async def run(*, seconds: float | None, version: str, console: Console) -> int:
     stop = Stop(task)
     with stop.listening():
         try:
-            return await _Stage(console, stop=stop, version=version).run(seconds)
+            return await _Stage(console, stop=stop, version=version, output=output).run(seconds)
         except asyncio.CancelledError:
             if stop.signal is None:
                 raise
@@ -46,8 +48,9 @@ async def run(*, seconds: float | None, version: str, console: Console) -> int:
 
 
 class _Stage:
-    def __init__(self, console: Console, *, stop: Stop, version: str) -> None:
+    def __init__(self, console: Console, *, stop: Stop, version: str, output: Output) -> None:
         self._console = console
+        self._output = output
         self._stop = stop
         self._version = version
 
@@ -88,6 +91,12 @@ class _Stage:
             self._say("Reading the topic whole on both clusters …")
             verdict = await judge(source.namesrv, target.namesrv, topic=TOPIC)
             view.summary(verdict, traffic)
+            if self._output is Output.JSON:
+                show(
+                    DemoReport.of(verdict, produced=traffic.produced, refused=traffic.refused, seen=traffic.seen),
+                    Output.JSON,
+                    Text(),
+                )
         return ExitCode.OK if verdict.clean else ExitCode.NOT_AS_EXPECTED
 
     async def _flow(self, view: View, worker: Worker, *, traffic: Traffic, seconds: float | None) -> None:

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 from replicator.client.topics import read_topics
+from replicator.command_output import Report
 from replicator.demo.clusters import connected
 from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
@@ -19,7 +23,7 @@ from replicator.routing.message_queue import MessageQueue
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import read_range
 
-__all__ = ["Judge", "Verdict", "judge"]
+__all__ = ["DemoReport", "Judge", "Verdict", "judge"]
 
 #: Prefixes of properties that brokers or the replicator add to a message; the rest are the application's.
 _ADDED = tuple(name.decode() for name in (*properties.BROKER_MADE, provenance.PREFIX))
@@ -41,6 +45,26 @@ class Verdict:
     def clean(self) -> bool:
         """Every message once, in order, unchanged, and nothing else."""
         return not (self.lost or self.duplicated or self.out_of_order or self.changed or self.foreign)
+
+
+class DemoReport(Report):
+    """The verdict, and what the demo's programs counted; all in messages."""
+
+    clean: Annotated[bool, Field(description="every message once, in order, unchanged, and nothing else")]
+    sources: Annotated[int, Field(description="messages in the source topic")]
+    copied: Annotated[int, Field(description="those of them that have a copy")]
+    lost: int
+    duplicated: int
+    out_of_order: int
+    changed: int
+    foreign: Annotated[int, Field(description="messages at the target that are not copies")]
+    produced: Annotated[int, Field(description="acknowledged to the producer")]
+    refused: Annotated[int, Field(description="refused by the source cluster")]
+    seen: Annotated[int, Field(description="received by the consumer at the target")]
+
+    @classmethod
+    def of(cls, verdict: Verdict, *, produced: int, refused: int, seen: int) -> DemoReport:
+        return cls(clean=verdict.clean, **asdict(verdict), produced=produced, refused=refused, seen=seen)
 
 
 class _Queue:

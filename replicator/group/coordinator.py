@@ -76,7 +76,9 @@ class Coordinator:
         self.me = me
         self.membership = Membership(me, timeout=timeout)
         self.assignment = Assignment()
+        #: The tasks that the assignment gives to us.
         self.owned: set[str] = set()
+        #: The tasks that run here or are being started or stopped; whoever carries out decisions keeps it.
         self.running: set[str] = set()
         #: Of tasks that have become ours, their previous owner; "": none. Removed when they start.
         self.came_from: dict[str, str] = {}
@@ -85,12 +87,19 @@ class Coordinator:
         self._lease = lease
         self._delay = delay
         self._republish = republish
+        #: The generation in the newest of our heartbeats that came back: others can read that we have adopted it.
         self._echoed_generation = NO_GENERATION
+        #: Whether the lease was held at the last step.
         self._held = False
+        #: The lease ran out between two steps, and a heartbeat came back before the second. Others may have taken
+        #: over in between, so it counts as lost until that step has fenced.
         self._lapsed = False
+        #: No task starts before this time.
         self._start_from = -inf
+        #: What the next assignment depends on, and since when it is as it is.
         self._situation: object = None
         self._since = -inf
+        #: When this worker last published an assignment.
         self._published = -inf
 
     def holds_lease(self, now: float) -> bool:
@@ -151,6 +160,7 @@ class Coordinator:
     def takes_tasks(self) -> set[str]:
         """The workers that may be given tasks."""
         able = self.membership.takes_tasks()
+        # A worker that cannot reach the target sends no heartbeats on the target's side.
         fresh = self.membership.fresh(Side.SINK, self._lease)
         return able | {self.me} if self.stage is MemberState.ONLINE and fresh else able
 
@@ -163,7 +173,7 @@ class Coordinator:
         """
         lost = tuple(self.membership.expire())
         if not self.holds_lease(now):
-            fence = self._held
+            fence = self._held  # only at the first step without the lease: afterwards nothing runs here
             self._held = self._lapsed = False
             return Decision(fence=fence, lost=lost)
         if not self._held:
@@ -177,6 +187,7 @@ class Coordinator:
         return Decision(stop=frozenset(stop), start=self._startable(now, wanted), publish=publish, lost=lost)
 
     def _startable(self, now: float, wanted: Callable[[str], bool]) -> frozenset[str]:
+        """Our own tasks that do not run and that nobody else can still be running."""
         if self.stage is not MemberState.ONLINE or now < self._start_from or not self.agreed:
             return frozenset()
         releasing = self.releasing.union(*(other.releasing for other in self.membership.others.values()))
@@ -200,6 +211,8 @@ class Coordinator:
         situation = (members, frozenset(tasks), latest if ahead else None)
         if situation != self._situation:
             self._situation, self._since = situation, now
+        # The delay lets workers that start or end together lead to one assignment. The first worker of a group has
+        # nothing to move and nobody to wait for.
         alone = not self.membership.others
         if now - self._since < self._delay and not (alone and not self.assignment.owners):
             return None

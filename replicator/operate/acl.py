@@ -16,12 +16,14 @@ from rich.text import Text
 
 from acl_sync import AclOptions, AclPlan, AclSyncer, Applied
 from replicator.command_app import CommandApp
+from replicator.command_output import Output, Shown, show
 from replicator.connector.sync.acl import acl_options
 from replicator.errors import StartupError
 from replicator.exit_codes import ExitCode
 from replicator.observe.logging import configure
 from replicator.operate.options import ConfigFile, with_settings
-from replicator.operate.show import Output, Shown, show, table
+from replicator.operate.reports import AclApplied, AclPlanned, AclStatus
+from replicator.operate.show import table
 from replicator.service import cluster_of
 from replicator.settings import Settings, load
 from replicator.state import state_file
@@ -87,7 +89,7 @@ def plan(flags: Mapping[str, Any], config: ConfigFile = None, output: Shown = Ou
     """Show what `acl apply` would change, without changing anything."""
     wanted = _wanted(flags, config)
     made, _, _ = asyncio.run(_run(wanted, apply=False))
-    show(made.as_json(), output, _drawn(made))
+    show(AclPlanned.model_validate(made.as_json()), output, _drawn(made))
     _end(made)
 
 
@@ -107,15 +109,22 @@ def apply(
     asks = not yes and not wanted.file.exists()
     made, done, _ = asyncio.run(_run(wanted, apply=not asks))
     if asks and made.pending:
-        show({**made.as_json(), "applied": []}, output, _drawn(made))
-        answers = output is Output.TABLE and sys.stdin.isatty()
-        if not (answers and typer.confirm("This is the first run. Apply this plan?")):
+        show(_applied(made), output, _drawn(made))
+        if not (output is Output.TABLE and sys.stdin.isatty() and _agrees()):
             typer.echo("Nothing was changed, since this is the first run: give --yes.", err=True)
             raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
         made, done, _ = asyncio.run(_run(wanted, apply=True))
     drawn = _drawn(made, {id(each.action): each.error or "done" for each in done})
-    show({**made.as_json(), "applied": [each.as_json() for each in done]}, output, drawn)
+    show(_applied(made, done), output, drawn)
     _end(made, done)
+
+
+def _agrees() -> bool:
+    """Asks; whoever ends the command instead of answering declines."""
+    try:
+        return typer.confirm("This is the first run. Apply this plan?")
+    except typer.Abort:
+        return False
 
 
 @app.command()
@@ -136,13 +145,16 @@ def status(flags: Mapping[str, Any], config: ConfigFile = None, output: Shown = 
     ]
     columns = ("broker", "acl", "ours", "pending", "blocked")
     drawn = table(columns, [[row[name] for name in columns] for row in rows], empty="no broker")
-    told = {
-        "source": made.source.value,
-        "brokers": rows,
-        "unreachable_brokers": made.as_json()["unreachable_brokers"],
-    }
-    show(told, output, Group(drawn, *_notes(made)))
+    unreachable = made.as_json()["unreachable_brokers"]
+    report = AclStatus.model_validate(
+        {"source": made.source.value, "brokers": rows, "unreachable_brokers": unreachable}
+    )
+    show(report, output, Group(drawn, *_notes(made)))
     _end(made)
+
+
+def _applied(made: AclPlan, done: Sequence[Applied] = ()) -> AclApplied:
+    return AclApplied.model_validate({**made.as_json(), "applied": [each.as_json() for each in done]})
 
 
 def _end(made: AclPlan, done: Sequence[Applied] = ()) -> None:

@@ -12,12 +12,12 @@ from typing import Annotated, Any, Final
 import typer
 
 from replicator.command_app import CommandApp
+from replicator.command_output import Output, Shown
 from replicator.observe.logging import configure
 from replicator.operate.job_preflight import surveying
 from replicator.operate.manifest import Manifest
 from replicator.operate.options import SELECTION, ConfigFile, MetricsPort, with_settings
 from replicator.operate.outcomes import copying, show_copied
-from replicator.operate.show import Output, Shown
 from replicator.ranges.copier import CopyJob
 from replicator.settings import Settings, load
 from replicator.spark.engine.session import session

@@ -13,10 +13,11 @@ from rich.live import Live
 from rich.text import Text
 
 from replicator.command_app import CommandApp
+from replicator.command_output import Output, Shown, show
 from replicator.errors import ConfigError
 from replicator.operate.rest import HERE, Rest, Url, path
 from replicator.operate.reverse import failback, reverse
-from replicator.operate.show import Output, Shown, cluster_table, lag_table, show, table
+from replicator.operate.show import cluster_table, lag_table, table
 from replicator.operate.sync import apply, failover, plan, readiness
 from replicator.operate.top_view import Look, TopView
 from replicator.operate.version import version
@@ -67,9 +68,9 @@ def lag(url: Url = HERE, output: Shown = Output.TABLE) -> None:
 
 def where(
     topic: Annotated[str, typer.Argument(help="The topic's name at the source.")],
-    broker: Annotated[str, typer.Argument(show_default=False)] = "",
-    queue: Annotated[int, typer.Argument(show_default=False)] = -1,
-    offset: Annotated[int, typer.Argument(show_default=False)] = -1,
+    broker: Annotated[str, typer.Argument(help="The broker's name.", show_default=False)] = "",
+    queue: Annotated[int, typer.Argument(help="The queue's id.", show_default=False)] = -1,
+    offset: Annotated[int, typer.Argument(help="The message's offset there.", show_default=False)] = -1,
     key: Annotated[str, typer.Option(help="Find messages with this key instead.")] = "",
     side: Side = "source",
     connector: Annotated[str, typer.Option(help="The connector that copies the topic.")] = "route",
@@ -94,22 +95,29 @@ def top(
     url: Url = HERE,
     interval: Annotated[float, typer.Option(min=0.2, help="Seconds between updates.")] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Show the current state once and exit.")] = False,
+    output: Shown = Output.TABLE,
 ) -> None:
-    """Show the group live, until Ctrl-C."""
+    """Show the group live, until Ctrl-C; as JSON, and where no terminal is, once."""
     rest, console, view = Rest(url), Console(), TopView()
 
-    def draw() -> RenderableType:
-        look = Look(time.monotonic(), rest.get("/getClusterInfo"), rest.get("/connectors/list"))
-        return view.draw(look, clock=time.strftime("%H:%M:%S"), height=console.height)
+    def look() -> Look:
+        return Look(time.monotonic(), rest.get("/getClusterInfo"), rest.get("/connectors/list"))
 
+    def draw(now: Look) -> RenderableType:
+        return view.draw(now, clock=time.strftime("%H:%M:%S"), height=console.height)
+
+    if output is Output.JSON:
+        now = look()
+        show({"cluster": now.cluster, "connectors": now.connectors}, output, draw(now))
+        return
     if once or not console.is_terminal:
-        console.print(draw())
+        console.print(draw(look()))
         return
     try:
-        with Live(draw(), console=console, screen=True, auto_refresh=False) as live:
+        with Live(draw(look()), console=console, screen=True, auto_refresh=False) as live:
             while True:
                 time.sleep(interval)
-                live.update(draw(), refresh=True)
+                live.update(draw(look()), refresh=True)
     except KeyboardInterrupt:
         return
 
@@ -132,7 +140,7 @@ def list_connectors(url: Url = HERE, output: Shown = Output.TABLE) -> None:
 @connectors.command()
 def create(name: Name, config: Config = None, url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """Create and start a connector."""
-    _told(Rest(url).ask("POST", path("connectors", name), _parse(config)), output, f"connector {name} is there")
+    _told(Rest(url).ask("POST", path("connectors", name), _parse(config)), output, f"connector {name} exists")
 
 
 @connectors.command()
@@ -234,8 +242,8 @@ def _told(found: Any, output: Output, words: str) -> None:
 
 
 def _printed(value: Any) -> Any:
-    """The value for a table; `false` and `null` as JSON, since a configuration may contain both."""
-    return json.dumps(value) if value is None or isinstance(value, bool) else value
+    """The value for a table; as JSON what Python writes in another way, since it is a configuration's own form."""
+    return json.dumps(value) if value is None or isinstance(value, bool | dict) else value
 
 
 def _parse(given: list[str] | None) -> dict[str, Any]:

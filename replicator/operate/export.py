@@ -19,6 +19,7 @@ from replicator.client.brokers import max_offset, min_offset, offset_at
 from replicator.client.cluster import Topology
 from replicator.client.discovery import Discovery
 from replicator.command_app import CommandApp
+from replicator.command_output import Output, Shown, show
 from replicator.connector.context import first_look
 from replicator.errors import ConfigError, StartupError
 from replicator.exit_codes import ExitCode
@@ -26,7 +27,8 @@ from replicator.observe.logging import configure
 from replicator.operate.archive import MANIFEST, Archive, Contents
 from replicator.operate.options import ConfigFile, MetricsPort, with_settings
 from replicator.operate.progress import watched
-from replicator.operate.show import Output, Shown, show, table
+from replicator.operate.reports import ExportReport
+from replicator.operate.show import table
 from replicator.ranges.access import Access
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.plan import unsupported
@@ -178,12 +180,12 @@ def _show(archive: Archive, output: Output) -> None:
     slices, known = archive.contents.slices, archive.contents.outcomes
     outcomes = [known[part.key] for part in slices if part.key in known]
     files = [file for outcome in outcomes for file in outcome.files]
-    found = {
-        "complete": not archive.open,
-        "messages": sum(outcome.messages for outcome in outcomes),
-        "bytes": sum(file.size for file in files),
-        "queues": msgspec.to_builtins(outcomes),
-    }
+    found = ExportReport(
+        complete=not archive.open,
+        messages=sum(outcome.messages for outcome in outcomes),
+        bytes=sum(file.size for file in files),
+        queues=msgspec.to_builtins(outcomes),
+    )
     rows = [[o.key, f"{o.start}-{o.end}", o.messages, o.gaps, len(o.files), o.seconds, o.error] for o in outcomes]
     columns = ("queue", "offsets", "messages", "gaps", "files", "seconds", "notes")
     state = (

@@ -11,6 +11,7 @@ import typer
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from replicator.command_app import completing
 from replicator.settings import SECTIONS, is_size, section_of, setting_fields, size_text
 
 __all__ = ["SELECTION", "ConfigFile", "MetricsPort", "flag_of", "is_of", "with_settings"]
@@ -79,24 +80,19 @@ def _option(name: str, field: FieldInfo) -> Any:
     extra: dict[str, Any] = {}
     if kind is bool:
         flag = f"{flag}/--no-{flag[2:]}"
-    elif choices := _choices(field):
-        extra = {"metavar": f"[{'|'.join(choices)}]", "autocompletion": _completion(choices)}
+    elif choices := _choices(field.annotation):
+        extra = {"metavar": f"[{'|'.join(choices)}]", "autocompletion": completing(choices)}
     else:
         extra = {"metavar": _metavar(field)}
+        if get_origin(field.annotation) is list and (choices := _choices(*get_args(field.annotation))):
+            extra["autocompletion"] = completing(choices, several=True)
     text = f"{field.description}{_default(field)}"
     option = typer.Option(flag, help=text, show_default=False, rich_help_panel=section_of(name), **extra)
     return Annotated[kind | None, option]
 
 
-def _choices(field: FieldInfo) -> tuple[str, ...]:
-    return get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
-
-
-def _completion(choices: Collection[str]) -> Callable[[str], list[str]]:
-    def starting(incomplete: str) -> list[str]:
-        return [each for each in choices if each.startswith(incomplete)]
-
-    return starting
+def _choices(annotation: Any) -> tuple[str, ...]:
+    return get_args(annotation) if get_origin(annotation) is Literal else ()
 
 
 def _metavar(field: FieldInfo) -> str:

@@ -11,9 +11,11 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
+from replicator.command_output import Output, show
 from replicator.exit_codes import ExitCode
 from replicator.operate.progress import watched
-from replicator.operate.show import Output, show, table
+from replicator.operate.reports import CopiedQueue, CopyReport
+from replicator.operate.show import table
 from replicator.ranges.copier import CopyOutcome, Range
 from replicator.state.store import Store
 
@@ -58,19 +60,24 @@ def show_copied(ranges: Sequence[Range], known: Mapping[str, CopyOutcome], outpu
     """
     outcomes = [known[part.key] for part in ranges if part.key in known]
     still = len(ranges) - sum(not outcome.error for outcome in outcomes)
-    found = {
-        "complete": not still,
-        "ranges": len(ranges),
-        "copied": sum(outcome.copied for outcome in outcomes),
-        "before": sum(outcome.before for outcome in outcomes),
-        "queues": msgspec.to_builtins(outcomes),
-    }
+    found = CopyReport(
+        complete=not still,
+        ranges=len(ranges),
+        copied=sum(outcome.copied for outcome in outcomes),
+        before=sum(outcome.before for outcome in outcomes),
+        queues=[_queue(outcome) for outcome in outcomes],
+    )
     rows = [[o.key, f"{o.start}-{o.end}", o.copied, o.before, o.seconds, _notes(o)] for o in outcomes]
     columns = ("queue", "offsets", "copied", "before", "seconds", "notes")
     state = f"{still} of {len(ranges)} queues are open: run it again" if still else "complete"
     show(found, output, Group(table(columns, rows, empty="nothing was copied"), Text(state)))
     if still or any(outcome.duplicates for outcome in outcomes):
         raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
+
+
+def _queue(outcome: CopyOutcome) -> CopiedQueue:
+    tail = None if outcome.tail is None else outcome.tail._asdict()
+    return CopiedQueue.model_validate(msgspec.to_builtins(outcome) | {"tail": tail})
 
 
 def _notes(outcome: CopyOutcome) -> str:

@@ -6,15 +6,19 @@ import re
 import sys
 import zipfile
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
+from rich.text import Text
 
 import replicator
 from replicator.command_app import CommandApp
+from replicator.command_output import Output, Shown, show
 from replicator.errors import StartupError
+from replicator.operate.reports import Package
 
 __all__ = ["app"]
 
@@ -30,12 +34,14 @@ app = CommandApp()
 @app.command()
 def spark_package(
     directory: Annotated[Path, typer.Argument(help="Where the archive and Spark's configuration are written.")],
+    output: Shown = Output.TABLE,
 ) -> None:
     """Pack this package and its dependencies for Spark's executors, and write the settings that ship it to them.
 
     Executors need nothing but Python of the same version and machine type then. Give the directory as
     SPARK_CONF_DIR, and their Python's name as PYSPARK_PYTHON.
     """
+    import_module("pyarrow")  # a package without it would fail in every executor
     directory = directory.absolute()
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -47,7 +53,9 @@ def spark_package(
         raise StartupError(
             f"directory = {str(directory)!r} cannot be written ({error.strerror})", hint="name one that can"
         ) from None
-    typer.echo(f"SPARK_CONF_DIR={directory} PYSPARK_PYTHON=python{sys.version_info.major}.{sys.version_info.minor}")
+    python = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    found = Package(spark_conf_dir=str(directory), pyspark_python=python)
+    show(found, output, Text(f"SPARK_CONF_DIR={directory} PYSPARK_PYTHON={python}"))
 
 
 def _settings(archive: Path) -> str:
@@ -73,7 +81,8 @@ def _needed(name: str, found: dict[str, Distribution], *, extra: str = "") -> di
     for requirement in distribution(name).requires or ():
         if "extra ==" in requirement and not (extra and re.search(rf"extra == ['\"]{extra}['\"]", requirement)):
             continue
-        (needed,) = re.findall(r"^[\w.-]+", requirement)
+        (written,) = re.findall(r"^[\w.-]+", requirement)
+        needed = re.sub(r"[-_.]+", "-", written).lower()  # some write typing_extensions, some typing-extensions
         if needed in _SPARKS or needed in found:
             continue
         try:

@@ -11,6 +11,7 @@ from replicator.client.cluster import Topology
 from replicator.client.discovery import Discovery
 from replicator.client.topics import TopicConfig
 from replicator.command_app import CommandApp
+from replicator.command_output import Output, Shown
 from replicator.connector.context import first_look
 from replicator.connector.identity import identify
 from replicator.connector.topics import RouteTopics
@@ -21,7 +22,6 @@ from replicator.operate.export import Directory
 from replicator.operate.job_preflight import JobPreflight, world_of
 from replicator.operate.options import ConfigFile, MetricsPort, with_settings
 from replicator.operate.outcomes import copying, show_copied
-from replicator.operate.show import Output, Shown
 from replicator.ranges.access import Access
 from replicator.ranges.copier import CopyOutcome, Range
 from replicator.service import cluster_of

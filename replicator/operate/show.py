@@ -1,23 +1,15 @@
-"""Output of commands: tables for people, JSON for scripts."""
+"""Tables of what a worker answers."""
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-import typer
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-__all__ = ["Output", "Shown", "cell", "cluster_table", "lag_table", "show", "table"]
-
-#: Width of output that does not go to a terminal.
-_PIPED: Final = 10_000
+__all__ = ["cell", "cluster_table", "lag_table", "table"]
 
 _STYLES: Final = {
     "running": "green",
@@ -26,27 +18,6 @@ _STYLES: Final = {
     "waiting": "yellow",
     "stalled": "red",
 }
-
-
-class Output(StrEnum):
-    """The form of a result: for people, or for scripts."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
-#: `--output`.
-Shown = Annotated[Output, typer.Option("--output", "-o", help="Output format.")]
-
-
-def show(found: Any, output: Output, drawn: RenderableType) -> None:
-    """Shows `found` as JSON, or `drawn` as a table."""
-    # If the width of the output is not known, rows must not wrap: scripts read them line by line.
-    console = Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=_PIPED)
-    if output is Output.JSON:
-        console.print(json.dumps(found, indent=2), soft_wrap=True, markup=False, highlight=False)
-    else:
-        console.print(drawn)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, empty: str) -> RenderableType:

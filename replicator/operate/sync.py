@@ -10,9 +10,10 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
+from replicator.command_output import Output, Shown, show
 from replicator.exit_codes import ExitCode
 from replicator.operate.rest import HERE, Rest, Url, path
-from replicator.operate.show import Output, Shown, show, table
+from replicator.operate.show import table
 
 __all__ = ["apply", "failed_over", "failover", "plan", "readiness", "report_of"]
 

@@ -14,6 +14,7 @@ from rich.console import Group
 from rich.text import Text
 
 from replicator.command_app import CommandApp
+from replicator.command_output import Output, Shown, show
 from replicator.errors import StartupError
 from replicator.exit_codes import ExitCode
 from replicator.observe.logging import configure
@@ -21,7 +22,8 @@ from replicator.operate.job_preflight import surveying
 from replicator.operate.offset_bounds import OffsetBound, narrowed, offset_bound
 from replicator.operate.options import SELECTION, ConfigFile, MetricsPort, with_settings
 from replicator.operate.progress import watched
-from replicator.operate.show import Output, Shown, show, table
+from replicator.operate.reports import VerifyReport
+from replicator.operate.show import table
 from replicator.operate.verify_report import counts_of, findings, render, said
 from replicator.ranges.access import Access
 from replicator.ranges.comparer import Compared, CompareJob
@@ -98,7 +100,9 @@ def verify(
     if report is not None:
         _write(report, render(found))
     words = "source and target agree" if clean else "source and target differ"
-    told = {"clean": clean, "counts": counts_of(found), "queues": msgspec.to_builtins(found)}
+    told = VerifyReport.model_validate(
+        {"clean": clean, "counts": counts_of(found), "queues": msgspec.to_builtins(found)}
+    )
     rows = [
         [each.key, f"{each.start}-{each.end}", each.behind, each.selected, each.copies, each.error or said(each)]
         for each in found

@@ -6,7 +6,9 @@ import platform
 from importlib import metadata
 
 from replicator import __version__
-from replicator.operate.show import Output, Shown, show, table
+from replicator.command_output import Output, Shown, show
+from replicator.operate.reports import Versions
+from replicator.operate.show import table
 from replicator.protocol.uniform_run import COMPILED
 
 __all__ = ["version"]
@@ -14,14 +16,14 @@ __all__ = ["version"]
 
 def version(output: Shown = Output.TABLE) -> None:
     """Show the version of this program, and of Python and PySpark."""
-    found = {
-        "version": __version__,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "pyspark": _installed("pyspark"),
-        "compiled": COMPILED,
-    }
-    rows = [[name, "not installed" if value is None else value] for name, value in found.items()]
+    found = Versions(
+        version=__version__,
+        python=platform.python_version(),
+        platform=platform.platform(),
+        pyspark=_installed("pyspark"),
+        compiled=COMPILED,
+    )
+    rows = [[name, "not installed" if value is None else value] for name, value in found]
     show(found, output, table(("component", "version"), rows, empty=""))
 
 

@@ -28,6 +28,7 @@ from replicator.routing.budget import MemoryBudget
 from replicator.routing.dead_letter import DeadLetters
 from replicator.routing.foreign_writes import ForeignWriteInspector
 from replicator.routing.limiter import RateLimiter
+from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.pair import QueuePair
 from replicator.routing.queue_map import Queue
@@ -45,12 +46,15 @@ __all__ = [
     "TargetJob",
     "copy_range",
     "refuse_later_start",
-    "settle",
+    "run_pair",
 ]
 
 #: Seconds between two checks of a copy's progress.
 _LOOK: Final = 0.5
-#: Seconds that inspecting foreign messages may take at the end.
+#: Seconds between two refreshes of the routes while a copy waits for a broker.
+_REFRESH: Final = 2.0
+#: Seconds that inspecting foreign messages may take at the end: the outcome counts them, and a loaded broker takes
+#: seconds to show what it has stored.
 _AUDIT: Final = 30.0
 
 
@@ -178,11 +182,11 @@ async def copy_range(job: CopyJob, part: Range) -> CopyOutcome:
                 source, part.topic, part.source, part.start, first, on_loss="skip", options=job.options
             ).chunks()
 
-        if part.behind is None:
+        if part.behind is None:  # else the range before this one was copied to where this one starts
             await refuse_later_start(job.options.identity, part, target, before)
         past_end = partial(_refuse_shorter_source, part, source)
         make = partial(QueuePair, end=part.end)
-        return await settle(job, part, source, target, make, may_send=may_send, past_end=past_end)
+        return await run_pair(job, part, source, target, make, may_send=may_send, past_end=past_end)
 
 
 @asynccontextmanager
@@ -198,7 +202,7 @@ async def _leased(job: CopyJob, source: Cluster, patience: float) -> AsyncIterat
         yield await stack.enter_async_context(job.lease.held(cluster))
 
 
-async def settle(
+async def run_pair(
     job: TargetJob,
     part: Range,
     source: Cluster,
@@ -212,7 +216,7 @@ async def settle(
 
     Args:
         may_send: false if another process may have taken the range over.
-        past_end: called with the position if it is after the end of `part`.
+        past_end: called with the position if it is after the end of `part`: the target had later copies already.
 
     Raises:
         CopyFailed: a policy stopped it, or there was no progress for too long.
@@ -220,7 +224,7 @@ async def settle(
     started = time.monotonic()
     state = QueueState(part.topic, part.source, part.target)
     state.progress.position = state.progress.start = part.start
-    if part.behind is not None:
+    if part.behind is not None:  # what a live route would have restored: the known end need not be searched for
         state.progress.offsets.add(part.behind.source, part.behind.target, 1)
         state.progress.store_timestamp = part.behind.stored
         state.progress.clean = True
@@ -332,14 +336,14 @@ async def _watch(
             position, since = state.progress.position, clock()
         elif clock() - since > seconds and not copying.done():
             raise CopyFailed(
-                f"{state.key.removeprefix('/')} made no progress at offset {position} for {seconds:g} s:"
-                f" {state.reason or 'the broker gives nothing'}"
+                f"{MessageQueue(state.topic, *state.source)} made no progress at offset {position}"
+                f" for {seconds:g} s: {state.reason or 'the broker gives nothing'}"
             )
-        if state.phase is Phase.WAITING and clock() - asked > 2.0:
+        if state.phase is Phase.WAITING and clock() - asked > _REFRESH:
             asked = clock()
             for cluster in clusters:
                 await _refresh(cluster)
-    copying.result()
+    copying.result()  # raises what is no fault of the queue but a bug
 
 
 async def _refresh(cluster: Cluster) -> None:
@@ -352,12 +356,14 @@ async def _refresh(cluster: Cluster) -> None:
 def _outcome(part: Range, state: QueueState, seconds: float) -> CopyOutcome:
     runs: list[Any] = list(state.progress.offsets)
     length = part.end - part.start
+    # Not counted one by one: whatever of the range was not copied, lost or left out was at the target before.
+    before = length - state.counters.copied - state.counters.gaps - sum(state.counters.skipped.values())
     return CopyOutcome(
         key=part.key,
         start=part.start,
         end=part.end,
         copied=state.counters.copied,
-        before=max(0, length - state.counters.copied - state.counters.gaps - sum(state.counters.skipped.values())),
+        before=max(0, before),
         gaps=state.counters.gaps,
         left_out=dict(state.counters.skipped),
         first=runs[0].target if runs else None,

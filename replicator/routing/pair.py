@@ -163,7 +163,7 @@ class QueuePair:
             state.counters.error(fault)
         if transition.phase is Phase.FAILED:
             self._log.error("queue failed", reason=str(fault))
-        elif state.reason != str(fault):
+        elif (state.phase, state.reason) != (transition.phase, str(fault)):
             self._log.warning(transition.phase.lower(), reason=str(fault))
         state.set_phase(transition.phase, str(fault))
 

@@ -2,6 +2,9 @@
 
 The target's messages carry their source offsets, so the last of them says what was really stored,
 whatever a dead process or a lost answer left unknown. What is persisted only shortens the read.
+
+A broker shows a message some time after it has stored it. A read here returns what is shown; `TargetCheck` reads
+twice, with a barrier between, where that matters.
 """
 
 from __future__ import annotations
@@ -62,6 +65,7 @@ class Tail:
             return
         last = self.last
         if last is not None and found.offset <= last.source:
+            # An offset that comes again is a duplicate, unless the source stored it later: then its queue is new.
             if found.stored <= last.stored:
                 self.duplicates += message.queue_offset >= self.counted
                 return
@@ -110,7 +114,8 @@ async def read_tail(
         broker: the target's master; a slave may not have all.
         mine: whether a message with that provenance was copied from the same source queue.
         known: the last message that was acknowledged.
-        floor: target offset before which no copy counts.
+        floor: target offset before which no copy counts: where the target queue ended when the source queue was
+            found to be recreated or truncated.
         counted: target offset before which others' messages and duplicates after `known` have been counted.
 
     Raises:
@@ -127,6 +132,7 @@ async def read_tail(
         stop, start = start, max(floor, start - step)
         step *= 2
         part = Tail()
+        # Foreign messages and duplicates in it are not counted: they are older than this copy, or counted before.
         oldest: int | None = None
         async for message in read_range(broker, topic, queue_id, start, stop):
             oldest = message.queue_offset if oldest is None else oldest
@@ -146,17 +152,18 @@ async def read_on(broker: Endpoint, topic: str, queue_id: int, tail: Tail, *, mi
 
 async def _holds(broker: Endpoint, topic: str, queue_id: int, mine: Mine, known: CopyRecord, tail: Tail) -> bool:
     """Whether the known message is what it should be; adds what is stored after it to `tail`."""
-    checked = False
+    any_shown = False
     async for message in read_range(broker, topic, queue_id, known.target):
-        if not checked and message.queue_offset == known.target:
+        if not any_shown and message.queue_offset == known.target:
             found = provenance.read(message.properties)
             if found is None or not mine(found) or (found.offset, found.stored) != known[:2]:
                 return False
         elif message.queue_offset > known.target:
             tail.take(message, mine)
-        checked = True
-    # Nothing at or after it: fine if retention took it, which leaves the queue's end where it was.
-    return checked or await max_offset(broker, topic, queue_id) == known.target + 1
+        any_shown = True
+    # If the queue begins after it, retention took it, and what follows has been taken. If nothing is left,
+    # retention has left the queue's end where it was; a recreated queue ends elsewhere.
+    return any_shown or await max_offset(broker, topic, queue_id) == known.target + 1
 
 
 async def first_copy(broker: Endpoint, topic: str, queue_id: int, *, mine: Mine, floor: int) -> int | None:

@@ -114,7 +114,11 @@ class SinkTask:
             await self.flush()
 
     async def flush(self) -> None:
-        """Sends what is in the channel now."""
+        """Sends what is in the channel now, one batch after the other.
+
+        If it ends with an exception, the batch it was at is neither in the channel nor in the position: whoever
+        continues reads it from the source again.
+        """
         while self._channel.chunks:
             if self._transforming is not None:
                 await self._transforming.see(self._channel.chunks)
@@ -125,6 +129,7 @@ class SinkTask:
                     self._state.progress.head_timestamp = batch.packs[0].stored[0]
                     await self._limiter.acquire(batch.count, batch.size)
                     await self._deliver(batch)
+                # Also where there was nothing to send: what was filtered out is behind the position, too.
                 self._state.progress.position = batch.position
                 self._state.counters.skip("transform", batch.left_out)
                 self._state.progress.head_timestamp = 0
@@ -133,7 +138,7 @@ class SinkTask:
 
     async def _deliver(self, batch: Batch) -> None:
         first = batch.packs[0]
-        if first.refused:
+        if first.refused:  # such a message, and one that is too long, is alone in its batch
             return await self._reject(batch, first.refused, by="a transform")
         if first.too_long:
             size = first.too_long
@@ -144,7 +149,7 @@ class SinkTask:
             stored = await self._send(batch)
         except MessageRejected as rejected:
             self._state.counters.error(rejected)
-            if batch.count > 1:
+            if batch.count > 1:  # the target does not say which message it refuses: the others are sent without it
                 for half in batch.halves():
                     await self._deliver(half)
                 return None
@@ -174,6 +179,7 @@ class SinkTask:
 
     async def _once(self, send: Callable[[Connection], Awaitable[Stored]]) -> Stored:
         connection = await checked(self._target, self._connection)
+        # Asked last: nothing is awaited between this and the write, so the lease holds when the request leaves.
         if not self._may_send():
             raise LeaseLost("the lease has expired: others may own this queue by now")
         try:
@@ -183,6 +189,10 @@ class SinkTask:
             self._state.counters.waits.end()
 
     def _fields(self, batch: Batch) -> dict[str, str]:
+        """The header: what a batch has once. The batcher keeps messages apart that differ in it.
+
+        Except in their born times: where these need not be exact, all messages get that of the first.
+        """
         first = batch.packs[0]
         return header_fields(
             group=GROUP,
@@ -222,6 +232,12 @@ class SinkTask:
         return None
 
     def _settle(self, batch: Batch, stored: Stored) -> None:
+        """Accounts for a batch that the target has acknowledged, which may be a part of the one that was taken.
+
+        Raises:
+            OutcomeUnknown: it was stored elsewhere than at the end of the tail that was read. Nothing is accounted
+                for: the tail is read again, and shows the batch, too.
+        """
         state, progress, counters = self._state, self._state.progress, self._state.counters
         expected, offset = progress.target_end, stored.offset
         if expected is not None and offset != expected:
@@ -236,8 +252,9 @@ class SinkTask:
             offset += len(pack)
         progress.target_end = offset
         if state.reason:
-            queue = str(MessageQueue(state.topic, *state.source))
-            log.info("no longer waiting", connector=state.route, queue=queue, waited_for=state.reason)
+            if state.phase is not Phase.RUNNING:  # else the target was only busy for a moment
+                queue = str(MessageQueue(state.topic, *state.source))
+                log.info("no longer waiting", connector=state.route, queue=queue, waited_for=state.reason)
             state.set_phase(Phase.RUNNING)
         progress.position = batch.position
         counters.batches += 1
@@ -256,6 +273,7 @@ class SinkTask:
         self._on_shift(expected, offset)
 
     def _observe(self, packs: Sequence[Pack]) -> None:
+        """Counts latencies: exactly in the buckets; their sum as if each pack's were spread evenly."""
         state = self._state
         now = (time.time() + state.progress.skew) * 1000
         for pack in packs:
@@ -282,6 +300,7 @@ class SinkTask:
                 hint=f"{_WAYS_OUT[by]}, or choose on_error=skip or dead-letter; it is retried from time to time",
             )
         if policy == "dead-letter":
+            # It goes to another topic, over a connection of its own: only the lease matters, not what was checked.
             place = (state.target.broker, state.topic, state.source)
             await self._insist(lambda _: self._dead_letters.put(*place, first.message(), reason))
             state.counters.skip("dead-letter", 1)

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
+from rich.text import Text
 
-from replicator.command_app import CommandApp
+from replicator.command_app import CommandApp, completing
+from replicator.command_output import Output, Shown, show
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.exit_codes import ExitCode
 from replicator.protocol.codes import Request
 from replicator.sandbox import config, jars, java, probe, tls
 from replicator.sandbox.cluster import Cluster, together
-from replicator.sandbox.spec import ClusterSpec
+from replicator.sandbox.reports import ClusterReport, ProcessReport, ProcessState, SandboxDown, SandboxReport
+from replicator.sandbox.spec import ACL_VERSIONS, VERSIONS, ClusterSpec
 from replicator.sandbox.state import Record, RecordedProcess, State
 
 __all__ = ["app"]
+
+_NONE: Final = "No clusters are up."
+#: What is possible, in the help and for the shell.
+_VERSION: Final[Any] = {"metavar": f"[{'|'.join(VERSIONS)}]", "autocompletion": completing(VERSIONS)}
+_ACL: Final[Any] = {"metavar": f"[{'|'.join(ACL_VERSIONS)}]", "autocompletion": completing(ACL_VERSIONS)}
 
 app = CommandApp(help="Run real RocketMQ clusters on this machine.", no_args_is_help=True)
 
@@ -31,28 +39,29 @@ def up(
     clusters: Annotated[str, typer.Option(help="Names, separated by commas; the first is the source.")] = (
         "east,west"
     ),
-    version: Annotated[str, typer.Option(help="RocketMQ version: 4.9.7, 5.3.3 or 5.5.0.")] = "5.3.3",
-    target_version: Annotated[str, typer.Option(help="Version of all but the first cluster.")] = "",
+    version: Annotated[str, typer.Option(help="RocketMQ version.", **_VERSION)] = "5.3.3",
+    target_version: Annotated[str, typer.Option(help="Version of all but the first cluster.", **_VERSION)] = "",
     brokers: Annotated[int, typer.Option(help="Masters in each cluster.")] = 1,
-    acl: Annotated[str, typer.Option(help="Access control: none, 1.0 or 2.0.")] = "none",
-    target_acl: Annotated[str, typer.Option(help="Access control of all but the first cluster.")] = "",
+    acl: Annotated[str, typer.Option(help="Access control.", **_ACL)] = "none",
+    target_acl: Annotated[str, typer.Option(help="Access control of all but the first cluster.", **_ACL)] = "",
     tls: Annotated[bool, typer.Option("--tls", help="Accept TLS connections only.")] = False,
+    output: Shown = Output.TABLE,
 ) -> None:
     """Start clusters, which run until `sandbox down`."""
     versions, acls = (version, target_version or version), (acl, target_acl or acl)
-    _run(lambda: _up(clusters, versions=versions, acls=acls, brokers=brokers, with_tls=tls))
+    _run(lambda: _up(clusters, versions=versions, acls=acls, brokers=brokers, with_tls=tls, output=output))
 
 
 @app.command()
-def status() -> None:
+def status(output: Shown = Output.TABLE) -> None:
     """Show what is running. Exit code 5: something that was started no longer runs."""
-    _run(_status)
+    _run(lambda: _status(output))
 
 
 @app.command()
-def down() -> None:
+def down(output: Shown = Output.TABLE) -> None:
     """Stop all clusters and delete their data."""
-    _run(_down)
+    _run(lambda: _down(output))
 
 
 def _run(command: Callable[[], Coroutine[None, None, int]]) -> None:
@@ -67,7 +76,15 @@ def _run(command: Callable[[], Coroutine[None, None, int]]) -> None:
     raise typer.Exit(code)
 
 
-async def _up(names: str, *, versions: tuple[str, str], acls: tuple[str, str], brokers: int, with_tls: bool) -> int:
+async def _up(
+    names: str,
+    *,
+    versions: tuple[str, str],
+    acls: tuple[str, str],
+    brokers: int,
+    with_tls: bool,
+    output: Output,
+) -> int:
     """Of `versions` and `acls` the first is the first cluster's, the second that of all others."""
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     if not wanted or len(set(wanted)) < len(wanted):
@@ -76,7 +93,7 @@ async def _up(names: str, *, versions: tuple[str, str], acls: tuple[str, str], b
         ClusterSpec(name=name, version=versions[index > 0], brokers=brokers, acl=acls[index > 0], tls=with_tls)
         for index, name in enumerate(wanted)
     ]
-    console, state = Console(soft_wrap=True), State()
+    state = State()
     java.java()
     for each in sorted({spec.version for spec in specs}):
         await asyncio.to_thread(jars.ensure, each)
@@ -85,13 +102,13 @@ async def _up(names: str, *, versions: tuple[str, str], acls: tuple[str, str], b
         for spec in specs:
             state.add(spec)
             added.append(spec)
-        with console.status(f"Starting {' and '.join(wanted)} …"):
+        with Console(stderr=True).status(f"Starting {' and '.join(wanted)} …"):
             await together(_cluster(spec, state=state).start() for spec in specs)
     except BaseException:
         for spec in added:
             await state.end(spec.name)
         raise
-    _show(console, [state.read()[name] for name in wanted], state=state, states={})
+    _show([state.read()[name] for name in wanted], output, state=state, states={})
     return 0
 
 
@@ -99,7 +116,7 @@ def _cluster(spec: ClusterSpec, *, state: State) -> Cluster:
     return Cluster(spec, directory=state.cluster_directory(spec.name), record=partial(state.record, spec))
 
 
-async def _status() -> int:
+async def _status(output: Output) -> int:
     state = State()
     records = list(state.read().values())
     states = {
@@ -107,24 +124,24 @@ async def _status() -> int:
         for record in records
         for process in record.processes
     }
-    _show(Console(soft_wrap=True), records, state=state, states=states)
+    _show(records, output, state=state, states=states)
     running = all(each == "running" for each in states.values())
     return ExitCode.OK if running else ExitCode.NOT_AS_EXPECTED
 
 
-async def _down() -> int:
-    state, console = State(), Console(soft_wrap=True)
+async def _down(output: Output) -> int:
+    state = State()
     names = list(state.read())
     # Together, so that the others end even if one cannot be ended.
     results = await asyncio.gather(*(state.end(name) for name in names), return_exceptions=True)
     for result in results:
         if result is not None:
             raise result
-    console.print(f"Ended {', '.join(names)}." if names else "No clusters are up.", highlight=False)
+    show(SandboxDown(ended=names), output, Text(f"Ended {', '.join(names)}." if names else _NONE))
     return 0
 
 
-async def _state_of(process: RecordedProcess, *, record: Record, state: State) -> str:
+async def _state_of(process: RecordedProcess, *, record: Record, state: State) -> ProcessState:
     if not process.id.running():
         return "ended"
     context = _context(record, state=state)
@@ -137,28 +154,48 @@ def _context(record: Record, *, state: State) -> ssl.SSLContext | None:
     return tls.files(state.cluster_directory(record.name) / "tls").context() if record.tls else None
 
 
-def _show(console: Console, records: Sequence[Record], *, state: State, states: dict[int, str]) -> None:
-    if not records:
-        console.print("No clusters are up.")
-        return
+def _show(records: Sequence[Record], output: Output, *, state: State, states: Mapping[int, ProcessState]) -> None:
+    found = SandboxReport(clusters=[_report(record, state=state, states=states) for record in records])
+    show(found, output, _drawn(found.clusters))
+
+
+def _report(record: Record, *, state: State, states: Mapping[int, ProcessState]) -> ClusterReport:
+    guarded = record.acl != "none"
+    return ClusterReport(
+        name=record.name,
+        version=record.version,
+        access_key=config.ACCESS_KEY if guarded else None,
+        secret_key=config.SECRET_KEY if guarded else None,
+        ca_file=str(tls.files(state.cluster_directory(record.name) / "tls").ca) if record.tls else None,
+        processes=[
+            ProcessReport(
+                name=process.name,
+                role=process.role,
+                address=process.address,
+                pid=process.pid,
+                state=states.get(process.pid, "running"),
+            )
+            for process in record.processes
+        ],
+    )
+
+
+def _drawn(clusters: Sequence[ClusterReport]) -> RenderableType:
+    if not clusters:
+        return Text(_NONE)
     table = Table("cluster", "version", "process", "address", "pid", "state")
-    for record in records:
-        for process in record.processes:
+    for cluster in clusters:
+        for process in cluster.processes:
             name = process.role if process.role == "name server" else f"{process.role} {process.name}"
-            shown = states.get(process.pid, "running")
-            table.add_row(record.name, record.version, name, process.address, str(process.pid), shown)
-    console.print(table)
-    for record in records:
-        _show_access(console, record, state=state)
-    addresses = [process.address for record in records for process in record.processes[:1]]
+            table.add_row(cluster.name, cluster.version, name, process.address, str(process.pid), process.state)
+    lines = []
+    for cluster in clusters:
+        if cluster.access_key is not None:
+            keys = f"access key {cluster.access_key}, secret key {cluster.secret_key}"
+            lines.append(f"{cluster.name}: {keys}")
+        if cluster.ca_file is not None:
+            lines.append(f"{cluster.name}: TLS, certificate authority {cluster.ca_file}")
+    addresses = [process.address for cluster in clusters for process in cluster.processes[:1]]
     if len(addresses) > 1:
-        console.print(f"\nreplicator --source {addresses[0]} --target {addresses[1]}", highlight=False)
-
-
-def _show_access(console: Console, record: Record, *, state: State) -> None:
-    if record.acl != "none":
-        keys = f"access key {config.ACCESS_KEY}, secret key {config.SECRET_KEY}"
-        console.print(f"{record.name}: {keys}", highlight=False)
-    if record.tls:
-        ca = tls.files(state.cluster_directory(record.name) / "tls").ca
-        console.print(f"{record.name}: TLS, certificate authority {ca}", highlight=False)
+        lines += ["", f"replicator --source {addresses[0]} --target {addresses[1]}"]
+    return Group(table, *(Text(line, no_wrap=True, overflow="ignore") for line in lines))

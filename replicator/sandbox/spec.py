@@ -8,11 +8,12 @@ from types import MappingProxyType
 
 from replicator.errors import ConfigError
 
-__all__ = ["VERSIONS", "ClusterSpec"]
+__all__ = ["ACL_VERSIONS", "VERSIONS", "ClusterSpec"]
 
 VERSIONS = ("4.9.7", "5.3.3", "5.5.0")
 
-_ACL_VERSIONS = {"none": VERSIONS, "1.0": ("4.9.7",), "2.0": ("5.3.3", "5.5.0")}
+#: Kinds of access control, and the versions that have them.
+ACL_VERSIONS = {"none": VERSIONS, "1.0": ("4.9.7",), "2.0": ("5.3.3", "5.5.0")}
 _MOST_BROKERS = 26
 
 
@@ -54,12 +55,12 @@ class ClusterSpec:
             raise ConfigError(f"brokers {self.brokers} is not between 1 and {_MOST_BROKERS}")
         if self.name_servers < 1:
             raise ConfigError(f"name_servers {self.name_servers} is less than 1")
-        if self.acl not in _ACL_VERSIONS:
-            raise ConfigError(f"acl {self.acl!r} is unknown", hint=f"use one of {', '.join(_ACL_VERSIONS)}")
-        if self.version not in _ACL_VERSIONS[self.acl]:
+        if self.acl not in ACL_VERSIONS:
+            raise ConfigError(f"acl {self.acl!r} is unknown", hint=f"use one of {', '.join(ACL_VERSIONS)}")
+        if self.version not in ACL_VERSIONS[self.acl]:
             raise ConfigError(
                 f"RocketMQ {self.version} has no ACL {self.acl}",
-                hint=f"ACL {self.acl} works with {' and '.join(_ACL_VERSIONS[self.acl])}",
+                hint=f"ACL {self.acl} works with {' and '.join(ACL_VERSIONS[self.acl])}",
             )
         if self.tls_client_auth and not self.tls:
             raise ConfigError("tls_client_auth needs tls")

@@ -102,17 +102,16 @@ def _log_change(before: Connector | None, after: Connector | None, *, worker: st
         if connector is not None:
             log.info("connector changed at another worker", connector=connector.name, worker=worker, change=change)
         return
-    if (after.epoch, after.task_epochs) != (before.epoch, before.task_epochs):
+    tasks = [name for name, epoch in after.task_epochs.items() if epoch != before.task_epochs.get(name)]
+    if after.epoch != before.epoch:
         change = "restart"
-    else:
+    elif tasks:
+        change = f"restart of {', '.join(tasks)}"
+    elif after.state is not before.state:
         change = f"{before.state} -> {after.state}"
-    log.info(
-        "connector changed at another worker",
-        connector=after.name,
-        worker=worker,
-        change=change,
-        differ=_differences(before, after),
-    )
+    else:
+        change = f"configuration: {', '.join(_differences(before, after))}"
+    log.info("connector changed at another worker", connector=after.name, worker=worker, change=change)
 
 
 def _parse(config: Mapping[str, Any]) -> RouteSettings | PluginConfig:

@@ -58,10 +58,10 @@ class Standby:
 
     def schedule(self, schedule: Schedule, *, flush: float, refresh: float, republish: float) -> None:
         """Adds its periodic work, in seconds from time to time."""
-        schedule.every(flush, self._flush)
-        schedule.every(refresh, self._refresh)
-        schedule.every(republish, self._republish)
-        schedule.every(_LOOK, self._look)
+        schedule.every(flush, self._flush, name="state publication")
+        schedule.every(refresh, self._refresh, name="metadata refresh")
+        schedule.every(republish, self._republish, name="publication of all state")
+        schedule.every(_LOOK, self._look, name="look for the source")
 
     async def run(self, stop: asyncio.Event, reconcile: Callable[[], None]) -> bool:
         """Returns when `stop` is set or the source has answered; whether it has.

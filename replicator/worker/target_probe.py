@@ -8,6 +8,7 @@ from typing import Final
 from replicator.client.brokers import read_config
 from replicator.client.cluster import Cluster
 from replicator.errors import ClientError, ProtocolError
+from replicator.observe.excerpt import excerpt
 from replicator.observe.logging import get_logger
 
 __all__ = ["TargetProbe"]
@@ -27,15 +28,25 @@ class TargetProbe:
 
     async def probe(self) -> None:
         """Finds out whether any broker answers now."""
-        answers = await asyncio.gather(*(self._answers(broker) for broker in self._cluster.brokers()))
-        if any(answers) != self.reachable:
-            self.reachable = any(answers)
-            log.warning("target can be reached again" if self.reachable else "target cannot be reached")
+        brokers = self._cluster.brokers()
+        problems = await asyncio.gather(*(self._problem(broker) for broker in brokers))
+        reachable = "" in problems
+        if reachable == self.reachable:
+            return
+        self.reachable = reachable
+        if reachable:
+            log.info("target can be reached again")
+        else:
+            reasons = [f"{broker}: {problem}" for broker, problem in zip(brokers, problems, strict=True)]
+            log.warning("target cannot be reached", reason=excerpt(reasons) or "it has no broker with a master")
 
-    async def _answers(self, broker: str) -> bool:
+    async def _problem(self, broker: str) -> str:
+        """Why a broker does not answer; empty: it does."""
         try:
             async with asyncio.timeout(_PATIENCE):
                 await read_config(self._cluster.master(broker))
-        except (ClientError, ProtocolError, TimeoutError):
-            return False
-        return True
+        except (ClientError, ProtocolError) as error:
+            return str(error)
+        except TimeoutError:
+            return f"no answer within {_PATIENCE:g} s"
+        return ""

@@ -14,7 +14,7 @@ from replicator.client.cluster import Cluster
 from replicator.connector.context import ConnectorContext
 from replicator.errors import StartupError, Unreachable
 from replicator.group.control_log import ControlLog
-from replicator.group.coordinator import Coordinator, Decision
+from replicator.group.coordinator import Assignment, Coordinator, Decision
 from replicator.group.known_group import clusters_record
 from replicator.group.local_log import LocalLog
 from replicator.group.member import Group
@@ -204,9 +204,9 @@ class Worker:
 
     def _schedule(self) -> Schedule:
         settings, schedule = self.settings, Schedule()
-        schedule.every(settings.state_flush_interval, self.progress.save)
-        schedule.every(settings.heartbeat_interval, self.heartbeats.observe)
-        schedule.every(settings.heartbeat_interval, self.probe.probe)
+        schedule.every(settings.state_flush_interval, self.progress.save, name="state flush")
+        schedule.every(settings.heartbeat_interval, self.heartbeats.observe, name="heartbeat at the target")
+        schedule.every(settings.heartbeat_interval, self.probe.probe, name="target probe")
         if self.standby is not None:
             self.standby.schedule(
                 schedule,
@@ -215,13 +215,13 @@ class Worker:
                 republish=settings.state_republish_interval,
             )
             return schedule
-        schedule.every(settings.heartbeat_interval, self.heartbeats.beat)
-        schedule.every(settings.metadata_refresh_interval, self.refresher.refresh)
-        schedule.every(settings.metadata_refresh_interval, self.refresher.sample)
-        schedule.every(settings.metadata_refresh_interval, self.halted.look)
-        schedule.every(settings.state_publish_interval, self._publish)
-        schedule.every(settings.state_republish_interval, self.leader.publish_all)
-        schedule.every(max(1.0, settings.stall_timeout / _WATCHED), self._watch)
+        schedule.every(settings.heartbeat_interval, self.heartbeats.beat, name="heartbeat")
+        schedule.every(settings.metadata_refresh_interval, self.refresher.refresh, name="metadata refresh")
+        schedule.every(settings.metadata_refresh_interval, self.refresher.sample, name="lag sample")
+        schedule.every(settings.metadata_refresh_interval, self.halted.look, name="lag of halted queues")
+        schedule.every(settings.state_publish_interval, self._publish, name="state publication")
+        schedule.every(settings.state_republish_interval, self.leader.publish_all, name="publication of all state")
+        schedule.every(max(1.0, settings.stall_timeout / _WATCHED), self._watch, name="watchdog")
         return schedule
 
     async def _publish(self) -> None:
@@ -272,8 +272,8 @@ class Worker:
             self.work.create_task(self.group.publish_all())
         if agenda.reconcile:
             self.reconcile()
-        wanted, owners = self._wanted(), coordinator.assignment.owners
-        self._do(coordinator.step(now(), self.routes.tasks(), wanted=wanted), owners)
+        wanted, before = self._wanted(), coordinator.assignment
+        self._do(coordinator.step(now(), self.routes.tasks(), wanted=wanted), before)
         settled = coordinator.settled(wanted)
         self.rebalances.look(coordinator.assignment.generation, now(), settled=settled)
         self.leader.lead()
@@ -283,26 +283,14 @@ class Worker:
         if self.group.unsaid:
             await self.heartbeats.beat()
 
-    def _do(self, decision: Decision, before: Mapping[str, str]) -> None:
-        """Carries out `decision`; `before` are the owners of the assignment that it may replace."""
+    def _do(self, decision: Decision, before: Assignment) -> None:
+        """Carries out `decision`; `before` is the assignment that it may replace."""
         for worker in decision.lost:
-            log.warning("worker left", worker=worker)
+            log.warning("worker left", worker=worker, reason="nothing was heard from it for the session timeout")
         if decision.publish is not None and not decision.fence:
             self.group.assign(decision.publish)
-            owners = decision.publish.owners
-            moved = [
-                f"{task}: {before.get(task, 'nobody')} -> {owners.get(task, 'nobody')}"
-                for task in sorted({*before, *owners})
-                if before.get(task) != owners.get(task)
-            ]
-            log.info(
-                "tasks assigned",
-                generation=decision.publish.generation.number,
-                workers=sorted(decision.publish.members),
-                tasks=len(owners),
-                moved=len(moved),
-                moves=excerpt(moved),
-            )
+            if decision.publish.generation != before.generation:  # else it is the same once more
+                _log_assignment(decision.publish, before)
             self.work.create_task(self.leader.publish_assignment())
         self.runner.do(decision)
 
@@ -324,3 +312,20 @@ class Worker:
             await self.mirror.flush()  # it is all that others can hear
         if not published:
             raise Unreachable(f"the {self.settings.coordination}", "the change could not be published to the group")
+
+
+def _log_assignment(assignment: Assignment, before: Assignment) -> None:
+    owners, old = assignment.owners, before.owners
+    moved = [
+        f"{task}: {old.get(task, 'nobody')} -> {owners.get(task, 'nobody')}"
+        for task in sorted({*old, *owners})
+        if old.get(task) != owners.get(task)
+    ]
+    log.info(
+        "tasks assigned",
+        generation=assignment.generation.number,
+        workers=sorted(assignment.members),
+        tasks=len(owners),
+        moved=len(moved),
+        moves=excerpt(moved),
+    )

@@ -24,6 +24,7 @@ from replicator.sandbox import ClusterSpec
 from tests.support.accounts import account, topic
 from tests.support.acl_scene import MIDDLE, NEW, OLD, OLD_PAIR, Scene, Side, a_scene, between
 from tests.support.clusters import ClusterPool
+from tests.support.printed import check_printed
 from tests.support.worker import signing
 
 pytestmark = pytest.mark.side_by_side("guarded")
@@ -224,9 +225,11 @@ async def command(scene: Scene, store: Path, *arguments: str, code: int = 0) -> 
             **signing("TARGET", "sandboxadmin", "sandboxsecret"),
         },
         stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
+        stderr=asyncio.subprocess.PIPE,
     )
-    text = (await process.communicate())[0].decode()
+    printed, logged = await process.communicate()
+    check_printed(("acl", *arguments), printed)
+    text = (printed + logged).decode()
     assert process.returncode == code, text
     return text
 

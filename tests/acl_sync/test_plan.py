@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acl_sync.model import PUB, Account, AclState, Dialect
@@ -15,7 +15,7 @@ from acl_sync.plan import AclPlan, Verb, make_plan
 from tests.support.accounts import Store, account, states, topic
 
 #: Whole worlds take long to make, most of all on a busy machine.
-worlds_apart = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+worlds_apart = settings(max_examples=50)
 
 EVERYTHING = AclOptions(admins=True, deletes=True, adopt=True)
 DIALECTS = st.sampled_from([Dialect.ACL1, Dialect.ACL2])

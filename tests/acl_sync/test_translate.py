@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from acl_sync.model import ALL, GET, PUB, SUB, Account, AclState, Decision, Dialect, Kind, Pattern, Rule
@@ -21,7 +21,6 @@ def translated(source: Account, to: Dialect) -> tuple[Account | None, list[str]]
     return found.accounts.get(source.name), [note.text for note in found.notes]
 
 
-@settings(deadline=None)
 @given(acl1_accounts())
 def test_to_acl2_never_widens(source: Account) -> None:
     """Whatever some version of 2.0 allows afterwards, 1.0 allowed to whoever signed."""
@@ -34,7 +33,6 @@ def test_to_acl2_never_widens(source: Account) -> None:
                     assert acl1_allows(source, operation, kind, name), (operation.name, kind, name)
 
 
-@settings(deadline=None)
 @given(acl1_accounts())
 def test_to_acl2_keeps_messages(source: Account) -> None:
     """Sends and pulls that 1.0 allowed are allowed by every version of 2.0."""
@@ -47,7 +45,6 @@ def test_to_acl2_keeps_messages(source: Account) -> None:
                 assert surely_allows(target, operation.actions, kind, name) == before, (operation.name, kind, name)
 
 
-@settings(deadline=None)
 @given(acl2_accounts())
 def test_to_acl1_never_widens(source: Account) -> None:
     """Whatever 1.0 allows afterwards, every version of 2.0 allowed from every address."""
@@ -66,7 +63,6 @@ def test_to_acl1_never_widens(source: Account) -> None:
                     )
 
 
-@settings(deadline=None)
 @given(acl1_accounts())
 def test_there_and_back(source: Account) -> None:
     """What went from 1.0 to 2.0 comes back with the same rights to messages."""
@@ -80,7 +76,6 @@ def test_there_and_back(source: Account) -> None:
                 assert acl1_allows(back, operation, kind, name) == acl1_allows(source, operation, kind, name)
 
 
-@settings(deadline=None)
 @given(st.one_of(acl1_accounts(), acl2_accounts()))
 def test_the_password_stays(source: Account) -> None:
     """Or there is no account, and a note says why."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import json
 import os
 import re
 import signal
@@ -20,6 +21,7 @@ import pytest
 
 from replicator.sandbox import jars
 from replicator.sandbox.process import ProcessId
+from tests.support.printed import check_printed
 
 pytestmark = [pytest.mark.brokers, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(600)]
 
@@ -156,8 +158,13 @@ def assert_clean(output: str) -> None:
 
 
 async def test_it_ends_by_itself_with_a_summary(tmp_path: Path) -> None:
-    async with running(tmp_path, "--seconds", "8", "--version", "5.5.0") as demo:
+    """And the same as JSON for scripts."""
+    flags = ("--seconds", "8", "--version", "5.5.0", "-o", "json")
+    async with running(tmp_path, *flags) as demo:
         assert await demo.ended() == 0, demo.output
+        verdict = demo.output[demo.output.rindex("{") :]
+        check_printed(("demo", *flags), verdict)
+        assert json.loads(verdict)["clean"]
         assert "two clusters of RocketMQ 5.5.0" in demo.output
         assert_clean(demo.output)
         assert re.search(r"metrics at http://127\.0\.0\.1:\d+/metrics", demo.output)

@@ -89,6 +89,11 @@ async def test_any_worker_answers_for_the_group(
         assert topics[1] in await run(pair[0], "allocated")
         assert topics[1] in await run(pair[0], "lag")
         assert topics[1] in await run(pair[0], "top", "--once")
+        for asked in (
+            *("cluster", "allocated", "lag", "top", "plan", "connectors list", "connectors tasks route"),
+            *("connectors config route", "plugins list", "plugins config"),
+        ):  # the runner holds what they print to its schema
+            assert json.loads(await run(pair[0], *asked.split(), "-o", "json")) is not None
         shown = await run(pair[0], "where", topics[0], "east-a", "0", "7", "--output", "json")
         assert json.loads(shown) == {"topic": topics[0], "broker": "west-a", "queue": 0, "offset": 7}
         (pair_of_places,) = json.loads(await run(pair[1], "where", topics[0], "--key", "k7", "--output", "json"))

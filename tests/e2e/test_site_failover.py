@@ -17,6 +17,7 @@ from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.javatool import JavaToolError, Order, java_consume, java_produce
 from tests.support.offsets import commit, make_group, offsets_of
+from tests.support.printed import check_printed
 from tests.support.readiness import asked, exact, health, ready
 from tests.support.traffic import create_topic, produce, raw_topic, topics_of
 from tests.support.worker import SYNC_QUICKLY, Worker, until
@@ -44,6 +45,7 @@ async def command(worker: Worker, *arguments: str) -> tuple[int, str]:
         )
 
     ended = await asyncio.to_thread(run)
+    check_printed(arguments, ended.stdout)
     return ended.returncode, ended.stdout + ended.stderr
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from replicator.observe.catalogue import PREFIX
+from tests.support.printed import check_printed
 from tests.support.scene import TARGET, SceneOf
 from tests.support.worker import Worker, until
 
@@ -34,14 +35,16 @@ def _metrics(worker: Worker, topic: str) -> dict[str, float]:
 
 def _lag(worker: Worker, topic: str) -> dict[str, Any]:
     """What `replicator lag` says of a topic."""
+    asked = ("lag", "--output", "json")
     told = subprocess.run(
-        [sys.executable, "-m", "replicator", "lag", "--output", "json"],
+        [sys.executable, "-m", "replicator", *asked],
         env={**os.environ, "REPLICATOR_URL": f"http://127.0.0.1:{worker.port}"},
         capture_output=True,
         text=True,
         check=True,
         timeout=60,
     )
+    check_printed(asked, told.stdout)
     (found,) = [each for each in json.loads(told.stdout)["route"] if each["topic"] == topic]
     return dict(found)
 

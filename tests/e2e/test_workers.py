@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from replicator.client.topics import TopicConfig, write_topic
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.group import EAST, WEST, caught_up, producing, share, workers_of
-from tests.support.traffic import Producer, connected, create_topic, judge, produce
+from tests.support.traffic import Producer, connected, create_topic, judge, produce, remove_topic
 from tests.support.worker import Worker, until
 
 pytestmark = pytest.mark.timeout(400)
@@ -215,6 +216,8 @@ async def test_the_logs_say_who_did_what_and_why(
         second.signal(signal.SIGCONT)
         assert await second.drain() == 0
         await until(partial(share, [first], 2), what="the first has it all")
+        await remove_topic(source, topics[1])
+        await until(partial(share, [first], 1), what="the deleted topic has no task any more")
         assert await first.drain() == 0
         told, others = ([json.loads(line) for line in worker.log.splitlines()] for worker in workers)
     assert [each["event"] for each in told if each.get("actor") == "REST 127.0.0.1"] == [
@@ -231,4 +234,13 @@ async def test_the_logs_say_who_did_what_and_why(
     started = {(each["reason"], each["worker"]) for each in [*told, *others] if each["event"] == "task started"}
     assert {reason for reason, _ in started} >= {"assigned", "restarted"}
     assert ("taken over from w1", "w0") in started
+    assert [each["topic"] for each in told if "topic was deleted" in each["event"]] == [topics[1]]
+    assert [each for each in told if each["event"] == "task has new queues"] == []
+    for log in (told, others):
+        generations = [each["generation"] for each in log if each["event"] == "tasks assigned"]
+        assert len(generations) == len({*generations})
+        assert {each["module"] for each in log if each["module"].startswith("apscheduler")} == set()
+        about = [each for each in log if {"topic", "queue"} & each.keys()]
+        assert [each for each in about if "connector" not in each] == []
+        assert [each for each in about if not re.fullmatch(r"[^/]+/[^/]+/\d+", each.get("queue", "t/b/0"))] == []
     assert any("w1 -> w0" in each["moves"] for each in told if each["event"] == "tasks assigned")

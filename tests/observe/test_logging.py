@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import logging
@@ -14,10 +13,8 @@ from typing import get_args
 import pytest
 import structlog
 
-from replicator.aio.schedule import Schedule
 from replicator.observe.log_rate_limiter import LogRateLimiter, Suppressed
 from replicator.observe.logging import Level, configure, get_level, get_logger, set_level, tell_repeats
-from tests.support.worker import until
 
 
 class Clock:
@@ -118,7 +115,7 @@ def test_exceptions_are_errors(lines: io.StringIO) -> None:
 
 def test_what_libraries_log_comes_in_our_form(lines: io.StringIO) -> None:
     """With its exception, once; below a warning it is none of our news."""
-    library = logging.getLogger("apscheduler.scheduler")
+    library = logging.getLogger("some.library")
     library.info("Added job")
     library.warning("Execution of job %r skipped", "once")
     try:
@@ -127,7 +124,7 @@ def test_what_libraries_log_comes_in_our_form(lines: io.StringIO) -> None:
         library.exception("Job raised an exception")
     first, second = _events(lines)
     assert first["event"] == "Execution of job 'once' skipped"
-    assert (first["level"], first["module"]) == ("warning", "apscheduler.scheduler")
+    assert (first["level"], first["module"]) == ("warning", "some.library")
     assert (second["event"], second["level"]) == ("Job raised an exception", "error")
     assert "ValueError: no such thing" in str(second["exception"])
 
@@ -142,21 +139,6 @@ def test_warnings_come_in_our_form() -> None:
     (event,) = [json.loads(line) for line in ended.stderr.splitlines()]
     assert "UserWarning: it is old" in event["event"]
     assert (event["level"], event["module"]) == ("warning", "py.warnings")
-
-
-async def test_a_job_that_is_skipped_is_logged_in_our_form(lines: io.StringIO) -> None:
-    """By APScheduler itself."""
-    schedule, going_on = Schedule(), asyncio.Event()
-
-    async def slow() -> None:
-        await going_on.wait()
-
-    schedule.every(0.01, slow)
-    schedule.start()
-    await until(lambda: "maximum number of running instances" in lines.getvalue())
-    going_on.set()
-    await schedule.end()
-    assert {event["level"] for event in _events(lines)} == {"warning"}
 
 
 def test_long_reasons_are_cut(lines: io.StringIO) -> None:

@@ -1,19 +1,16 @@
-"""How results are shown: nothing wraps where no terminal says how wide it is."""
+"""Tables of what a worker answers."""
 
 from __future__ import annotations
 
 import pytest
 
-from replicator.operate.show import Output, show, table
+from replicator.operate.show import cell
 
 
-def test_rows_do_not_wrap_when_piped(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is one line, for grep and awk; COLUMNS still says otherwise."""
-    drawn = table(("name", "value"), [["n" * 100, "v" * 100]], empty="")
-    monkeypatch.delenv("COLUMNS", raising=False)
-    show(None, Output.TABLE, drawn)
-    _, row = capsys.readouterr().out.splitlines()
-    assert row.split() == ["n" * 100, "v" * 100]
-    monkeypatch.setenv("COLUMNS", "60")
-    show(None, Output.TABLE, drawn)
-    assert len(capsys.readouterr().out.splitlines()) > 2
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(True, "yes"), (False, ""), (None, ""), (1234567, "1,234,567"), (0.25, "0.2"), ("RUNNING", "RUNNING")],
+)
+def test_cells(value: object, shown: str) -> None:
+    """As people read them."""
+    assert cell(value).plain == shown

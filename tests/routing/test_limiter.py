@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from replicator.routing.limiter import RateLimiter
@@ -52,7 +52,6 @@ async def send(limiter: RateLimiter, batches: list[tuple[int, int]]) -> float:
 BATCHES = st.lists(st.tuples(st.integers(1, 500), st.integers(1, 5000)), min_size=1, max_size=40)
 
 
-@settings(deadline=None)
 @given(BATCHES, st.integers(1, 300), st.sampled_from([0, 100, 3000]))
 def test_the_average_holds(batches: list[tuple[int, int]], rate: int, size_rate: int) -> None:
     """All but the last batch are paid for, less the burst; and nobody waits longer than needed."""

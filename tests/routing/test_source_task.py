@@ -109,7 +109,7 @@ class Reading:
         self.task.pump()
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32), st.integers(1, 3))
 def test_queues_that_share_a_budget_never_stand_still(seed: int, count: int) -> None:
     """Messages of mixed sizes leave holes; what fills them is pulled even while others wait for memory."""

@@ -17,10 +17,12 @@ import pytest
 from replicator.client.brokers import read_settings
 from replicator.client.cluster import Cluster
 from replicator.client.security import Credentials, Security, tls_context
+from replicator.command_output import Output
 from replicator.errors import BrokerRefused, SandboxError
 from replicator.sandbox import commands
 from replicator.sandbox.process import ProcessId
 from replicator.sandbox.state import State
+from tests.support.printed import check_printed
 
 pytestmark = pytest.mark.brokers
 
@@ -28,13 +30,15 @@ SCRIPT = "from replicator.sandbox.commands import app; app()"
 
 
 def sandbox(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    ended = subprocess.run(
         [sys.executable, "-c", SCRIPT, *arguments],
         capture_output=True,
         text=True,
         check=False,
         env=os.environ | {"COLUMNS": "200"},
     )
+    check_printed(("sandbox", *arguments), ended.stdout)
+    return ended
 
 
 @pytest.fixture
@@ -113,6 +117,9 @@ def test_up_with_accounts_tls_and_brokers(state: Path) -> None:
     result = sandbox("status")
     assert result.returncode == 0, result.stdout
     assert result.stdout.count("running") == 6
+    north, south = json.loads(sandbox("status", "-o", "json").stdout)["clusters"]
+    assert {process["state"] for process in north["processes"] + south["processes"]} == {"running"}
+    assert Path(north["ca_file"]).exists()
     addresses = re.findall(r"replicator --source (\S+) --target (\S+)", result.stdout)[0]
     for name, address in zip(("north", "south"), addresses, strict=True):
         (account,) = re.findall(rf"^{name}: access key (\w+), secret key (\w+)$", result.stdout, re.MULTILINE)
@@ -149,7 +156,7 @@ async def test_down_ends_the_others_when_one_cannot_be_ended(state: Path, monkey
     monkeypatch.setattr(State, "read", lambda self: {"x": None, "y": None})
     monkeypatch.setattr(State, "end", end)
     with pytest.raises(SandboxError, match="x does not end"):
-        await commands._down()
+        await commands._down(Output.TABLE)
     assert ended == ["y"]
 
 

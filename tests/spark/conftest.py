@@ -16,6 +16,7 @@ from replicator.cli import app
 from replicator.observe.logging import configure
 from replicator.spark.engine import session as sessions
 from replicator.spark.engine.session import session
+from tests.support.printed import check_printed
 
 
 @pytest.fixture(scope="session")
@@ -85,9 +86,10 @@ def command(spark: Any, logs_aside: None, monkeypatch: pytest.MonkeyPatch) -> An
         monkeypatch.setattr(f"{place}.configure", lambda level: None)  # the runner closes what it would log to
 
     async def run(*arguments: object) -> Result:
-        return await asyncio.to_thread(
-            CliRunner().invoke, app, [str(each) for each in arguments], catch_exceptions=True
-        )
+        given = [str(each) for each in arguments]
+        ended = await asyncio.to_thread(CliRunner().invoke, app, given, catch_exceptions=True)
+        check_printed(given, ended.stdout)
+        return ended
 
     return run
 

@@ -164,7 +164,13 @@ def test_what_another_worker_was_asked_for_is_logged_here_too(connectors: Connec
     """Once; what was there before this worker came is no news."""
     made = connectors.create("one", {"topics": "a"})
     value = {"config": made.config, "state": "RUNNING", "origin": "rest", "epoch": 0}
-    changes = [value | {"state": "PAUSED"}, value | {"epoch": 1}, None]
+    changes = [
+        value | {"state": "PAUSED"},
+        value | {"epoch": 1},
+        value | {"epoch": 1, "task_epochs": {"a": 1}},
+        value | {"epoch": 1, "task_epochs": {"a": 1}, "config": made.config | {"topics": ["b"]}},
+        None,
+    ]
     with capture_logs() as logs:
         connectors.all()
         for counter, change in enumerate(changes, start=10):
@@ -174,5 +180,7 @@ def test_what_another_worker_was_asked_for_is_logged_here_too(connectors: Connec
     assert [(each["event"], each["worker"], each["change"]) for each in logs] == [
         ("connector changed at another worker", "w9", "RUNNING -> PAUSED"),
         ("connector changed at another worker", "w9", "restart"),
+        ("connector changed at another worker", "w9", "restart of a"),
+        ("connector changed at another worker", "w9", "configuration: topics"),
         ("connector changed at another worker", "w9", "deleted"),
     ]

@@ -96,7 +96,7 @@ def test_what_was_saved_is_restored(directory: Path) -> None:
 RUNS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 5)), max_size=6)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @given(st.integers(0, 2**62), st.integers(0, 2**62), st.booleans(), RUNS)
 def test_any_progress_survives(
     directory: Path, position: int, floor: int, clean: bool, runs: list[tuple[int, int, int]]

@@ -21,6 +21,7 @@ from typing import Any
 from replicator.sandbox import Cluster
 from tests.support.answers import check_answer
 from tests.support.attempt import attempt
+from tests.support.printed import check_printed
 
 __all__ = ["SYNC_QUICKLY", "Worker", "command", "signing", "until"]
 
@@ -38,7 +39,7 @@ def signing(side: str, access_key: str, secret_key: str) -> dict[str, str]:
 
 def command(given: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs a command to its end, with `given` added to the environment."""
-    return subprocess.run(
+    ended = subprocess.run(
         [sys.executable, "-m", "replicator", *arguments],
         env={**os.environ, **given},
         capture_output=True,
@@ -46,6 +47,8 @@ def command(given: Mapping[str, str], *arguments: str) -> subprocess.CompletedPr
         check=False,
         timeout=60,
     )
+    check_printed(arguments, ended.stdout)
+    return ended
 
 
 async def until(condition: Callable[[], Any], *, seconds: float = 60.0, what: str = "condition") -> Any:

@@ -90,10 +90,12 @@ class PluginRoute:
                 await write_topic(target.cluster.writer(broker), config)
             except (ClientError, ProtocolError) as error:
                 self.problems[topic] = str(error)
-                log.warning("topic cannot be prepared at the target", topic=topic, reason=str(error))
+                log.warning(
+                    "topic cannot be prepared at the target", connector=self.name, topic=topic, reason=str(error)
+                )
                 continue
             self.problems.pop(topic, None)
-            log.info("topic prepared at the target", topic=topic, broker=broker, queues=1)
+            log.info("topic prepared at the target", connector=self.name, topic=topic, broker=broker, queues=1)
 
     def knows(self, task: str) -> bool:
         """Whether the topics that a task writes to are there."""

@@ -175,8 +175,8 @@ class SyncTask:
             (KIND, settings.sync_acl_interval),
         ):
             if kind in settings.sync:
-                self._schedule.every(seconds, partial(self._once, kind))
-        self._schedule.every(_REQUESTS, self._serve)
+                self._schedule.every(seconds, partial(self._once, kind), name=f"sync of {kind}")
+        self._schedule.every(_REQUESTS, self._serve, name="requests to apply")
         self._schedule.start()
 
     async def _once(self, kind: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from replicator.errors import ReplicatorError
 from replicator.protocol.message import StoredMessage
 from replicator.ranges.access import run
-from replicator.ranges.copier import CopyOutcome, Range, TargetJob, refuse_later_start, settle
+from replicator.ranges.copier import CopyOutcome, Range, TargetJob, refuse_later_start, run_pair
 from replicator.ranges.suspend_guard import awake
 from replicator.routing.channel import Channel, Chunk, Source
 from replicator.routing.faults import QueueFailed, SourceEnded, SourceReset
@@ -93,7 +93,7 @@ async def import_range(job: ImportJob, archived: Archived) -> CopyOutcome:
 
     async with awake() as may_send, job.target.connected(patience=job.stall_timeout, may_go_on=may_send) as target:
         await refuse_later_start(job.options.identity, part, target, before)
-        return await settle(job, part, target, target, make, may_send=may_send)
+        return await run_pair(job, part, target, target, make, may_send=may_send)
 
 
 class _ArchiveSource:
@@ -108,7 +108,7 @@ class _ArchiveSource:
             self._state.progress.position = await self.first_offset()
 
     async def first_offset(self) -> int:
-        assert self._state.progress.start is not None  # noqa: S101 - `settle` has set it
+        assert self._state.progress.start is not None  # noqa: S101 - `run_pair` has set it
         return self._state.progress.start
 
     async def after_reset(self, reset: SourceReset) -> int:

@@ -1,0 +1,47 @@
+"""What commands print: tables for people, JSON for scripts. The JSON of each command is described by a model."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from enum import StrEnum
+from typing import Annotated, Any, Final
+
+import typer
+from pydantic import BaseModel, ConfigDict
+from pydantic_core import to_jsonable_python
+from rich.console import Console, RenderableType
+
+__all__ = ["Output", "Report", "Shown", "show"]
+
+#: Width of output that does not go to a terminal.
+_PIPED: Final = 10_000
+
+
+class Output(StrEnum):
+    """The form of a result: for people, or for scripts."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+#: `--output`.
+Shown = Annotated[Output, typer.Option("--output", "-o", help="Output format.")]
+
+
+class Report(BaseModel):
+    """The JSON of a command whose result is not an answer of REST."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+
+def show(found: Any, output: Output, drawn: RenderableType) -> None:
+    """Shows `found`, of reports and answers of REST, as JSON, or `drawn` as a table."""
+    # If the width of the output is not known, rows must not wrap: scripts read them line by line.
+    console = Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=_PIPED)
+    if output is Output.JSON:
+        plain = json.dumps(to_jsonable_python(found), indent=2)
+        console.print(plain, soft_wrap=True, markup=False, highlight=False)
+    else:
+        console.print(drawn)

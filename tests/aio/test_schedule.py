@@ -1,0 +1,74 @@
+"""Periodic work: what operators read of it, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+
+from structlog.testing import capture_logs
+
+from replicator.aio.schedule import Schedule
+from tests.support.worker import until
+
+
+async def test_late_work_is_logged_once_and_when_it_keeps_its_interval_again() -> None:
+    """By its name, however many starts it misses; APScheduler itself says nothing."""
+    schedule, going_on = Schedule(), asyncio.Event()
+    runs: list[bool] = []
+
+    async def slow() -> None:
+        runs.append(going_on.is_set())
+        await going_on.wait()
+
+    with capture_logs() as logs:
+        schedule.every(0.01, slow, name="target probe")
+        schedule.start()
+        await until(lambda: logs)
+        await asyncio.sleep(0.1)
+        going_on.set()
+        await until(lambda: len(logs) > 1)
+        await schedule.end()
+    assert runs.count(False) == 1
+    assert [(each["log_level"], each["event"], each["work"]) for each in logs[:2]] == [
+        ("warning", "periodic work takes longer than its interval", "target probe"),
+        ("info", "periodic work keeps its interval again", "target probe"),
+    ]
+
+
+async def test_work_that_fails_is_done_again() -> None:
+    """And its failure is logged with the traceback."""
+    schedule = Schedule()
+    runs: list[None] = []
+
+    async def failing() -> None:
+        runs.append(None)
+        if len(runs) == 1:
+            raise ValueError("no such thing")
+
+    with capture_logs() as logs:
+        schedule.every(0.01, failing, name="state flush")
+        schedule.start()
+        await until(lambda: len(runs) > 1)
+        await schedule.end()
+    failures = [each for each in logs if each["event"] == "periodic work failed"]
+    assert [(each["log_level"], each["work"], each["exc_info"]) for each in failures] == [
+        ("error", "state flush", True)
+    ]
+
+
+async def test_running_work_may_finish_at_the_end() -> None:
+    """And nothing starts after it."""
+    schedule, begun = Schedule(), asyncio.Event()
+    done: list[None] = []
+
+    async def slow() -> None:
+        begun.set()
+        await asyncio.sleep(0.05)
+        done.append(None)
+
+    schedule.every(0.01, slow, name="state flush")
+    schedule.start()
+    await begun.wait()
+    await schedule.end()
+    assert len(done) == 1
+    await asyncio.sleep(0.1)
+    assert len(done) == 1

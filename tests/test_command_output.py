@@ -1,0 +1,49 @@
+"""How results are shown: nothing wraps where no terminal says how wide it is, and JSON is as described."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pydantic import ValidationError
+from rich.text import Text
+
+from replicator.command_output import Output, show
+from replicator.operate.reports import SettingValue, UnreachableBroker
+from replicator.operate.show import table
+from tests.support.printed import check_printed
+
+
+def test_rows_do_not_wrap_when_piped(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is one line, for grep and awk; COLUMNS still says otherwise."""
+    drawn = table(("name", "value"), [["n" * 100, "v" * 100]], empty="")
+    monkeypatch.delenv("COLUMNS", raising=False)
+    show(None, Output.TABLE, drawn)
+    _, row = capsys.readouterr().out.splitlines()
+    assert row.split() == ["n" * 100, "v" * 100]
+    monkeypatch.setenv("COLUMNS", "60")
+    show(None, Output.TABLE, drawn)
+    assert len(capsys.readouterr().out.splitlines()) > 2
+
+
+def test_reports_are_json_wherever_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the names of the schema, not those of Python, and no line broken."""
+    show({"topics": SettingValue(value="x" * 300, origin="flag")}, Output.JSON, Text())
+    assert json.loads(capsys.readouterr().out) == {"topics": {"value": "x" * 300, "from": "flag"}}
+
+
+def test_a_report_has_nothing_that_is_not_described() -> None:
+    with pytest.raises(ValidationError):
+        UnreachableBroker.model_validate({"broker": "a", "reason": "", "more": 1})
+
+
+def test_json_that_is_not_as_described_is_found() -> None:
+    """A key too many, one that is missing, and a command that nobody described."""
+    asked = ("sandbox", "down", "-o", "json")
+    check_printed(asked, '{"ended": []}')
+    check_printed(("version",), "version 0.1.0")
+    for wrong in ('{"ended": [], "more": 1}', "{}"):
+        with pytest.raises(ValidationError):
+            check_printed(asked, wrong)
+    with pytest.raises(LookupError):
+        check_printed(("nothing", "-o", "json"), "{}")
