@@ -110,7 +110,9 @@ class _Source:
     async def _missing(self, queue: MessageQueue) -> tuple[int, int]:
         """The source offsets [begin, end) that the route has not come to."""
         copied = self._copy.queue(queue.topic, queue.queue)
-        place = (self._context.source.cluster.reader(queue.broker), queue.topic, queue.queue_id)
+        reader = self._context.source.cluster.reader(queue.broker)
+        reader.refuse_pause()
+        place = (reader, queue.topic, queue.queue_id)
         end, start_from = await max_offset(*place), self._options.start_from
         if copied is not None:
             return copied.position, end

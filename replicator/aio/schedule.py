@@ -50,6 +50,8 @@ class Schedule:
             self._skipped.discard(name)
             try:
                 await job()
+            except asyncio.CancelledError:
+                log.debug("periodic work was cut off at the end", work=name)
             except Exception:
                 log.exception("periodic work failed", work=name)
             finally:

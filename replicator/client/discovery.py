@@ -73,6 +73,7 @@ class Discovery:
         broker: Endpoint = self.cluster.master(name) if self._masters_only else self.cluster.reader(name)
         known = self._tables.get(name)
         try:
+            broker.refuse_pause()
             table, self._configs[name] = await asyncio.gather(read_topics(broker, known=known), read_config(broker))
         except (ClientError, ProtocolError) as error:
             self.failures[name] = error

@@ -66,6 +66,7 @@ class Endpoint:
         self._attempt: asyncio.Task[Connection] | None = None
         self._backoff = Backoff(_BACKOFF_FIRST, _BACKOFF_MOST)
         self._not_before = 0.0
+        self._why = ""
 
     @property
     def live(self) -> Connection | None:
@@ -77,6 +78,15 @@ class Endpoint:
     def failing(self) -> bool:
         """Whether the last attempt at a connection failed."""
         return self.live is None and self._backoff.attempts > 0
+
+    def refuse_pause(self) -> None:
+        """For whoever looks at many brokers again and again, and must not be kept by one that is down.
+
+        Raises:
+            Unreachable: the last attempt at a connection failed, and it is not time for the next one.
+        """
+        if self.failing and self._not_before > asyncio.get_running_loop().time():
+            raise Unreachable(self.address, self._why)
 
     async def connection(self) -> Connection:
         """A live connection; waits out the backoff of earlier failures first.
@@ -145,10 +155,12 @@ class Endpoint:
             self._backoff.reset()
             self._not_before = 0.0
         else:
+            self._why = "it ended the last connection without an answer"
             self._back_off()
 
     def _failed(self, reason: str) -> Unreachable:
         self._back_off()
+        self._why = reason
         log.debug("not connected", address=self.address, reason=reason)
         return Unreachable(self.address, reason)
 

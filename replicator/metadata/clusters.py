@@ -51,6 +51,7 @@ class Tables(Generic[T]):
         async def look(name: str) -> None:
             try:
                 broker = self._cluster.master(name) if self._masters_only else self._cluster.reader(name)
+                broker.refuse_pause()
                 answered[name] = await self._read(broker, self._known.get(name))
                 if self._cluster.is_master(name, broker.address):
                     masters.add(name)

@@ -26,6 +26,12 @@ from tests.metadata.test_syncer import copying
 TOPICS = 300
 
 
+class Reader(str):
+    """A broker, by its name, that is asked each time."""
+
+    def refuse_pause(self) -> None: ...
+
+
 class Setup:
     """A route of many topics, each with a queue on `alive`, where nothing is missing, and one on `dead`.
 
@@ -37,7 +43,7 @@ class Setup:
         self.asked = 0
         queues = {Queue(broker, 0): Queue("x", 0) for broker in ("alive", "dead")}
         plans = [TopicPlan(topic=f"T{i}", target_topic=f"T{i}", queue_map=queues) for i in range(TOPICS)]
-        self.source: Any = SimpleNamespace(reader=lambda broker: broker)
+        self.source: Any = SimpleNamespace(reader=Reader)
         self.context: Any = SimpleNamespace(
             source=SimpleNamespace(cluster=self.source), identity=Identity("e", "w"), settle_timeout=1.0
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -231,3 +232,21 @@ def test_what_is_no_address_is_refused(address: str) -> None:
     """No host, no port, or no such port."""
     with pytest.raises(ValueError, match="is not host:port"):
         split_address(address)
+
+
+async def test_who_looks_at_many_is_not_kept_by_a_pause() -> None:
+    """The reason of the last failure comes at once; an attempt is due when the pause is over."""
+    endpoint = dead()
+    endpoint.refuse_pause()
+    error = await failing(endpoint)
+    with pytest.raises(Unreachable) as refused:
+        endpoint.refuse_pause()
+    assert str(refused.value) == str(error)
+    await until(lambda: _may_try(endpoint), seconds=5)
+
+
+def _may_try(endpoint: Endpoint) -> bool:
+    with suppress(Unreachable):
+        endpoint.refuse_pause()
+        return True
+    return False

@@ -41,7 +41,8 @@ class Side:
         return dict.fromkeys(self.topics)
 
     def reader(self, broker: str) -> Any:
-        return SimpleNamespace(side=self, name=broker, address=f"{broker}-{broker in self.slaves}")
+        address = f"{broker}-{broker in self.slaves}"
+        return SimpleNamespace(side=self, name=broker, address=address, refuse_pause=lambda: None)
 
     master = reader
 
