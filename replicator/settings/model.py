@@ -219,6 +219,11 @@ class Settings(RouteSettings, BaseSettings):
     source: Cluster = Field(description="cluster to copy from")
     target: Cluster = Field(description="cluster to copy to")
     connector: str = Field("route", description="name of the route, as REST and the command line call it")
+    initial_state: Literal["running", "paused", "stopped"] = Field(
+        "running",
+        description="state of the route if the group does not have it yet; `stopped` for a way back that must not"
+        " touch the cluster in use",
+    )
     memory_bytes: Size = Field(32 * 1024**2, description="memory for messages in flight, all queues together")
     worker_group: str | None = Field(
         None, description="workers of one group share the work (default: SOURCE-TARGET, the clusters' ids)"

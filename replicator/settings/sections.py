@@ -34,7 +34,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Accounts": ("acl",),
     "Group of workers": (
-        *("connector", "worker_group", "worker_id", "standalone", "coordination"),
+        *("connector", "initial_state", "worker_group", "worker_id", "standalone", "coordination"),
         *("assignment", "task_granularity"),
         *("heartbeat_interval", "session_timeout", "source_online_topic", "sink_online_topic", "control_topic"),
         *("state_publish_interval", "state_republish_interval", "settle_timeout"),

@@ -195,8 +195,12 @@ class Connectors:
         )
         return connector
 
-    def bring(self, name: str, settings: RouteSettings) -> None:
-        """What this worker was started with becomes the group's, unless somebody has decided otherwise."""
+    def bring(self, name: str, settings: RouteSettings, state: State = State.RUNNING) -> None:
+        """What this worker was started with becomes the group's, unless somebody has decided otherwise.
+
+        Args:
+            state: that of a connector that the group does not have yet.
+        """
         record = self._store.state.record(Kind.CONNECTOR, name)
         known = self.all().get(name)
         if record is not None and record.value is None:
@@ -207,8 +211,8 @@ class Connectors:
                 connector=name,
             )
         elif known is None:
-            self._put(Connector(name, settings, State.RUNNING, "command line", 0))
-            log.info("connector created", connector=name, actor=_OPERATOR)
+            self._put(Connector(name, settings, state, "command line", 0))
+            log.info("connector created", connector=name, state=state, actor=_OPERATOR)
         elif known.settings != settings:
             differ = [key for key, value in _dump(settings).items() if known.config.get(key) != value]
             if known.origin == "rest":

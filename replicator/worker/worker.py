@@ -28,7 +28,7 @@ from replicator.routing.budget import MemoryBudget
 from replicator.routing.options import Identity
 from replicator.routing.state import QueueState
 from replicator.settings import Settings
-from replicator.state.connector_configs import Connectors
+from replicator.state.connector_configs import Connectors, State
 from replicator.state.record import Kind
 from replicator.state.store import Store
 from replicator.worker.agenda import Agenda
@@ -200,7 +200,8 @@ class Worker:
         known = state.get(Kind.CLUSTERS, "")
         if (clusters := clusters_record(known, self.settings, identity)) != known:
             self.store.put(Kind.CLUSTERS, "", clusters)
-        self.connectors.bring(self.settings.connector, self.settings.route)
+        settings = self.settings
+        self.connectors.bring(settings.connector, settings.route, State(settings.initial_state.upper()))
 
     def _schedule(self) -> Schedule:
         settings, schedule = self.settings, Schedule()
