@@ -82,4 +82,5 @@ class Bulk:
             topic=settings.source_online_topic,
             seconds=settings.session_timeout * _LEASE,
             patience=settings.session_timeout,
+            signer=group.signer,
         )

@@ -223,6 +223,14 @@ class Settings(RouteSettings, BaseSettings):
     worker_group: str | None = Field(
         None, description="workers of one group share the work (default: SOURCE-TARGET, the clusters' ids)"
     )
+    worker_group_secret_file: Path | None = Field(
+        None,
+        description="file with the secret by which the group's workers sign what they write to the system topics;"
+        " `replicator secret FILE` makes one; `sync` with acl needs it",
+    )
+    worker_group_accept_unsigned: bool = Field(
+        False, description="also believe what is not signed, while workers get the secret one after the other"
+    )
     worker_id: str | None = Field(
         None, description="name of this worker (default: generated once, kept in store_path)"
     )
@@ -303,11 +311,24 @@ class Settings(RouteSettings, BaseSettings):
                 "backfill and standalone are both set, but Spark's tasks send by the group's heartbeats:"
                 " run `replicator backfill` before"
             )
+        if self.worker_group_accept_unsigned and self.worker_group_secret_file is None:
+            raise ValueError("worker_group_accept_unsigned has no effect without worker_group_secret_file")
+        if "acl" in self.sync and not self.standalone and not self.is_signed:
+            raise ValueError(
+                "sync has acl, so whoever writes to the system topics could change accounts at the target: make a"
+                " secret with `replicator secret FILE`, and set worker_group_secret_file to it on all workers of"
+                " the group, without worker_group_accept_unsigned"
+            )
         if len({self.source_online_topic, self.sink_online_topic, self.control_topic}) < 3:
             raise ValueError(
                 "source_online_topic, sink_online_topic and control_topic must be three different topics"
             )
         return self
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether only what the group's workers have signed is believed."""
+        return self.worker_group_secret_file is not None and not self.worker_group_accept_unsigned
 
     @property
     def route(self) -> RouteSettings:

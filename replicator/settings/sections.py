@@ -34,7 +34,16 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Accounts": ("acl",),
     "Group of workers": (
-        *("connector", "worker_group", "worker_id", "standalone", "assignment", "task_granularity"),
+        *(
+            "connector",
+            "worker_group",
+            "worker_group_secret_file",
+            "worker_group_accept_unsigned",
+            "worker_id",
+            "standalone",
+            "assignment",
+            "task_granularity",
+        ),
         *("heartbeat_interval", "session_timeout", "source_online_topic", "sink_online_topic", "control_topic"),
         *("state_publish_interval", "state_republish_interval", "settle_timeout"),
     ),

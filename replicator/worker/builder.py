@@ -21,7 +21,9 @@ from replicator.group.job_claim import copies_ours
 from replicator.group.job_lease import JOBS
 from replicator.group.local_log import LocalLog
 from replicator.group.member import Group, Topics
+from replicator.group.signature import Signer
 from replicator.observe.audit import Audit
+from replicator.observe.logging import get_logger
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.foreign_writes import ForeignWriteInspector
 from replicator.routing.options import Identity
@@ -42,6 +44,8 @@ from replicator.worker.task_runner import TaskRunner
 from replicator.worker.worker import Worker
 
 __all__ = ["Connect", "build"]
+
+_log = get_logger(__name__)
 
 #: Queues that recover at once.
 _RECOVERING: Final = 64
@@ -192,6 +196,7 @@ def _group(
         coordinator,
         store,
         topics,
+        signer=Signer.of(settings),
         waits_for=lambda job: copies_ours(settings.route, connectors, source, job),
         on_change=agenda.wake,
         on_records=on_records,
@@ -201,6 +206,11 @@ def _group(
     if settings.standalone:
         log = LocalLog(group.on_said)
     else:
+        if not group.signer.secret:
+            _log.warning(
+                "the system topics are not signed: who may write to them at the source can control this worker",
+                hint="make a secret with `replicator secret FILE`, and set worker_group_secret_file on all workers",
+            )
         past = _PAST * settings.session_timeout
         log = ControlLog(
             control,

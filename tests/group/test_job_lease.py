@@ -13,6 +13,7 @@ from replicator.client.cluster import Cluster as Client
 from replicator.errors import Unreachable
 from replicator.group.job_lease import JOBS, JobLease
 from replicator.group.membership import Heartbeat
+from replicator.group.signature import Signer
 from replicator.group.wire import write_heartbeat
 from tests.support.clusters import ClusterPool
 from tests.support.group import EAST
@@ -60,6 +61,7 @@ class Beats:
             topic=self.topic,
             seconds=SECONDS,
             patience=patience,
+            signer=Signer(),
         )
 
 

@@ -20,8 +20,10 @@ from replicator.routing.state import QueueState
 from replicator.state import state_file
 from replicator.state.record import Kind, Record, Version
 from replicator.state.store import Store
+from tests.support.records import CONNECTOR, VALUES
 
 SOURCE, TARGET = Queue("east/a", 3), Queue("west-a", 5)
+STOPPED = CONNECTOR | {"state": "STOPPED"}
 
 
 @pytest.fixture
@@ -158,14 +160,14 @@ def test_records_survive_with_their_versions(directory: Path) -> None:
     """So that what is older is not taken for news after a restart, nor what was deleted for alive."""
     store = Store(directory)
     store.state.worker = "w1"
-    store.put(Kind.CONNECTOR, "c", {"state": "RUNNING"})
+    store.put(Kind.CONNECTOR, "c", CONNECTOR)
     store.put(Kind.CONNECTOR, "gone", None)
     store.put_version(Kind.ASSIGNMENT, "", Version(7, "w1"), {"members": [], "owners": {}})
     store.write(store.snapshot())
     store.close()
     store = Store(directory)
-    assert store.state.get(Kind.CONNECTOR, "c") == {"state": "RUNNING"}
-    assert not store.merge(Record(Kind.CONNECTOR, "gone", Version(1, "w9"), {"state": "RUNNING"}))
+    assert store.state.get(Kind.CONNECTOR, "c") == CONNECTOR
+    assert not store.merge(Record(Kind.CONNECTOR, "gone", Version(1, "w9"), CONNECTOR))
     assert not store.merge(Record(Kind.ASSIGNMENT, "", Version(6, "w9"), None))
     assert store.merge(Record(Kind.ASSIGNMENT, "", Version(8, "w0"), None))
     store.close()
@@ -192,16 +194,16 @@ def test_what_was_kept_is_told_after_a_restart_unless_somebody_has(directory: Pa
     store = Store(directory)
     store.state.worker = "w1"
     for name in ("stopped", "known", "changed"):
-        store.put(Kind.CONNECTOR, name, {"state": "STOPPED"})
+        store.put(Kind.CONNECTOR, name, STOPPED)
     known = store.state.record(Kind.CONNECTOR, "known")
     assert known is not None
     store.write(store.snapshot())
     store.close()
     store = Store(directory)
     assert not store.merge(known)
-    assert store.merge(Record(Kind.CONNECTOR, "changed", Version(9, "w2"), {"state": "RUNNING"}))
+    assert store.merge(Record(Kind.CONNECTOR, "changed", Version(9, "w2"), CONNECTOR))
     (told,) = store.take_unpublished()
-    assert (told.key, told.value) == ("stopped", {"state": "STOPPED"})
+    assert (told.key, told.value) == ("stopped", STOPPED)
     store.close()
 
 
@@ -375,4 +377,40 @@ def test_a_failed_flush_keeps_everything_in_memory(directory: Path, monkeypatch:
     store.close()
     store = Store(directory)
     assert same(restored(store, state())[0], state())
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "key", "held"),
+    [
+        ("taskConfig.json", "assignment", "", {"version": [10**9, "evil"], "value": {}}),
+        ("taskConfig.json", "task", "route/orders", {"version": [10**9, "evil"], "value": {"queues": 5}}),
+        ("offset.json", "offset", "T/east/a/3", {"version": [1, "w"], "value": {"x": 1}}),
+        ("position.json", "position", "T/east/a/3", {"version": 5, "value": None}),
+        ("position.json", "sync", "route/status", {"version": [1, "w"], "value": 5}),
+        ("connectorConfig.json", "connector", "route", {"value": None}),
+        ("connectorConfig.json", "connector", "route", 5),
+    ],
+)
+def test_a_record_that_does_not_fit_is_skipped_and_the_others_are_used(
+    directory: Path, name: str, kind: str, key: str, held: object
+) -> None:
+    """Whatever an earlier version or a person has left in a file, no start fails by it."""
+    good, value = VALUES[Kind(kind)]
+    there = {"version": [1, "w"], "value": value}
+    directory.mkdir(parents=True)
+    state_file.write(directory / name, {kind: {key: held, good: there} if good != key else {key: held}})
+    store = Store(directory)
+    assert store.state.get(Kind(kind), key) is None
+    assert store.state.get(Kind(kind), good) == (value if good != key else None)
+    assert store.skipped.counts == {"file": 1}
+    store.close()
+
+
+@pytest.mark.parametrize("content", [5, [], {"task": 5}, {"task": [1]}, {"unknown": {}}])
+def test_a_file_of_another_form_is_as_none(directory: Path, content: object) -> None:
+    directory.mkdir(parents=True)
+    state_file.write(directory / "taskConfig.json", content)
+    store = Store(directory)
+    assert store.queue_maps("route") == {}
     store.close()
