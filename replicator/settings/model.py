@@ -143,7 +143,6 @@ class RouteSettings(BaseModel):
     sync_groups_interval: float = Field(10.0, ge=0.5, description="seconds between syncs of consumer groups")
     sync_offsets_interval: float = Field(3.0, ge=0.5, description="seconds between syncs of consumer offsets")
     sync_acl_interval: float = Field(3.0, ge=0.5, description="seconds between syncs of accounts and permissions")
-    acl: AclSettings = AclSettings()
     sync_deletes: bool = Field(
         False, description="delete what was synced at the target when the source has deleted it"
     )
@@ -266,6 +265,10 @@ class Settings(RouteSettings, BaseSettings):
         None, description="Spark's master, for `backfill` and the Spark commands (default: local[*,4])"
     )
     store_path: Path = Field(Path("replicator-store"), description="directory of the state files")
+    acl: AclSettings = AclSettings()
+    file_connector_dir: Path | None = Field(
+        None, description="directory whose files the connectors file-source and file-sink may use (default: none)"
+    )
     rest: RestSettings = RestSettings()
     metadata_refresh_interval: float = Field(
         5.0, ge=0.1, description="seconds between checks for new topics and queues"
@@ -311,6 +314,14 @@ class Settings(RouteSettings, BaseSettings):
                 "backfill and standalone are both set, but Spark's tasks send by the group's heartbeats:"
                 " run `replicator backfill` before"
             )
+        if self.file_connector_dir is not None:
+            reach = self.file_connector_dir.resolve()
+            for name, path in _paths(self):
+                if name != "file_connector_dir" and path.resolve().is_relative_to(reach):
+                    raise ValueError(
+                        f"{name} = {str(path)!r} is inside file_connector_dir = {str(self.file_connector_dir)!r},"
+                        " where connectors read and write: give the one or the other another place"
+                    )
         if self.worker_group_accept_unsigned and self.worker_group_secret_file is None:
             raise ValueError("worker_group_accept_unsigned has no effect without worker_group_secret_file")
         if "acl" in self.sync and not self.standalone and not self.is_signed:
@@ -340,6 +351,16 @@ class Settings(RouteSettings, BaseSettings):
         cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: Any, **__: Any
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return (init_settings,)
+
+
+def _paths(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, Path]]:
+    """The dotted names of all settings that are paths."""
+    for name in type(model).model_fields:
+        value = getattr(model, name)
+        if isinstance(value, BaseModel):
+            yield from _paths(value, f"{prefix}{name}.")
+        elif isinstance(value, Path):
+            yield prefix + name, value
 
 
 def setting_fields(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:

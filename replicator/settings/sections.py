@@ -49,7 +49,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Worker": (
         *("store_path", "state_flush_interval", "metadata_refresh_interval", "stall_timeout", "drain_timeout"),
-        *("metrics_per_queue", "log_level"),
+        *("file_connector_dir", "metrics_per_queue", "log_level"),
     ),
     "REST": ("rest",),
     "Spark": ("backfill", "backfill_min_lag", "spark_master"),

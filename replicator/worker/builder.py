@@ -14,6 +14,7 @@ from replicator.connector.identity import worker_id
 from replicator.connector.route import Route
 from replicator.connector.spark_jobs import Bulk
 from replicator.connector.status import task_states
+from replicator.connector.sync.acl import acl_options
 from replicator.group.assignment import load_strategy
 from replicator.group.control_log import ControlLog
 from replicator.group.coordinator import Coordinator
@@ -24,6 +25,7 @@ from replicator.group.member import Group, Topics
 from replicator.group.signature import Signer
 from replicator.observe.audit import Audit
 from replicator.observe.logging import get_logger
+from replicator.plugins.limits import ConnectorLimits
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.foreign_writes import ForeignWriteInspector
 from replicator.routing.options import Identity
@@ -116,7 +118,7 @@ async def _build(
     source = Discovery(clusters.source, masters_only=False)
     target = Discovery(clusters.target, masters_only=True)
     identity = await look(settings, source, target, store)
-    connectors, agenda, work = Connectors(store), Agenda(), asyncio.TaskGroup()
+    connectors, agenda, work = Connectors(store, ConnectorLimits.of(settings)), Agenda(), asyncio.TaskGroup()
     group, log = _group(
         settings, coordinator, store, clusters.control, source, identity, connectors=connectors, agenda=agenda
     )
@@ -134,6 +136,9 @@ async def _build(
         stall_timeout=settings.stall_timeout,
         audit=Audit(store.directory / "audit.jsonl"),
         publish=group.publish,
+        accounts=acl_options(settings, own=(clusters.source.account, clusters.target.account))
+        if "acl" in settings.sync
+        else None,
     )
     probe = TargetProbe(target.cluster)
     heartbeats = Heartbeats(group, probe, rest_address=rest_address)

@@ -6,6 +6,7 @@ import contextlib
 import pickle
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -81,7 +82,7 @@ def test_it_is_read_from_its_file(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.write_text(SECRET + "\n")
     file.chmod(0o600)
-    given = {"source": "a:1", "target": "b:1", "worker_group_secret_file": file}
+    given: dict[str, Any] = {"source": "a:1", "target": "b:1", "worker_group_secret_file": file}
     assert Signer.of(Settings(**given)) == SIGNER
     assert Signer.of(Settings(**given, worker_group_accept_unsigned=True)) == Signer(SECRET, accepts_unsigned=True)
     file.write_text("short\n")

@@ -98,10 +98,10 @@ def test_versions_have_a_form(version: Any) -> None:
 @given(st.integers(1, 2**31))
 def test_no_version_wins_for_ever(now: int) -> None:
     """The greatest that is taken at any moment is exceeded by whoever changes the key a second later."""
-    greatest = [counter_limit(now), "zzz"]
-    taken = fit("connector", "route", greatest, CONNECTOR, now=now)
+    limit = counter_limit(now)
+    taken = fit("connector", "route", [limit, "zzz"], CONNECTOR, now=now)
     with pytest.raises(Misfit, match="further than any group can have counted"):
-        fit("connector", "route", [greatest[0] + 1, "zzz"], CONNECTOR, now=now)
+        fit("connector", "route", [limit + 1, "zzz"], CONNECTOR, now=now)
     state = SharedState("me")
     state.merge(taken)
     later = state.put(Kind.CONNECTOR, "route", None)
