@@ -351,7 +351,7 @@ def secret_file(tmp_path: Path) -> Path:
 def test_the_token_from_a_file(secret_file: Path) -> None:
     """As good as one from the environment, on any address; both are one too many, an empty one guards nothing."""
     settings = load(flags(rest={"token_file": str(secret_file), "host": "0.0.0.0"}), file=None)
-    assert settings.rest.bearer() == CANARY
+    assert settings.rest.bearers() == {"admin": CANARY}
     assert CANARY not in repr(settings)
     (both,) = mistakes(flags(rest={"token_file": str(secret_file), "token": CANARY}))
     assert "keep one" in both
@@ -359,7 +359,21 @@ def test_the_token_from_a_file(secret_file: Path) -> None:
     assert any("rest.token" in line for line in mistakes(flags(rest={"token": "", "host": "0.0.0.0"})))
     secret_file.chmod(0o644)
     with pytest.raises(ConfigError, match=r"rest\.token_file = .* can be read"):
-        settings.rest.bearer()
+        settings.rest.bearers()
+
+
+def test_each_role_has_a_token_of_its_own(secret_file: Path) -> None:
+    """One of them is enough for any address; it must be one that a header can carry."""
+    given = {"read_token": "reads", "operate_token_file": str(secret_file), "host": "0.0.0.0"}
+    assert load(flags(rest=given), file=None).rest.bearers() == {"operate": CANARY, "read": "reads"}
+    same = load(flags(rest={"read_token": "same", "token": "same"}), file=None)
+    with pytest.raises(ConfigError, match="read_token is also that of another role"):
+        same.rest.bearers()
+    for odd in ("tok\nen", "to ken", "tök"):
+        broken = load(flags(rest={"token": odd}), file=None)
+        with pytest.raises(ConfigError, match="cannot stand in a header") as caught:
+            broken.rest.bearers()
+        assert odd not in str(caught.value)
 
 
 def test_every_setting_is_described() -> None:
