@@ -113,4 +113,17 @@ def _unready(worker: Worker, *, stopping: bool) -> dict[str, str]:
         reasons["worker"] = f"the worker waits for {worker.group.waiting_for} to end"
     elif not worker.may_send():
         reasons["worker"] = "the worker does not reach its group: none of its own heartbeats comes back"
+    elif worker.id not in worker.coordinator.assignment.members:
+        reasons["worker"] = _unassigned(worker)
     return reasons
+
+
+def _unassigned(worker: Worker) -> str:
+    """Why this worker takes part in no assignment."""
+    able = worker.coordinator.takes_tasks()
+    if worker.id not in able:
+        return "the worker gets no tasks: it does not reach the target"
+    return (
+        f"the worker gets no tasks: {min(able)} leads the group and has not assigned any to it; if that goes on,"
+        " see whether there is such a worker, and sign the group's messages (worker_group_secret_file)"
+    )
