@@ -25,6 +25,7 @@ from replicator.settings.acl import AclSettings
 from replicator.settings.clusters import (
     Cluster,
     comma_list,
+    some_path,
     valid_id,
 )
 from replicator.settings.names import Names, Patterns
@@ -40,6 +41,10 @@ __all__ = [
 ]
 
 ENV_PREFIX: Final = "REPLICATOR_"
+#: At most a year: greater ones are mistakes, and no timer takes all of them.
+Seconds = Annotated[float, Field(le=365 * 86400, allow_inf_nan=False)]
+#: Messages; greater ones fit into no counter of a broker.
+_MOST: Final = 2**53
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TOPIC = re.compile(r"[%|a-zA-Z0-9_-]+")
 _NAME = re.compile(r"[%a-zA-Z0-9_-]+")
@@ -110,10 +115,14 @@ class RouteSettings(BaseModel):
         "replicator_sys_dead_letter",
         description="topic of `on_error=dead-letter`, on each target broker that refuses a message",
     )
-    rate_messages: int = Field(0, ge=0, description="messages per second, all queues together; 0: no limit")
+    rate_messages: int = Field(
+        0, ge=0, le=_MOST, description="messages per second, all queues together; 0: no limit"
+    )
     rate_bytes: Size = Field(0, description="bytes per second, all queues together; 0: no limit")
     batch_messages: int = Field(2048, ge=1, le=10_000, description="messages in one send, at most")
-    batch_bytes: Size = Field(2 * 1024**2, description="bytes in one send, at most; the target's limit holds too")
+    batch_bytes: Size = Field(
+        2 * 1024**2, ge=1, description="bytes in one send, at most; the target's limit holds too"
+    )
     pulls_in_flight: int = Field(64, ge=1, le=512, description="concurrent pulls per queue, at most")
     task_granularity: Literal["topic", "queue"] = Field(
         "topic", description="what is assigned to workers: whole topics, or single queues"
@@ -127,6 +136,7 @@ class RouteSettings(BaseModel):
     backfill_min_lag: int = Field(
         10_000_000,
         ge=1,
+        le=_MOST,
         description="messages that a worker's queues lag behind for Spark to copy them by default",
     )
 
@@ -139,10 +149,10 @@ class RouteSettings(BaseModel):
     retry_topics: bool = Field(
         False, description="also copy the retry topics (%RETRY%GROUP) of the groups that `sync_groups` selects"
     )
-    sync_topics_interval: float = Field(10.0, ge=0.5, description="seconds between syncs of topic settings")
-    sync_groups_interval: float = Field(10.0, ge=0.5, description="seconds between syncs of consumer groups")
-    sync_offsets_interval: float = Field(3.0, ge=0.5, description="seconds between syncs of consumer offsets")
-    sync_acl_interval: float = Field(3.0, ge=0.5, description="seconds between syncs of accounts and permissions")
+    sync_topics_interval: Seconds = Field(10.0, ge=0.5, description="seconds between syncs of topic settings")
+    sync_groups_interval: Seconds = Field(10.0, ge=0.5, description="seconds between syncs of consumer groups")
+    sync_offsets_interval: Seconds = Field(3.0, ge=0.5, description="seconds between syncs of consumer offsets")
+    sync_acl_interval: Seconds = Field(3.0, ge=0.5, description="seconds between syncs of accounts and permissions")
     sync_deletes: bool = Field(
         False, description="delete what was synced at the target when the source has deleted it"
     )
@@ -153,6 +163,11 @@ class RouteSettings(BaseModel):
     protect_target: bool = Field(
         False, description="keep the target's topics read-only for applications until a failover"
     )
+
+    @field_validator("dead_letter_topic")
+    @classmethod
+    def _topic_name(cls, value: str) -> str:
+        return topic_name(value)
 
     @field_validator("rename")
     @classmethod
@@ -238,8 +253,8 @@ class Settings(RouteSettings, BaseSettings):
         "sticky",
         description="how tasks are assigned to workers: sticky, even, consistent-hash, or an installed one",
     )
-    heartbeat_interval: float = Field(1.0, ge=0.1, le=60, description="seconds between heartbeats")
-    session_timeout: float = Field(
+    heartbeat_interval: Seconds = Field(1.0, ge=0.1, le=60, description="seconds between heartbeats")
+    session_timeout: Seconds = Field(
         5.0, ge=0.5, description="seconds without a heartbeat after which a worker's tasks are assigned to others"
     )
     source_online_topic: str = Field(
@@ -252,13 +267,13 @@ class Settings(RouteSettings, BaseSettings):
     control_topic: str = Field(
         "replicator_sys_control", description="system topic of the group's shared configuration and progress"
     )
-    state_publish_interval: float = Field(
+    state_publish_interval: Seconds = Field(
         2.0, ge=0.1, description="seconds between publications of progress to the group"
     )
-    state_republish_interval: float = Field(
+    state_republish_interval: Seconds = Field(
         600.0, ge=1, description="seconds between publications of all shared state, for workers that join"
     )
-    stall_timeout: float = Field(
+    stall_timeout: Seconds = Field(
         60.0, ge=1, description="seconds without progress after which a queue that lags is restarted"
     )
     spark_master: str | None = Field(
@@ -270,18 +285,23 @@ class Settings(RouteSettings, BaseSettings):
         None, description="directory whose files the connectors file-source and file-sink may use (default: none)"
     )
     rest: RestSettings = RestSettings()
-    metadata_refresh_interval: float = Field(
+    metadata_refresh_interval: Seconds = Field(
         5.0, ge=0.1, description="seconds between checks for new topics and queues"
     )
-    state_flush_interval: float = Field(1.0, ge=0.1, description="seconds between writes of the state files")
-    settle_timeout: float = Field(
+    state_flush_interval: Seconds = Field(1.0, ge=0.1, description="seconds between writes of the state files")
+    settle_timeout: Seconds = Field(
         1.0, ge=0, description="seconds that a dead owner's last request may still wait in a broker"
     )
-    drain_timeout: float = Field(30.0, ge=0, description="seconds for sending what was pulled, when stopping")
+    drain_timeout: Seconds = Field(30.0, ge=0, description="seconds for sending what was pulled, when stopping")
     metrics_per_queue: bool = Field(
         False, description="also export lag, position and copied messages of each queue in /metrics"
     )
     log_level: Level = Field("info", description="least severity logged")
+
+    @field_validator("store_path", "file_connector_dir", "worker_group_secret_file", mode="before")
+    @classmethod
+    def _path(cls, value: object) -> object:
+        return some_path(value)
 
     @field_validator("memory_bytes")
     @classmethod
