@@ -11,7 +11,7 @@ import os
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final, Self
+from typing import Annotated, Final
 
 from pydantic import (
     AfterValidator,
@@ -21,7 +21,7 @@ from pydantic import (
     Field,
     PrivateAttr,
     ValidationInfo,
-    model_validator,
+    field_validator,
 )
 
 from replicator.plugins.interface import (
@@ -65,19 +65,24 @@ class _File(BaseModel):
     )
     _directory: Path = PrivateAttr()
 
-    @model_validator(mode="after")
-    def _inside(self, info: ValidationInfo) -> Self:
+    @field_validator("filename")
+    @classmethod
+    def _inside(cls, value: Path, info: ValidationInfo) -> Path:
         limits = info.context if isinstance(info.context, ConnectorLimits) else ConnectorLimits()
         if limits.file_dir is None:
             raise ValueError(
                 "file connectors are off at this worker: set file_connector_dir in the settings of all workers"
             )
         try:
-            refuse_outside(limits.file_dir, self.filename)
+            refuse_outside(limits.file_dir, value)
         except OutOfBounds as error:
             raise ValueError(str(error)) from None
-        self._directory = limits.file_dir
-        return self
+        return value
+
+    def model_post_init(self, context: ConnectorLimits) -> None:
+        """Keeps the directory that the file must stay in."""
+        assert context.file_dir is not None  # noqa: S101 - _inside has seen to it
+        self._directory = context.file_dir
 
     @property
     def directory(self) -> Path:
