@@ -20,7 +20,7 @@ from replicator.routing.state import QueueState
 from replicator.state import state_file
 from replicator.state.record import Kind, Record, Version
 from replicator.state.store import Store
-from tests.support.records import CONNECTOR, VALUES
+from tests.support.records import CONNECTOR
 
 SOURCE, TARGET = Queue("east/a", 3), Queue("west-a", 5)
 STOPPED = CONNECTOR | {"state": "STOPPED"}
@@ -377,40 +377,4 @@ def test_a_failed_flush_keeps_everything_in_memory(directory: Path, monkeypatch:
     store.close()
     store = Store(directory)
     assert same(restored(store, state())[0], state())
-    store.close()
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "key", "held"),
-    [
-        ("taskConfig.json", "assignment", "", {"version": [10**9, "evil"], "value": {}}),
-        ("taskConfig.json", "task", "route/orders", {"version": [10**9, "evil"], "value": {"queues": 5}}),
-        ("offset.json", "offset", "T/east/a/3", {"version": [1, "w"], "value": {"x": 1}}),
-        ("position.json", "position", "T/east/a/3", {"version": 5, "value": None}),
-        ("position.json", "sync", "route/status", {"version": [1, "w"], "value": 5}),
-        ("connectorConfig.json", "connector", "route", {"value": None}),
-        ("connectorConfig.json", "connector", "route", 5),
-    ],
-)
-def test_a_record_that_does_not_fit_is_skipped_and_the_others_are_used(
-    directory: Path, name: str, kind: str, key: str, held: object
-) -> None:
-    """Whatever an earlier version or a person has left in a file, no start fails by it."""
-    good, value = VALUES[Kind(kind)]
-    there = {"version": [1, "w"], "value": value}
-    directory.mkdir(parents=True)
-    state_file.write(directory / name, {kind: {key: held, good: there} if good != key else {key: held}})
-    store = Store(directory)
-    assert store.state.get(Kind(kind), key) is None
-    assert store.state.get(Kind(kind), good) == (value if good != key else None)
-    assert store.skipped.counts == {"file": 1}
-    store.close()
-
-
-@pytest.mark.parametrize("content", [5, [], {"task": 5}, {"task": [1]}, {"unknown": {}}])
-def test_a_file_of_another_form_is_as_none(directory: Path, content: object) -> None:
-    directory.mkdir(parents=True)
-    state_file.write(directory / "taskConfig.json", content)
-    store = Store(directory)
-    assert store.queue_maps("route") == {}
     store.close()
