@@ -79,11 +79,9 @@ async def test_each_role_may_do_its_own(
         assert asks(worker.port, "GET /status", ours) == 200
         assert asks(worker.port, "GET /status", "Host: rebound.example") == 403
         assert asks(worker.port, post, ours, "Origin: http://evil.example") == 403
-        create, sized = "POST /connectors/x", "Content-Length: 2"
-        assert asks(worker.port, create, ours, sized, "Content-Type: text/plain", body="{}") == 415
-        assert (
-            asks(worker.port, create, ours, "Content-Length: 9", "Content-Type: application/json", body="{") == 408
-        )
+        create, json_ = "POST /connectors/x", "Content-Type: application/json"
+        assert asks(worker.port, create, ours, "Content-Length: 2", body="{}") == 415
+        assert asks(worker.port, create, ours, "Content-Length: 9", json_, body="{") == 408
         assert asks(worker.port, "GET /docs", ours) == 404
 
 
