@@ -2,7 +2,7 @@
 
 Each heartbeat names the last heartbeat of its own worker that had come back: the broker, and when that broker had
 stored it. So it was written later than that, by that broker's clock, which no writer of messages can set. Both
-times that are compared are of the same broker: what it has stored newest, as far as we have read.
+times that are compared are of the same broker: what it had stored when we read of it last.
 
 Copies of one queue are told by their counters: each counter of a process comes once in a queue. They need not come
 in order, since a broker may store two requests of one connection in either order.
@@ -32,17 +32,17 @@ class Freshness:
     """What brokers' clocks showed last, as far as their messages were read."""
 
     def __init__(self) -> None:
-        self._newest: dict[str, int] = {}
+        self._last: dict[str, int] = {}
 
     def age(self, broker: str, stored: int, echo: Echo | None) -> float:
         """Seconds from `echo` until a message with it was stored at `broker`; 0 if nothing tells.
 
         A process has no echo in its first heartbeats.
         """
-        self._newest[broker] = max(stored, self._newest.get(broker, 0))
+        self._last[broker] = stored
         if echo is None:
             return 0.0
-        until = stored if echo.broker == broker else self._newest.get(echo.broker, 0)
+        until = stored if echo.broker == broker else self._last.get(echo.broker, 0)
         return max(0, until - echo.stored) / 1000
 
 

@@ -12,7 +12,6 @@ from replicator.group.membership import MemberState
 from replicator.group.signature import Forged, Signer
 from replicator.group.wire import Envelope, NewerForm, Unreadable, read_message
 from replicator.observe.logging import get_logger
-from replicator.state.skipped_records import SkippedRecords
 
 __all__ = ["Inbox"]
 
@@ -29,13 +28,10 @@ class Inbox:
         patience: seconds after which a heartbeat is too old to have been written by a live worker.
     """
 
-    def __init__(
-        self, groups: Collection[str], signer: Signer, skipped: SkippedRecords, *, patience: float
-    ) -> None:
+    def __init__(self, groups: Collection[str], signer: Signer, *, patience: float) -> None:
         self.ignored: dict[str, int] = {}
         self._groups = groups
         self._signer = signer
-        self._skipped = skipped
         self._patience = patience
         self._window = ReplayWindow()
         self._freshness = Freshness()
@@ -62,8 +58,6 @@ class Inbox:
         if verified.known and (reason := self._repeated(said, envelope)):
             self._ignore(said, reason, f"a message of worker {envelope.worker} was written once more")
             return None
-        for each in envelope.skipped:
-            self._skipped.add("topic", each.key, each.reason)
         return envelope
 
     def fail(self, said: LogMessage, error: Exception) -> None:

@@ -108,9 +108,7 @@ class Group:
         self.waiting_for = ""
         self.store = store
         self.signer = signer
-        self.inbox = Inbox(
-            (name, jobs_of(name)), signer, store.skipped, patience=_STALE * coordinator.membership.timeout
-        )
+        self.inbox = Inbox((name, jobs_of(name)), signer, patience=_STALE * coordinator.membership.timeout)
         self._topics = topics
         self._waits_for = waits_for
         self._on_change = on_change
@@ -221,7 +219,10 @@ class Group:
         self._on_change()
 
     def _learn(self, envelope: Envelope) -> None:
-        news = {record.kind for record in envelope.records if self.store.merge(record)}
+        records, skipped = envelope.records()
+        for each in skipped:
+            self.store.skipped.add("topic", each.key, each.reason)
+        news = {record.kind for record in records if self.store.merge(record)}
         if Kind.ASSIGNMENT in news:
             self.recall()
         if news:

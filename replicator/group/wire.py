@@ -10,23 +10,22 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 import msgspec
-from msgspec import Meta
 
 from replicator.errors import ReplicatorError
 from replicator.group.freshness import Echo
 from replicator.group.membership import Generation, Heartbeat, MemberState
 from replicator.state.record import Record
-from replicator.state.record_types import Count, Misfit, Text, WorkerId, counter_limit, fit
+from replicator.state.record_types import Count, Skipped, Text, WorkerId, counter_limit, fit_all
 
 __all__ = [
     "FORM",
     "Author",
     "Envelope",
     "NewerForm",
-    "Skipped",
     "Unreadable",
     "group_of",
     "read_message",
@@ -43,9 +42,7 @@ _FULL: Final = 512 * 1024
 #: Bytes that a body may have uncompressed, and values in it: an assignment of 100,000 tasks has a fifth of both. A
 #: value takes some hundred bytes of memory, and each but the first needs a comma, a bracket or a brace.
 _BYTES: Final = 16 * 1024 * 1024
-_VALUES: Final = 500_000
-#: Records of a message.
-_RECORDS: Final = 50_000
+_VALUES: Final = 300_000
 
 
 class Unreadable(ReplicatorError):
@@ -70,7 +67,7 @@ class _Wire(msgspec.Struct, forbid_unknown_fields=False):
     worker: Text
     incarnation: Text = ""
     counter: Count = 0
-    records: list[msgspec.Raw] = []
+    records: msgspec.Raw = msgspec.Raw(b"[]")
     heartbeat: _Beat | None = None
 
 
@@ -97,23 +94,24 @@ class _Beat(msgspec.Struct):
     echo: tuple[Text, Count] | None = None
 
 
-class Skipped(NamedTuple):
-    """A record that was left out, and why."""
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A message of a worker of `group`: a heartbeat, or records, which are read when they are asked for.
 
-    key: str
-    reason: str
-
-
-class Envelope(NamedTuple):
-    """A message of a worker of `group`: a heartbeat, or records and those that were left out."""
+    `read_at` is in seconds since 1970, and bounds versions.
+    """
 
     group: str
     worker: str
     incarnation: str
     counter: int
     heartbeat: Heartbeat | None
-    records: list[Record]
-    skipped: list[Skipped]
+    read_at: float
+    raw: bytes
+
+    def records(self) -> tuple[list[Record], list[Skipped]]:
+        """The records that are of the form of their kind, and the others."""
+        return fit_all(self.raw, now=self.read_at)
 
 
 class _Form(msgspec.Struct):
@@ -121,15 +119,7 @@ class _Form(msgspec.Struct):
     group: str = ""
 
 
-class _Name(msgspec.Struct, array_like=True):
-    kind: Annotated[str, Meta(max_length=100)]
-    key: Annotated[str, Meta(max_length=10_000)]
-    version: Any
-    value: Any
-
-
 _decode = msgspec.json.Decoder(_Wire).decode
-_decode_record = msgspec.json.Decoder(_Name).decode
 _encode = msgspec.json.encode
 
 
@@ -167,7 +157,9 @@ def write_records(author: Author, counters: Iterator[int], records: Iterable[Rec
 
 
 def _pack_records(author: Author, counter: int, batch: list[msgspec.Raw]) -> bytes:
-    return _pack(_encode(_Wire(FORM, author.group, author.worker, author.incarnation, counter, batch)))
+    return _pack(
+        _encode(_Wire(FORM, author.group, author.worker, author.incarnation, counter, msgspec.Raw(_encode(batch))))
+    )
 
 
 def _unpack(body: bytes) -> bytes:
@@ -202,7 +194,7 @@ def group_of(body: bytes) -> str:
 
 
 def read_message(body: bytes, *, now: float | None = None) -> Envelope:
-    """What a body says; records that are not of the form of their kind are left out.
+    """What a body says.
 
     Args:
         now: seconds since 1970, which bounds versions; the clock's if it is not given.
@@ -217,31 +209,18 @@ def read_message(body: bytes, *, now: float | None = None) -> Envelope:
         if msgspec.json.decode(body, type=_Form).version > FORM:
             raise NewerForm("a newer version wrote it", hint="upgrade this worker")
         wire = _decode(body)
-        if len(wire.records) > _RECORDS:
-            raise Unreadable(f"it has more than {_RECORDS:,} records")
         heartbeat = _heartbeat(wire.worker, wire.heartbeat, now)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Unreadable(str(error)) from None
-    found = [_record(raw, now) for raw in wire.records]
     return Envelope(
         wire.group,
         wire.worker,
         wire.incarnation if heartbeat is None else heartbeat.incarnation,
         wire.counter if heartbeat is None else heartbeat.sequence,
         heartbeat,
-        [each for each in found if isinstance(each, Record)],
-        [each for each in found if isinstance(each, Skipped)],
+        now,
+        bytes(wire.records),
     )
-
-
-def _record(raw: msgspec.Raw, now: float) -> Record | Skipped:
-    name = ""
-    try:
-        parts = _decode_record(raw)
-        name = f"{parts.kind} {parts.key}"
-        return fit(parts.kind, parts.key, parts.version, parts.value, now=now)
-    except (Misfit, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return Skipped(name, str(error))
 
 
 def _heartbeat(worker: str, beat: _Beat | None, now: float) -> Heartbeat | None:

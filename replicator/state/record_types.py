@@ -8,16 +8,16 @@ whoever is beaten by a counter at the limit can exceed it a moment later: no rec
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta, Struct
 
 from replicator.errors import ReplicatorError
-from replicator.routing.offset_map import MAX_INTERVALS, Interval, OffsetMap
+from replicator.routing.offset_map import MAX_INTERVALS
 from replicator.state.record import Kind, Record, Version
 
-__all__ = ["Count", "Misfit", "Text", "WorkerId", "counter_limit", "fit"]
+__all__ = ["Count", "Misfit", "Skipped", "Text", "WorkerId", "counter_limit", "fit", "fit_all"]
 
 #: Version counters, or generations, for each second since 1970, at most.
 _PER_SECOND: Final = 1_000_000
@@ -38,6 +38,13 @@ _Seconds = Annotated[float, Meta(ge=0)]
 
 class Misfit(ReplicatorError):
     """A record that is not of the form of its kind."""
+
+
+class Skipped(NamedTuple):
+    """A record that was left out, and why."""
+
+    key: str
+    reason: str
 
 
 class _ConnectorValue(Struct):
@@ -193,7 +200,8 @@ def fit(kind: str, key: str, version: object, value: object, *, now: float) -> R
     """
     try:
         of = Kind(kind)
-        counter, worker = msgspec.convert(version, tuple[Count, WorkerId])
+        given = [*version] if isinstance(version, tuple) else version
+        counter, worker = msgspec.convert(given, tuple[Count, WorkerId])
         if counter > counter_limit(now):
             raise Misfit(f"the counter of its version, {counter}, is further than any group can have counted")
         key = msgspec.convert(key, _KEYS.get(of, Text))
@@ -228,16 +236,117 @@ def _nothing(found: object, value: object) -> None:
     """Its types say all."""
 
 
-def _position_has_a_start(found: _Position, value: dict[str, Any]) -> None:
-    if isinstance(found.position, int) and "start" not in value:
+def _position_has_a_start(_: _Position | None, value: dict[str, Any]) -> None:
+    if isinstance(value["position"], int) and "start" not in value:
         raise Misfit("a queue's position has no start")
 
 
-def _intervals_grow(found: _Offset, value: dict[str, Any]) -> None:
-    OffsetMap(Interval(*each) for each in found.intervals)
+def _intervals_grow(_: _Offset | None, value: dict[str, Any]) -> None:
+    source = target = 0
+    for one, other, length in value["intervals"]:
+        if one < source or other < target or length < 1:
+            raise Misfit("its intervals do not grow")
+        source, target = one + length, other + length
 
 
 _CHECKS: Final[Mapping[Kind, Callable[[Any, Any], None]]] = {
     Kind.POSITION: _position_has_a_start,
     Kind.OFFSET: _intervals_grow,
 }
+
+
+# All records of a message at once, in compiled code.
+
+
+class _Row(Struct, array_like=True, tag_field="kind"):
+    key: Text
+    version: tuple[Count, WorkerId]
+
+
+class _ConnectorRow(_Row, tag=Kind.CONNECTOR.value):
+    value: Any
+
+
+class _TaskRow(_Row, tag=Kind.TASK.value):
+    value: _Task | None
+
+
+class _AssignmentRow(_Row, tag=Kind.ASSIGNMENT.value):
+    value: _Assignment | None
+
+
+class _PositionRow(_Row, tag=Kind.POSITION.value):
+    value: _Position | None
+
+
+class _OffsetRow(_Row, tag=Kind.OFFSET.value):
+    value: _Offset | None
+
+
+class _StatusRow(_Row, tag=Kind.STATUS.value):
+    value: _Status | None
+
+
+class _SyncRow(_Row, tag=Kind.SYNC.value):
+    value: Any
+
+
+class _Odd(Struct, array_like=True):
+    kind: Annotated[str, Meta(max_length=100)]
+    key: Annotated[str, Meta(max_length=10_000)]
+    version: Any
+    value: Any
+
+
+_ROWS: Final = msgspec.json.Decoder(
+    list[_ConnectorRow | _TaskRow | _AssignmentRow | _PositionRow | _OffsetRow | _StatusRow | _SyncRow]
+)
+_RECORDS: Final = msgspec.json.Decoder(list[Record])
+_ODD: Final = msgspec.json.Decoder(_Odd)
+#: Kinds whose rows say all of them, with a check of what types cannot say.
+_CHECKED: Final[Mapping[Kind, Callable[[Any, Any], None]]] = {Kind.TASK: _nothing, **_CHECKS}
+
+
+def fit_all(raw: bytes, *, now: float) -> tuple[list[Record], list[Skipped]]:
+    """The records of a JSON array, and those that were left out.
+
+    Raises:
+        msgspec.DecodeError: it is no array.
+    """
+    records: list[Record] = []
+    skipped: list[Skipped] = []
+    try:
+        _ROWS.decode(raw)
+        found = _RECORDS.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        for each in msgspec.json.decode(raw, type=list[msgspec.Raw]):
+            _sort(each, records, skipped, now)
+        return records, skipped
+    limit = counter_limit(now)
+    for record in found:
+        check = _CHECKED.get(record.kind)
+        try:
+            if check is None or record.version.counter > limit or _is_a_plugins(record):
+                fit(record.kind, record.key, record.version, record.value, now=now)
+            elif record.value is not None:
+                check(None, record.value)
+        except Misfit as error:
+            skipped.append(Skipped(f"{record.kind} {record.key}", str(error)))
+        else:
+            records.append(record)
+    return records, skipped
+
+
+def _is_a_plugins(record: Record) -> bool:
+    value = record.value
+    return record.kind is Kind.POSITION and value is not None and not isinstance(value["position"], int)
+
+
+def _sort(raw: msgspec.Raw, records: list[Record], skipped: list[Skipped], now: float) -> None:
+    name = ""
+    try:
+        parts = _ODD.decode(raw)
+        name = f"{parts.kind} {parts.key}"
+        records.append(fit(parts.kind, parts.key, parts.version, parts.value, now=now))
+    except (Misfit, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        skipped.append(Skipped(name, str(error)))

@@ -190,7 +190,7 @@ async def test_what_could_not_be_told_is_told_with_the_first_heartbeat(group: Gr
     assert not await group.publish()
     log.broken = False
     await group.beat({}, target_reachable=True)
-    (record,) = read_message(log.written[-1].body).records
+    ((record,), _) = read_message(log.written[-1].body).records()
     assert record.value == CONNECTOR
     await group.beat({}, target_reachable=True)
     assert log.written[-1].queue.topic == "sink-online"
@@ -281,3 +281,12 @@ async def test_a_signed_group_neither_hears_nor_obeys_anybody_else(group: Group)
     assert signed.coordinator.membership.others == {}
     assert signed.conflict is None
     assert signed.inbox.ignored == {"unsigned": 7, "wrong_signature": 6}
+
+
+async def test_records_that_do_not_fit_are_counted_and_left_out(group: Group) -> None:
+    records = b'["assignment","",[1000000000,"evil"],{}],["status","w",[3,"w"],{"topics":[],"problems":{}}]'
+    body = b'{"version":1,"group":"g","worker":"evil","records":[%b]}' % records
+    group.on_said(LogMessage(MessageQueue("control", "a", 0), body, 1))
+    assert group.store.skipped.counts == {"topic": 1}
+    assert group.store.state.get(Kind.STATUS, "w") == {"topics": [], "problems": {}}
+    assert group.coordinator.assignment.owners == {}

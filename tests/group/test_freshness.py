@@ -18,7 +18,7 @@ def test_age_is_measured_by_the_clock_of_one_broker() -> None:
     view = Freshness()
     assert view.age("a", 5_000, None) == 0
     assert view.age("a", 6_000, Echo("a", 5_000)) == 1
-    assert view.age("b", 900_000, Echo("a", 5_500)) == 0.5, "newest at a is 6,000"
+    assert view.age("b", 900_000, Echo("a", 5_500)) == 0.5, "a was at 6,000 then"
     assert view.age("a", 70_000, Echo("b", 840_000)) == 60
     assert view.age("a", 71_000, Echo("unknown", 1)) == 0, "nothing tells"
     assert view.age("a", 1_000, Echo("a", 5_000)) == 0, "the clock went back"

@@ -39,7 +39,7 @@ def written(group: str, records: Iterable[Record]) -> list[bytes]:
 @given(st.lists(RECORDS, max_size=20), NAMES)
 def test_records_are_read_as_written(records: list[Record], group: str) -> None:
     told = [read_message(body) for body in written(group, records)]
-    assert [record for envelope in told for record in envelope.records] == records
+    assert [record for envelope in told for record in envelope.records()[0]] == records
     authors = {(envelope.group, envelope.worker, envelope.incarnation, envelope.heartbeat) for envelope in told}
     assert authors <= {(group, "w", "i", None)}
     assert [envelope.counter for envelope in told] == [*range(1, len(told) + 1)]
@@ -69,7 +69,7 @@ def test_much_is_told_in_several_messages_each_small() -> None:
     bodies = written("g", records)
     assert len(bodies) > 3
     assert max(map(len, bodies)) < 64 * 1024
-    assert [record for body in bodies for record in read_message(body).records] == records
+    assert [record for body in bodies for record in read_message(body).records()[0]] == records
 
 
 @given(st.binary(max_size=200))
@@ -164,9 +164,9 @@ def test_a_record_that_does_not_fit_is_left_out_alone() -> None:
         ["task", key, [3, "w"], value],
     ]
     body = json.dumps({"version": 1, "group": "g", "worker": "w", "records": records}).encode()
-    read = read_message(body)
-    assert read.records == [Record(Kind.TASK, key, Version(3, "w"), value)]
-    assert [each.key for each in read.skipped] == [
+    found, skipped = read_message(body).records()
+    assert found == [Record(Kind.TASK, key, Version(3, "w"), value)]
+    assert [each.key for each in skipped] == [
         "assignment ",
         "task route/orders",
         "new-kind k",
@@ -195,11 +195,11 @@ def test_a_bomb_costs_little_memory(item: bytes) -> None:
     "item", [b"0", b'["a","",0,[]]', b'["position","r/t/b/0",[1,"w"],{"position":1,"start":0}]']
 )
 def test_the_most_that_is_read_costs_a_bounded_amount(item: bytes) -> None:
-    count = 49_999
+    count = 290_000 // sum(map(item.count, (b",", b"[", b"{", b"0")))
     body = b'{"version":1,"group":"g","worker":"w","records":[%b]}' % b",".join([item] * count)
     tracemalloc.start()
-    read = read_message(zlib.compress(body))
+    found, skipped = read_message(zlib.compress(body)).records()
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert len(read.records) + len(read.skipped) == count
+    assert len(found) + len(skipped) == count
     assert peak < 128 * 1024**2

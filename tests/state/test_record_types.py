@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from replicator.state.record import Kind, Record, Version
-from replicator.state.record_types import Misfit, counter_limit, fit
+from replicator.state.record_types import Misfit, counter_limit, fit, fit_all
 from replicator.state.shared_state import SharedState
 from tests.support.records import CONNECTOR, RECORDS, VALUES
 
@@ -20,6 +21,24 @@ NOW = 1_800_000_000.0
 @given(RECORDS)
 def test_what_workers_write_fits(record: Record) -> None:
     assert fit(record.kind, record.key, [*record.version], record.value, now=NOW) == record
+
+
+@given(st.lists(RECORDS, max_size=8), st.data())
+def test_all_at_once_is_as_one_by_one(records: list[Record], more: st.DataObject) -> None:
+    """Also with a value in between that is none of any kind."""
+    rows: list[Any] = [list(record) for record in records]
+    for row in rows:
+        if more.draw(st.integers(0, 5)) == 0:
+            row[more.draw(st.integers(0, 3))] = more.draw(st.sampled_from([5, "x", None, [], {}, [2**53, "w"]]))
+    expected, left = [], 0
+    for row in rows:
+        try:
+            expected.append(fit(*row, now=NOW))
+        except (Misfit, TypeError):
+            left += 1
+    found, skipped = fit_all(msgspec.json.encode(rows), now=NOW)
+    assert found == expected
+    assert len(skipped) == left
 
 
 @pytest.mark.parametrize(
