@@ -94,7 +94,7 @@ class Store:
         try:
             for half_written in directory.glob(".*.json.*"):  # by a process that was killed then
                 half_written.unlink(missing_ok=True)
-            self._identity: dict[str, Any] = state_file.read(directory / _IDENTITY) or {}
+            self._identity: dict[str, Any] = _texts(state_file.read(directory / _IDENTITY))
             for name in _FILES:
                 self._load(name)
             self._unpublished = {(record.kind, record.key): None for record in self.state.records(*_REPUBLISHED)}
@@ -342,6 +342,12 @@ class Store:
                 members.append(known[1])
             kinds.append(b'"%b":{%b}' % (kind.value.encode(), b",".join(members)))
         return msgspec.Raw(b"{%b}" % b",".join(kinds))
+
+
+def _texts(content: object) -> dict[str, Any]:
+    """The texts in a file's content, by name: whatever else it may be is not ours."""
+    found = content.items() if isinstance(content, dict) else ()
+    return {name: value for name, value in found if isinstance(value, str)}
 
 
 def _encoded(record: Record) -> bytes:

@@ -134,3 +134,28 @@ def test_a_busy_group_never_comes_near_the_limit() -> None:
     began = time.time()
     assert 100_000 * century < counter_limit(began)
     assert Version(100_000 * century, "w") < Version(counter_limit(began), "w")
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_a_version_beyond_the_limit_is_left_out_among_others(kind: Kind) -> None:
+    """Of every kind, and alone: the others of the message are taken."""
+    key, value = VALUES[kind]
+    rows = [[kind, key, [counter, "w"], value] for counter in (counter_limit(NOW) + 1, 5)]
+    found, skipped = fit_all(msgspec.json.encode(rows), now=NOW)
+    assert found == [Record(kind, key, Version(5, "w"), value)]
+    assert [each.key for each in skipped] == [f"{kind} {key}"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "value"),
+    [
+        ("offset", "r/t/b/0", VALUES[Kind.OFFSET][1] | {"intervals": [[15, 110, 5], [2, 100, 10]]}),
+        ("position", "r/t/b/0", {"position": 1}),
+        ("position", "r/0", {"position": {"x": [[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]}}),
+        ("connector", "route", CONNECTOR | {"state": "DANCING"}),
+        ("sync", "route/audit", {"entries": "x"}),
+    ],
+)
+def test_what_types_cannot_say_is_checked_among_others(kind: str, key: str, value: Any) -> None:
+    found, skipped = fit_all(msgspec.json.encode([[kind, key, [1, "w"], value]]), now=NOW)
+    assert (found, len(skipped)) == ([], 1)

@@ -44,3 +44,11 @@ def test_a_file_of_another_form_is_as_none(tmp_path: Path, content: object) -> N
     store = Store(tmp_path)
     assert store.queue_maps("route") == {}
     store.close()
+
+
+@pytest.mark.parametrize("content", [5, [], {"worker": 5, "source_id": ["east"]}, {"worker": None}])
+def test_an_identity_of_another_form_is_as_none(tmp_path: Path, content: object) -> None:
+    state_file.write(tmp_path / "identity.json", content)
+    store = Store(tmp_path)
+    assert store.identity() == {}
+    store.close()
