@@ -16,7 +16,7 @@ __all__ = ["RestSettings", "RestTls"]
 
 #: The setting of each role's token.
 _TOKENS: Final = {"admin": "token", "operate": "operate_token", "read": "read_token"}
-_VISIBLE: Final = re.compile(r"[!-~]+")
+_VISIBLE: Final = re.compile(r"[!-~]([ -~]*[!-~])?")
 
 
 class RestTls(BaseModel):

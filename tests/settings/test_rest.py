@@ -23,7 +23,7 @@ def test_each_role_has_a_token_of_its_own(tmp_path: Path) -> None:
     same = load(BASE | {"rest": {"read_token": "same", "token": "same"}}, file=None)
     with pytest.raises(ConfigError, match="read_token is also that of another role"):
         same.rest.bearers()
-    for odd in ("tok\nen", "to ken", "tök"):
+    for odd in ("tok\nen", " token", "tök"):
         broken = load(BASE | {"rest": {"token": odd}}, file=None)
         with pytest.raises(ConfigError, match="cannot stand in a header") as caught:
             broken.rest.bearers()
