@@ -175,10 +175,11 @@ def test_a_record_that_does_not_fit_is_left_out_alone() -> None:
     ]
 
 
+@pytest.mark.parametrize("size", [15_000_000, 40_000_000], ids=["values", "bytes"])
 @pytest.mark.parametrize("item", [b'["position","r/t/b/0",[1,"w"],{"position":1,"start":0}]', b"0", b"[]", b"[[]]"])
-def test_a_bomb_costs_little_memory(item: bytes) -> None:
-    """A message of at most 4 MiB may be 1,000 times as large when it is decompressed."""
-    items = b",".join([item] * (40_000_000 // len(item)))
+def test_a_bomb_costs_little_memory(item: bytes, size: int) -> None:
+    """A message of at most 4 MiB may be 1,000 times as large when it is decompressed, and each byte a value."""
+    items = b",".join([item] * (size // len(item)))
     bomb = zlib.compress(b'{"version":1,"group":"g","worker":"w","records":[%b]}' % items)
     del items
     tracemalloc.start()
