@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from math import inf
 from typing import Final
 
 from replicator.aio.clock import now
@@ -36,6 +37,7 @@ class Inbox:
         self._window = ReplayWindow()
         self._freshness = Freshness()
         self._logged: dict[str, float] = {}
+        self._unchecked = False
 
     def open(self, said: LogMessage) -> Envelope | None:
         """What a message says; None where it is of another group, or not believed."""
@@ -53,16 +55,20 @@ class Inbox:
             return None
         if verified is None or envelope is None or envelope.group not in self._groups:
             return None
-        if verified.signed and not verified.known:
-            self._log("signed", said, "it is signed, and this worker has no worker_group_secret_file to check it")
+        if verified.signed and not verified.known and not self._unchecked:
+            self._unchecked = True
+            log.warning(
+                "signed messages on the system topics are believed unchecked",
+                hint="set worker_group_secret_file to the group's secret",
+            )
         if verified.known and (reason := self._repeated(said, envelope)):
             self._ignore(said, reason, f"a message of worker {envelope.worker} was written once more")
             return None
         return envelope
 
     def fail(self, said: LogMessage, error: Exception) -> None:
-        """Counts a message that could not be handled: reading goes on behind it."""
-        self._ignore(said, "failed", f"{type(error).__name__}: {error}")
+        """Counts a message that could not be handled, which is a bug: reading goes on behind it."""
+        self._ignore(said, "failed", f"{type(error).__name__}: {error}", error)
 
     def _repeated(self, said: LogMessage, envelope: Envelope) -> str:
         """Why a signed message does not count as written by its worker now; empty if it does."""
@@ -74,16 +80,10 @@ class Inbox:
         age = self._freshness.age(said.queue.broker, said.stored, heartbeat.echo)
         return "stale" if age > self._patience else ""
 
-    def _ignore(self, said: LogMessage, reason: str, why: str) -> None:
-        self.ignored[reason] = self.ignored.get(reason, 0) + 1
-        self._log(reason, said, why)
-
-    def _log(self, kind: str, said: LogMessage, why: str) -> None:
-        if now() - self._logged.get(kind, -_LOGGED) < _LOGGED:
+    def _ignore(self, said: LogMessage, kind: str, why: str, error: Exception | None = None) -> None:
+        self.ignored[kind] = self.ignored.get(kind, 0) + 1
+        if now() - self._logged.get(kind, -inf) < _LOGGED:
             return
         self._logged[kind] = now()
-        if kind == "signed":
-            self._logged[kind] = float("inf")
-            log.warning("signed message on a system topic is believed unchecked", queue=str(said.queue), reason=why)
-        else:
-            log.error("message on a system topic ignored", queue=str(said.queue), kind=kind, reason=why[:500])
+        queue = str(said.queue)
+        log.error("message on a system topic ignored", queue=queue, kind=kind, reason=why[:500], exc_info=error)

@@ -19,10 +19,12 @@ from replicator.connector.context import ConnectorContext, look, route_options
 from replicator.connector.permissions import refuse_missing_rights
 from replicator.connector.topics import RouteTopics
 from replicator.errors import ClientError, ConfigError, StartupError
+from replicator.group.freshness import Freshness
 from replicator.group.job_claim import claimed, jobs_of
 from replicator.group.membership import MemberState
 from replicator.group.signature import Signer
 from replicator.observe.audit import Audit
+from replicator.protocol.message import StoredMessage
 from replicator.ranges.copier import CopyJob, Range
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.foreign_writes import ForeignWriteInspector
@@ -187,6 +189,7 @@ class _Listening:
         self._incarnation = incarnation
         self._seconds = settings.session_timeout
         self._signer = Signer.of(settings)
+        self._freshness = Freshness()
 
     async def at(self, cluster: Cluster, broker: str, topic: str) -> None:
         try:
@@ -196,14 +199,19 @@ class _Listening:
             while (left := until - asyncio.get_running_loop().time()) > 0:
                 pulled = await pull(reader, topic, 0, at, suspend=min(1.0, left))
                 for message in pulled.messages:
-                    self._refuse(topic, message.body[4:])
+                    self._refuse(topic, broker, message)
                 at = max(at, pulled.next_offset)
         except ClientError as error:
             raise StartupError(f"source broker {broker} does not say whether a route is live: {error}") from None
 
-    def _refuse(self, topic: str, body: bytes) -> None:
-        worker = self._signer.heartbeat(topic, body, self._group)
-        job = self._signer.heartbeat(topic, body, jobs_of(self._group))
+    def _refuse(self, topic: str, broker: str, message: StoredMessage) -> None:
+        worker, job = (
+            self._signer.heartbeat(topic, message.body[4:], group) for group in (self._group, jobs_of(self._group))
+        )
+        if (heard := worker or job) is None:
+            return
+        if self._freshness.age(broker, message.store_timestamp, heard.echo) > 2 * self._seconds:
+            return  # somebody has written an old one again
         if worker is not None and worker.stage is not MemberState.LEFT:
             tasks = {TaskId.parse(task).name for task in worker.info.get("tasks", {}) if "/" in task}
             if not tasks or tasks & self._topics:

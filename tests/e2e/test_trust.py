@@ -258,7 +258,7 @@ async def test_a_secret_is_introduced_one_worker_after_the_other(
         for topic in topics:
             await until(partial(_copied, workers.values(), topic, 120))
             assert sum(w.topic(topic).get("duplicates", 0) for w in workers.values()) == 0
-        assert "is believed unchecked" in workers["w1"].log
+        assert "are believed unchecked" in workers["w1"].log
     finally:
         for worker in workers.values():
             await worker.kill()
