@@ -18,12 +18,12 @@ class SkippedRecords:
     """`counts` are those of this process, by where they were read."""
 
     def __init__(self) -> None:
-        self.counts: dict[str, int] = {}
+        self.counts = {"topic": 0, "file": 0}
         self._logged: dict[str, None] = {}
 
     def add(self, origin: Literal["topic", "file"], key: str, reason: str) -> None:
         """Counts the record `key`, read from a system topic or a state file."""
-        self.counts[origin] = self.counts.get(origin, 0) + 1
+        self.counts[origin] += 1
         if key in self._logged:
             return
         self._logged[key] = None

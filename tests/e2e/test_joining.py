@@ -287,6 +287,6 @@ async def test_records_that_do_not_fit_are_counted_and_left_out(group: Group) ->
     records = b'["assignment","",[1000000000,"evil"],{}],["status","w",[3,"w"],{"topics":[],"problems":{}}]'
     body = b'{"version":1,"group":"g","worker":"evil","records":[%b]}' % records
     group.on_said(LogMessage(MessageQueue("control", "a", 0), body, 1))
-    assert group.store.skipped.counts == {"topic": 1}
+    assert group.store.skipped.counts == {"topic": 1, "file": 0}
     assert group.store.state.get(Kind.STATUS, "w") == {"topics": [], "problems": {}}
     assert group.coordinator.assignment.owners == {}
