@@ -110,7 +110,7 @@ def _group(worker: Worker, at: float) -> dict[str, list[Sample]]:
         "shared_state_records_skipped": [
             ((origin,), count) for origin, count in worker.store.skipped.counts.items()
         ],
-        "control_messages_ignored": [((kind,), count) for kind, count in worker.group.inbox.ignored.items()],
+        "control_messages_ignored": [((kind,), count) for kind, count in worker.ignored_messages.items()],
     }
 
 

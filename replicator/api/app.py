@@ -85,7 +85,7 @@ def make_app(worker: Worker, *, metrics: Callable[[], Awaitable[bytes]], stoppin
                 "source": worker.identity.source,
                 "target": worker.identity.target,
                 "waiting_for": worker.group.waiting_for,
-                "control_messages_ignored": worker.group.inbox.ignored,
+                "control_messages_ignored": worker.ignored_messages,
                 "topics": topic_status(worker.queues),
                 "problems": worker.routes.problems,
             }
