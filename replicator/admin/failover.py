@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass
 from math import inf
 from typing import Any, Final
 
@@ -11,13 +13,14 @@ from replicator.admin.readiness import group_standings
 from replicator.admin.topic_lag import topic_lags
 from replicator.connector.route import Route
 from replicator.connector.sync.acl import Done
-from replicator.errors import ClientError, ReplicatorError
+from replicator.errors import ClientError, ConfigError, ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.routing.task_id import TaskId
+from replicator.settings import RouteSettings
 from replicator.state.connector_configs import Connector, State
 from replicator.worker.worker import Worker
 
-__all__ = ["NotNow", "failover"]
+__all__ = ["FailoverOptions", "NotNow", "failover", "without"]
 
 #: Seconds between two checks of what is still missing; and seconds that tasks may take to stop.
 _LOOK: Final = 0.5
@@ -37,119 +40,158 @@ class NotNow(ReplicatorError):
     """The failover did not start; nothing has changed."""
 
 
-async def failover(
-    worker: Worker,
-    connector: Connector,
-    route: Route,
-    *,
-    drain_seconds: float,
-    source_dead: bool = False,
-    open_all: bool = False,
-    dry_run: bool = False,
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailoverOptions:
+    """How to fail over.
+
+    `drain_seconds`: how long to wait for messages that are not copied yet. `source_dead`: the source is given up;
+    what cannot be reached there is reported, not waited for. `open_all`: all topics become writable at the target,
+    those too that the source does not have. `dry_run`: nothing is changed or waited for, only reported.
+    `topics`: of the route these alone, by their names at the source; it copies the others on.
+    """
+
+    drain_seconds: float
+    source_dead: bool = False
+    open_all: bool = False
+    dry_run: bool = False
+    topics: frozenset[str] = frozenset()
+
+    def concerns(self, topic: str) -> bool:
+        return not self.topics or topic in self.topics
+
+
+async def failover(worker: Worker, connector: Connector, route: Route, how: FailoverOptions) -> dict[str, Any]:
     """Prepares the target for applications. May be repeated, at any worker, wherever it was interrupted.
 
-    Args:
-        drain_seconds: seconds to wait for messages that are not copied yet.
-        source_dead: the source is given up; what cannot be reached there is reported, not waited for.
-        open_all: all topics become writable at the target, including those that the source does not have.
-        dry_run: changes nothing, waits for nothing, and reports what a failover now would do.
+    The whole route is stopped; if only some topics are switched it runs again without them.
 
     Raises:
         NotNow: this worker does not reach its group.
+        ConfigError: a topic is not one that the route copies, or no other one is left.
         BrokerRefused, Unreachable, RequestTimeout: the target does not answer.
     """
-    if dry_run:
-        return await _report(worker, connector, route, source_dead=source_dead, open_all=open_all)
-    if not worker.may_send() and not source_dead:
+    rest = without(connector.settings, how.topics, [plan.topic for plan in route.topics.plans])
+    if how.dry_run:
+        return await _report(worker, connector, route, how)
+    if not worker.may_send() and not how.source_dead:
         raise NotNow(
             "this worker does not reach its group, so others might continue to copy",
             hint="ask another worker; or, if the source is lost for good, use --source-dead",
         )
-    if not source_dead:
-        await _drain(worker, route, drain_seconds)
-    worker.connectors.set_state(connector.name, State.STOPPED, alone=source_dead and not worker.may_send())
-    try:
-        await worker.changed()
-    except ClientError as error:
-        if not source_dead:
-            raise
-        log.warning(
-            "only workers that reach the target hear of the stop until the source is back", reason=str(error)
-        )
-    stopped = await _stopped(worker, connector.name, source_dead=source_dead)
-    report = await _report(worker, connector, route, source_dead=source_dead, open_all=open_all, stopped=stopped)
-    log.warning(
-        "failed over to the target", **{name: report[name] for name in ("connector", "drained", "problems")}
-    )
+    if not how.source_dead:
+        await _drain(worker, route, how)
+    worker.connectors.set_state(connector.name, State.STOPPED, alone=how.source_dead and not worker.may_send())
+    await _publish(worker, how)
+    stopped = await _stopped(worker, connector.name, how)
+    report = await _report(worker, connector, route, how, stopped=stopped)
+    if rest is not None:
+        if stopped and not report["problems"]:
+            worker.connectors.update(connector.name, rest.model_dump(mode="json"))
+        worker.connectors.set_state(connector.name, State.RUNNING)
+        await _publish(worker, how)
+    told = ("connector", "topics", "drained", "problems")
+    log.warning("failed over to the target", **{name: report[name] for name in told})
     return report
 
 
+def without(settings: object, topics: Set[str], copied: Iterable[str]) -> RouteSettings | None:
+    """What a route copies when `topics` have been switched; None if all of it is.
+
+    Args:
+        copied: the topics that it copies now.
+
+    Raises:
+        ConfigError: a topic is none of those, or no other one is left.
+    """
+    if not topics or not isinstance(settings, RouteSettings):
+        return None
+    copied = {*copied}
+    if unknown := sorted(topics - copied):
+        raise ConfigError(
+            f"the connector does not copy {', '.join(unknown)}", hint="`replicator lag` lists what it copies"
+        )
+    if copied <= topics:
+        raise ConfigError("these are all topics of the connector", hint="fail over without naming topics")
+    named = [topic for topic in settings.topics if topic not in topics]
+    others = [re.escape(topic) for topic in sorted(topics - {*settings.topics})]
+    return settings.model_copy(update={"topics": named, "exclude_topics": [*settings.exclude_topics, *others]})
+
+
+async def _publish(worker: Worker, how: FailoverOptions) -> None:
+    try:
+        await worker.changed()
+    except ClientError as error:
+        if not how.source_dead:
+            raise
+        log.warning(
+            "only workers that reach the target hear of the change until the source is back", reason=str(error)
+        )
+
+
 async def _report(
-    worker: Worker,
-    connector: Connector,
-    route: Route,
-    *,
-    source_dead: bool,
-    open_all: bool,
-    stopped: bool | None = None,
+    worker: Worker, connector: Connector, route: Route, how: FailoverOptions, *, stopped: bool | None = None
 ) -> dict[str, Any]:
     """Hands over if the route has `stopped`; with None it reports what that would do."""
-    dry_run = stopped is None
-    missing = await _missing(worker, route, patience=_DEAD_SECONDS if source_dead else inf)
+    missing = await _missing(worker, route, how, patience=_DEAD_SECONDS if how.source_dead else inf)
     done: Sequence[Done] = ()
     failed = [_NOT_STOPPED] if stopped is False else []
     if stopped is not False:
-        done, unknown = await route.sync.hand_over(open_all=open_all, dry_run=dry_run)
+        done, unknown = await route.sync.hand_over(
+            open_all=how.open_all, dry_run=how.dry_run, concerns=how.concerns
+        )
         failed += unknown
+    groups = group_standings(await route.sync.places())
     return {
         "connector": connector.name,
-        "dry_run": dry_run,
-        "stopped": not _running(worker, connector.name, source_dead=source_dead) if dry_run else stopped,
+        "topics": sorted(how.topics),
+        "dry_run": how.dry_run,
+        "stopped": not _running(worker, connector.name, how) if stopped is None else stopped,
         "drained": not missing,
         "missing": missing,
         "offsets": sum(not each.error for each in done if each.action.kind == "offsets"),
         "topics_opened": sorted(
             {each.action.key for each in done if each.action.kind == "topics" and not each.error}
         ),
-        "groups": group_standings(await route.sync.places()),
+        "groups": [group for group in groups if how.concerns(group["topic"])],
         "problems": failed
         + [f"{each.action.key} at {each.action.broker}: {each.error}" for each in done if each.error],
     }
 
 
-async def _missing(worker: Worker, route: Route, *, patience: float = inf) -> list[dict[str, Any]]:
+async def _missing(
+    worker: Worker, route: Route, how: FailoverOptions, *, patience: float = inf
+) -> list[dict[str, Any]]:
     """Topics with messages that are not at the target, or whose state is not known."""
     route.keep(ended=True)
     lags = await topic_lags(route, worker.context, patience=patience)
-    return [topic for topic in lags if topic["messages"] or topic["problem"]]
+    return [each for each in lags if how.concerns(each["topic"]) and (each["messages"] or each["problem"])]
 
 
-async def _drain(worker: Worker, route: Route, seconds: float) -> None:
+async def _drain(worker: Worker, route: Route, how: FailoverOptions) -> None:
     """Waits until nothing is missing at the target."""
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
+    deadline = loop.time() + how.drain_seconds
     empty = 0  # a broker reports the end of a queue late: check twice
     while True:
-        missing = await _missing(worker, route)
+        missing = await _missing(worker, route, how)
         empty = 0 if missing else empty + 1
         if empty == 2 or loop.time() > deadline:
             return
         await asyncio.sleep(_LOOK)
 
 
-async def _stopped(worker: Worker, name: str, *, source_dead: bool) -> bool:
+async def _stopped(worker: Worker, name: str, how: FailoverOptions) -> bool:
     """Waits until no task of the connector runs."""
     deadline = asyncio.get_running_loop().time() + _STOP_SECONDS
     while asyncio.get_running_loop().time() < deadline:
-        if not _running(worker, name, source_dead=source_dead):
+        if not _running(worker, name, how):
             return True
         await asyncio.sleep(_LOOK)
     return False
 
 
-def _running(worker: Worker, name: str, *, source_dead: bool) -> bool:
+def _running(worker: Worker, name: str, how: FailoverOptions) -> bool:
     """Whether a task of the connector runs; with the source dead, as far as the target's log says so."""
-    others = worker.seen_at_target if source_dead else worker.coordinator.membership.others
+    others = worker.seen_at_target if how.source_dead else worker.coordinator.membership.others
     running = {*worker.coordinator.running, *(task for other in others.values() for task in other.tasks)}
     return any(TaskId.parse(task).connector == name for task in running)

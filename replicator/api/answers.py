@@ -330,6 +330,7 @@ class Readiness(_Answer):
 
 class FailoverReport(_Answer):
     connector: str
+    topics: Annotated[list[str], Field(description="those that were to be switched; empty: all of the connector")]
     dry_run: Annotated[bool, Field(description="nothing was changed: what a failover now would do")]
     stopped: Annotated[bool, Field(description="no task of the connector runs")]
     drained: bool

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from replicator.admin.failover import failover
+from replicator.admin.failover import FailoverOptions, failover
 from replicator.admin.readiness import readiness
 from replicator.api import answers
 from replicator.api.envelope import NotDone, answer
@@ -42,6 +42,7 @@ class Switch(BaseModel):
     source_dead: bool = False
     open_all: bool = False
     dry_run: bool = False
+    topics: list[str] = Field([], description="only these of the connector's topics; it copies the others on")
 
 
 def sync_routes(worker: Worker) -> APIRouter:
@@ -91,7 +92,8 @@ def sync_routes(worker: Worker) -> APIRouter:
         With `dry_run` it changes nothing, and reports what it would do now.
         """
         connector, route = found(name)
-        report: dict[str, Any] = await failover(worker, connector, route, **how.model_dump())
+        options = FailoverOptions(**{**how.model_dump(), "topics": frozenset(how.topics)})
+        report: dict[str, Any] = await failover(worker, connector, route, options)
         return answer(report)
 
     return routes

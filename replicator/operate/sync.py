@@ -88,6 +88,10 @@ def failover(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Change nothing, and show what a failover now would do.")
     ] = False,
+    topics: Annotated[
+        str,
+        typer.Option("--topics", help="Switch these alone, comma-separated; the others are copied on."),
+    ] = "",
     connector: Of = "route",
     url: Url = HERE,
     output: Shown = Output.TABLE,
@@ -98,6 +102,7 @@ def failover(
         "source_dead": source_dead,
         "open_all": open_all,
         "dry_run": dry_run,
+        "topics": [topic.strip() for topic in topics.split(",") if topic.strip()],
     }
     found = Rest(url, timeout=drain_seconds + 180).ask("POST", path("connectors", connector, "failover"), wanted)
     show(found, output, report_of(found))

@@ -13,7 +13,7 @@ from replicator.admin import topic_lag
 from replicator.admin.topic_lag import topic_lags
 from replicator.connector.context import ConnectorContext
 from replicator.connector.route import Route
-from replicator.errors import Unreachable
+from replicator.errors import ConfigError, Unreachable
 from replicator.operate import sync as commands
 from replicator.routing.options import Identity
 from replicator.routing.plan import TopicPlan
@@ -63,15 +63,18 @@ class Setup:
             context=self.context,
             may_send=lambda: True,
             changed=self.changed,
-            connectors=SimpleNamespace(set_state=self.set_state),
+            connectors=SimpleNamespace(set_state=self.set_state, update=self.update),
             seen_at_target={},
             coordinator=SimpleNamespace(running=set(), membership=SimpleNamespace(others={})),
         )
 
-    def set_state(self, _name: str, state: str, *, alone: bool) -> None:
+    def set_state(self, _name: str, state: str, *, alone: bool = False) -> None:
         self.told.append(f"{state} alone" if alone else str(state))
 
-    async def hand_over(self, *, open_all: bool, dry_run: bool) -> tuple[list[Any], list[str]]:
+    def update(self, _name: str, config: dict[str, Any]) -> None:
+        self.told.append(f"without {config['exclude_topics']}")
+
+    async def hand_over(self, *, open_all: bool, dry_run: bool, concerns: Any) -> tuple[list[Any], list[str]]:
         self.told.append("would hand over" if dry_run else "handed over")
         return [], []
 
@@ -89,13 +92,12 @@ class Setup:
         return 0
 
     async def switch(self, **how: Any) -> dict[str, Any]:
-        connector: Any = SimpleNamespace(name="route")
+        connector: Any = SimpleNamespace(name="route", settings=self.route.settings)
         return await under_test.failover(
             cast("Worker", self.worker),
             cast("Connector", connector),
             cast("Route", self.route),
-            drain_seconds=0,
-            **how,
+            under_test.FailoverOptions(drain_seconds=0, **how),
         )
 
     async def lags(self, **how: Any) -> list[str]:
@@ -182,3 +184,33 @@ async def test_a_dry_run_changes_nothing(setup: Setup, capsys: pytest.CaptureFix
     assert setup.told[-1] == "would hand over"
     assert (report["dry_run"], report["stopped"], report["problems"]) == (True, False, [])
     assert "nothing was changed" in str(commands.report_of(report).renderables[0])
+
+
+async def test_some_topics_alone(setup: Setup) -> None:
+    """The route stops, hands over, and runs again without them; it goes on with them if that failed."""
+    report = await setup.switch(topics=frozenset({"T7"}), source_dead=True)
+    assert report["topics"] == ["T7"]
+    assert [each["topic"] for each in report["missing"]] == ["T7"]
+    assert [each for each in setup.told if each != "asked"] == [
+        "STOPPED",
+        "handed over",
+        "without ['T7']",
+        "RUNNING",
+    ]
+    setup.told.clear()
+    setup.worker.coordinator.running = {"route/T1"}
+    await setup.switch(topics=frozenset({"T7"}), source_dead=True)
+    assert [each for each in setup.told if each != "asked"] == ["STOPPED", "RUNNING"]
+
+
+def test_what_is_left_of_a_route() -> None:
+    """A topic that is named is named no more, any other is excluded; all of them, or unknown ones, are refused."""
+    settings = RouteSettings(topics=["A", "B.*"], exclude_topics=["Bx"])
+    left = under_test.without(settings, {"A", "%RETRY%g", "B1"}, ["A", "B1", "B2", "%RETRY%g"])
+    assert left is not None
+    assert (left.topics, left.exclude_topics) == (["B.*"], ["Bx", "%RETRY%g", "B1"])
+    assert under_test.without(settings, set(), ["A"]) is None
+    with pytest.raises(ConfigError, match="does not copy C"):
+        under_test.without(settings, {"C"}, ["A"])
+    with pytest.raises(ConfigError, match="all topics"):
+        under_test.without(settings, {"A"}, ["A"])

@@ -72,12 +72,21 @@ class SyncTask:
 
     # What there is to do.
 
-    def copy(self) -> ReplicationSnapshot:
-        """What the route copies, as the group knows it now."""
+    def copy(self, concerns: Callable[[str], bool] = lambda _: True) -> ReplicationSnapshot:
+        """What the route copies, as the group knows it now.
+
+        Args:
+            concerns: whether a topic of the source is to be in it.
+        """
         store, name = self._context.store, self._topics.name
         maps = store.queue_maps(name)
         brokers = {topic: {queue.broker for queue in queues} for topic, queues in maps.items()}
-        return ReplicationSnapshot(self._topics.plans, self._copied, brokers, partial(store.made, name))
+        plans = [plan for plan in self._topics.plans if concerns(plan.topic)]
+
+        def copied(topic: str, source: Queue) -> CopiedQueue | None:
+            return self._copied(topic, source) if concerns(topic) else None
+
+        return ReplicationSnapshot(plans, copied, brokers, partial(store.made, name))
 
     def _copied(self, topic: str, source: Queue) -> CopiedQueue | None:
         store = self._context.store
@@ -236,12 +245,15 @@ class SyncTask:
         self._tell(kind, planned.actions, done, self._syncer.failures)
         return [*done, *self._unasked(kind)]
 
-    async def hand_over(self, *, open_all: bool, dry_run: bool = False) -> tuple[list[Done], list[str]]:
+    async def hand_over(
+        self, *, open_all: bool, dry_run: bool = False, concerns: Callable[[str], bool] = lambda _: True
+    ) -> tuple[list[Done], list[str]]:
         """The last sync, when the route has stopped; topics get the perm that the source has, protected or not.
 
         Args:
             open_all: topics become writable whatever their perm is at the source.
             dry_run: nothing is changed. Accounts are not looked at then.
+            concerns: whether a topic of the source is handed over; groups and accounts are in any case.
 
         Returns:
             what was done, or would be; and what could not be known.
@@ -261,12 +273,12 @@ class SyncTask:
                 kind for kind in self._settings.sync if kind != "topics" and not (dry_run and kind == KIND)
             ):
                 try:
-                    done += await self._last(kind, apply)
+                    done += await self._last(kind, apply, concerns)
                 except (ClientError, ProtocolError, StartupError) as error:
                     failed.append(str(Unasked(kind, "", str(error))))
                     continue
                 failed += map(str, self._unasked(kind))
-            planned = await self._syncer.plan_switch(self.copy(), open_all=open_all)
+            planned = await self._syncer.plan_switch(self.copy(concerns), open_all=open_all)
             failed += map(str, self._unasked("topics"))
             opened = [await apply(action) for action in planned.actions]
             if dry_run:
@@ -277,13 +289,15 @@ class SyncTask:
             failed.append(unwritten)
         return [*done, *opened], failed
 
-    async def _last(self, kind: str, apply: Callable[[Action], Awaitable[Applied]]) -> Sequence[Done]:
+    async def _last(
+        self, kind: str, apply: Callable[[Action], Awaitable[Applied]], concerns: Callable[[str], bool]
+    ) -> Sequence[Done]:
         if self._acl is not None and kind == KIND:
             return (await self._acl.sync())[1]
         if kind == "groups":
             actions = (await self._plan(kind)).actions
         else:
-            actions, _ = await self._syncer.plan_offsets(self.copy())
+            actions, _ = await self._syncer.plan_offsets(self.copy(concerns))
         return [await apply(action) for action in actions if not action.blocked]
 
     async def _apply(self, actions: Iterable[Action]) -> list[Applied]:
