@@ -40,6 +40,7 @@ class _Commands(DeferredGroup):
         "import": DeferredCommand("replicator.operate.restore", "Send exported topics to a cluster, by Spark."),
         "run": DeferredCommand("replicator.operate.run", "Copy topics in this process or by Spark."),
         "sandbox": DeferredCommand("replicator.sandbox.commands", "Run real RocketMQ clusters on this machine."),
+        "secret": DeferredCommand("replicator.operate.secret", "Make a secret for the workers of a group."),
         "spark-package": DeferredCommand("replicator.operate.package", "Pack what Spark's executors need."),
         "verify": DeferredCommand("replicator.operate.verify", "Compare source and target, by Spark."),
     }

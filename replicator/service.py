@@ -62,7 +62,7 @@ def run(settings: Settings) -> int:
 
 async def _serve(settings: Settings) -> int:
     security = {"source": Access.of(settings.source).security(), "target": Access.of(settings.target).security()}
-    token = settings.rest.bearer()
+    tokens = settings.rest.bearers()
     signals = StopSignals()
     store = _store(settings)
     try:
@@ -75,7 +75,7 @@ async def _serve(settings: Settings) -> int:
             gc.freeze()  # what a start has made stays: looking through it again and again finds nothing
             try:
                 # The server closes the socket that it is given, and there may be another one.
-                code = await _run_until_signal(worker, sock.dup(), token, signals)
+                code = await _run_until_signal(worker, sock.dup(), tokens, signals)
             finally:
                 await worker.close()
             if code is not None:
@@ -134,10 +134,10 @@ def _socket(settings: Settings) -> socket.socket:
 
 
 async def _run_until_signal(
-    worker: Worker, sock: socket.socket, token: str | None, signals: StopSignals
+    worker: Worker, sock: socket.socket, tokens: Mapping[str, str], signals: StopSignals
 ) -> int | None:
     """The exit code; None where the worker has only waited for its source, which is there now."""
-    cut = 0
+    cut, rest = 0, worker.settings.rest
 
     def on_stop(number: signal.Signals) -> None:
         nonlocal cut
@@ -156,11 +156,14 @@ async def _run_until_signal(
 
     def application() -> Application:
         # FastAPI alone takes a third of the time that all imports take.
+        from replicator.api.access import Tokens  # noqa: PLC0415
         from replicator.api.app import make_app  # noqa: PLC0415
+        from replicator.api.guard import Guard  # noqa: PLC0415
 
-        return make_app(worker, metrics=metrics, stopping=signals.asked.is_set, token=token)
+        app = make_app(worker, metrics=metrics, stopping=signals.asked.is_set)
+        return Guard(app, tokens=Tokens(**tokens), host=rest.host if rest.is_open else None)
 
-    server = Server(Deferred(application), sock, worker.settings.rest.tls)
+    server = Server(Deferred(application), sock, rest.tls)
     serving = asyncio.create_task(server.run_on_socket(), name="http")
     beating = asyncio.create_task(loop_monitor.run(), name="pulse")
     if not COMPILED:

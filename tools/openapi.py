@@ -19,7 +19,7 @@ def document() -> dict[str, Any]:
         return b""
 
     nobody = cast("Any", SimpleNamespace(connectors=None))
-    app = make_app(nobody, metrics=no_metrics, stopping=lambda: False, token=None)
+    app = make_app(nobody, metrics=no_metrics, stopping=lambda: False)
     return app.openapi()
 
 

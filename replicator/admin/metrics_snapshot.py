@@ -107,7 +107,10 @@ def _group(worker: Worker, at: float) -> dict[str, list[Sample]]:
         "member_last_heartbeat_timestamp_seconds": [
             ((name,), heard + ahead) for name, heard in membership.last_heard().items()
         ],
-        "control_messages_ignored": [((kind,), count) for kind, count in worker.group.ignored.items()],
+        "shared_state_records_skipped": [
+            ((origin,), count) for origin, count in worker.store.skipped.counts.items()
+        ],
+        "control_messages_ignored": [((kind,), count) for kind, count in worker.ignored_messages.items()],
     }
 
 
@@ -123,5 +126,7 @@ def _sync(worker: Worker) -> dict[str, list[Sample]]:
             ((route, kind), status[key]) for route, all_ in kinds.items() for kind, status in all_.items()
         ]
     for name, key in _GROUPS.items():
-        found[name] = [((route,), all_["offsets"][key]) for route, all_ in kinds.items() if "offsets" in all_]
+        found[name] = [
+            ((route,), all_["offsets"].get(key, 0)) for route, all_ in kinds.items() if "offsets" in all_
+        ]
     return found

@@ -239,6 +239,7 @@ class WorkerStatus(_Answer):
     source: str
     target: str
     waiting_for: str
+    control_messages_ignored: Annotated[dict[str, int], Field(description="by reason, as in /metrics")]
     topics: list[TopicStatus]
     problems: dict[str, str]
 

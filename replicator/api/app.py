@@ -15,7 +15,6 @@ from replicator.api.actor import install_actor
 from replicator.api.connectors import connector_routes
 from replicator.api.envelope import install
 from replicator.api.group import group_routes
-from replicator.api.guard import install_guard
 from replicator.api.logs import log_routes
 from replicator.api.responses import Responses, errors
 from replicator.api.sync import sync_routes
@@ -32,19 +31,15 @@ _TEXT: Final[Responses] = {200: {"content": {"text/plain": {}}}}
 _NOT_READY: Final[Responses] = {503: {"model": answers.Ready, "description": "The worker is not ready."}}
 
 
-def make_app(
-    worker: Worker, *, metrics: Callable[[], Awaitable[bytes]], stopping: Callable[[], bool], token: str | None
-) -> FastAPI:
-    """The application; reading is GET.
+def make_app(worker: Worker, *, metrics: Callable[[], Awaitable[bytes]], stopping: Callable[[], bool]) -> FastAPI:
+    """The application behind `Guard`; reading is GET. Pages for browsers would load scripts of others.
 
     Args:
         metrics: returns the page /metrics.
-        token: must be in all requests, except those for metrics and health.
     """
-    app = FastAPI(title="rocketmq-replicator", version=__version__)
+    app = FastAPI(title="rocketmq-replicator", version=__version__, docs_url=None, redoc_url=None)
     install(app)
     install_actor(app)
-    install_guard(app, token=token)
     app.include_router(connector_routes(worker))
     app.include_router(group_routes(worker))
     app.include_router(sync_routes(worker))
@@ -81,6 +76,7 @@ def make_app(
         """What this worker does; for the whole group see /getClusterInfo and /connectors.
 
         `waiting_for` is a job that copies the same queues: the worker joins its group when that job ends.
+        `control_messages_ignored` are messages on the system topics that this worker does not believe, by reason.
         """
         return JSONResponse(
             {
@@ -89,6 +85,7 @@ def make_app(
                 "source": worker.identity.source,
                 "target": worker.identity.target,
                 "waiting_for": worker.group.waiting_for,
+                "control_messages_ignored": worker.ignored_messages,
                 "topics": topic_status(worker.queues),
                 "problems": worker.routes.problems,
             }
@@ -118,4 +115,17 @@ def _unready(worker: Worker, *, stopping: bool) -> dict[str, str]:
         reasons["worker"] = f"the worker waits for {worker.group.waiting_for} to end"
     elif not worker.may_send():
         reasons["worker"] = "the worker does not reach its group: none of its own heartbeats comes back"
+    elif worker.id not in worker.coordinator.assignment.members:
+        reasons["worker"] = _unassigned(worker)
     return reasons
+
+
+def _unassigned(worker: Worker) -> str:
+    """Why this worker takes part in no assignment."""
+    able = worker.coordinator.takes_tasks()
+    if worker.id not in able:
+        return "the worker gets no tasks: it does not reach the target"
+    return (
+        f"the worker gets no tasks: {min(able)} leads the group and has not assigned any to it; if that goes on,"
+        " see whether there is such a worker, and sign the group's messages (worker_group_secret_file)"
+    )

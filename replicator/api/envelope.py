@@ -66,7 +66,7 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
 async def _invalid(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for it
     lines = [f"{'.'.join(map(str, problem['loc'][1:]))}: {problem['msg']}" for problem in error.errors()]
-    return _refusal(400, "\n".join(lines), "GET /docs shows what is expected")
+    return _refusal(400, "\n".join(lines), "GET /openapi.json says what is expected")
 
 
 async def _bug(_: Request, error: Exception) -> JSONResponse:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import ssl
 from collections.abc import Iterator
+from typing import Final
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from replicator.api.deferred import Application
 from replicator.errors import StartupError
 from replicator.settings import RestTls
 
 __all__ = ["Server", "bind"]
+
+#: Seconds in which the head of a request must have come.
+_HEADER_SECONDS: Final = 15.0
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -36,6 +42,36 @@ def bind(host: str, port: int) -> socket.socket:
     return sock
 
 
+class _TimedProtocol(H11Protocol):
+    """Ends a connection on which no request has begun in time: uvicorn waits for the rest of one for ever."""
+
+    header_seconds = _HEADER_SECONDS
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._late is not None:
+            self._late.cancel()
+
+    def _wait(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+        self._late = self.loop.call_later(self.header_seconds, self._end_unless_asked)
+
+    def _end_unless_asked(self) -> None:
+        asked = getattr(self, "cycle", None)  # None before the first request, whatever uvicorn's types say
+        if asked is None or asked.response_complete:
+            self.transport.close()
+
+
 class Server(uvicorn.Server):
     """Serves `app` on a bound socket until `should_exit` is set; over TLS if there is a certificate.
 
@@ -46,6 +82,7 @@ class Server(uvicorn.Server):
     def __init__(self, app: Application, sock: socket.socket, tls: RestTls) -> None:
         config = uvicorn.Config(
             app,
+            http=_TimedProtocol,
             log_config=None,
             access_log=False,
             lifespan="off",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from replicator.client.endpoint import Endpoint
-from replicator.errors import BrokerRefused
+from replicator.errors import BrokerRefused, ProtocolError
 from replicator.protocol.codes import Request, Response, is_denied
 from replicator.protocol.frame import Frame
 from replicator.protocol.message import StoredMessage
@@ -109,6 +109,9 @@ _ANSWERS: Final = frozenset(
     }
 )
 
+#: Offsets behind the end that an answer names, which it may nevertheless have covered.
+_MEANWHILE: Final = 65_536
+
 _DENIED: Final = "it must be readable, and the replicator's account needs SUB on it"
 
 
@@ -123,7 +126,7 @@ def read(frame: Frame, address: str) -> Pulled:
     if code not in _ANSWERS:
         hint = _DENIED if is_denied(code, frame.remark) else ""
         raise BrokerRefused(address, Request.PULL_MESSAGE, code, frame.remark, hint=hint)
-    return Pulled(
+    pulled = Pulled(
         code,
         frame.remark,
         messages_in(frame.body) if code == Response.SUCCESS else [],
@@ -132,6 +135,12 @@ def read(frame: Frame, address: str) -> Pulled:
         frame.number("maxOffset"),
         len(frame.body),
     )
+    # A broker looks for the end first, and then reads what may have come meanwhile.
+    if code != Response.PULL_OFFSET_MOVED and pulled.next_offset > pulled.max_offset + _MEANWHILE:
+        raise ProtocolError(
+            f"{address} says to go on at {pulled.next_offset}, and that the queue ends at {pulled.max_offset}"
+        )
+    return pulled
 
 
 async def pull(

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
+from acl_sync import AclOptions
 from replicator.client.broker_identity import BrokerIdentities
 from replicator.client.brokers import check_filter
 from replicator.client.cluster import Topology
@@ -44,6 +45,7 @@ class ConnectorContext:
     request may still wait inside a broker; `drain_timeout` how many seconds a task gets to settle what it
     has pulled; `recovering` lets in the queues that may recover at once; `audit` records what is changed
     at the target besides messages. `publish` sends the store's changes to the group, and returns whether it could.
+    `accounts` is what the worker's own settings let routes do to accounts; None: nothing.
     `tallies` are the counters of queues that ran here before, by their keys.
     """
 
@@ -60,6 +62,7 @@ class ConnectorContext:
     stall_timeout: float
     audit: Audit
     publish: Callable[[], Awaitable[bool]] = _nobody_to_tell
+    accounts: AclOptions | None = None
     barrier: DispatchBarrier = field(default_factory=DispatchBarrier)
     identities: BrokerIdentities = field(default_factory=BrokerIdentities)
     watch: TargetWatch = field(default_factory=TargetWatch)

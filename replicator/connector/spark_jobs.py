@@ -83,4 +83,5 @@ class Bulk:
             coordination=settings.coordination,
             seconds=settings.session_timeout * _LEASE,
             patience=settings.session_timeout,
+            signer=group.signer,
         )

@@ -16,9 +16,11 @@ from typing import Any, Final
 
 from replicator.client.cluster import Cluster
 from replicator.client.discovery import Discovery
-from replicator.errors import ClientError, ProtocolError, ReplicatorError
-from replicator.group.control_log import ControlLog
+from replicator.errors import ClientError, ConfigError, ProtocolError, ReplicatorError
+from replicator.group.control_log import ControlLog, LogMessage
+from replicator.group.freshness import Echo
 from replicator.group.membership import Heartbeat, MemberState
+from replicator.group.signature import Signer
 from replicator.group.wire import write_heartbeat
 from replicator.observe.logging import get_logger
 from replicator.routing.selector import TopicSelector
@@ -43,7 +45,10 @@ def copies_ours(route: RouteSettings, connectors: Connectors, source: Discovery,
     held = (connector.settings for connector in connectors.all().values())
     routes = [route, *(each for each in held if isinstance(each, RouteSettings))]
     ours = [TopicSelector.of(each.topics, each.exclude_topics) for each in routes]
-    job = TopicSelector.of(info["topics"], info["exclude_topics"])
+    try:
+        job = TopicSelector.of(info.get("topics", ()), info.get("exclude_topics", ()))
+    except ConfigError:
+        return False  # no job starts with such patterns
     topics = {topic for there in source.topics.values() for topic in there}
     return any(job.selects(topic) and any(each.selects(topic) for each in ours) for topic in topics)
 
@@ -76,7 +81,9 @@ class _Claim:
         self._name = f"{command} on {socket.gethostname()}"
         self._settings = settings
         self._group = jobs_of(group)
+        self._signer = Signer.of(settings)
         self._sequence = 0
+        self._echo: Echo | None = None
         self._over = threading.Event()
 
     def run(self, connect: Callable[[], Cluster]) -> None:
@@ -92,7 +99,7 @@ class _Claim:
             cluster,
             {topic: 0.0},
             side=self._settings.coordination,
-            on_said=lambda _: None,
+            on_said=self._on_said,
             on_reset=lambda _: None,
             on_caught_up=lambda: None,
         )
@@ -120,11 +127,22 @@ class _Claim:
             await carrier.close()
             await cluster.close()
 
+    def _on_said(self, said: LogMessage) -> None:
+        heard = self._signer.heartbeat(said.queue.topic, said.body, self._group)
+        if heard is not None and heard.incarnation == self.incarnation:
+            self._echo = Echo(said.queue.broker, said.stored)
+
     async def _beat(self, carrier: ControlLog, stage: MemberState) -> None:
         self._sequence += 1
         info = {"topics": self._settings.topics, "exclude_topics": self._settings.exclude_topics}
         beat = Heartbeat(
-            worker=self._name, incarnation=self.incarnation, sequence=self._sequence, stage=stage, info=info
+            worker=self._name,
+            incarnation=self.incarnation,
+            sequence=self._sequence,
+            stage=stage,
+            info=info,
+            echo=self._echo,
         )
-        body = write_heartbeat(self._group, beat)
-        await carrier.write(self._settings.source_online_topic, body, copies=_COPIES)
+        topic = self._settings.source_online_topic
+        body = self._signer.sign(topic, self._group, write_heartbeat(self._group, beat))
+        await carrier.write(topic, body, copies=_COPIES)

@@ -19,8 +19,9 @@ from replicator.client.brokers import max_offset
 from replicator.client.cluster import Cluster
 from replicator.client.pull import pull
 from replicator.errors import ClientError, ProtocolError, Unreachable
+from replicator.group.freshness import Freshness
 from replicator.group.membership import Heartbeat
-from replicator.group.wire import read_heartbeat
+from replicator.group.signature import Signer
 from replicator.protocol.codes import Response
 
 __all__ = ["JOBS", "JobLease"]
@@ -40,6 +41,7 @@ class JobLease:
         topic: of the heartbeats.
         coordination: the cluster that they are on.
         patience: seconds within which a first heartbeat must come.
+        signer: verifies heartbeats.
     """
 
     group: str
@@ -49,6 +51,7 @@ class JobLease:
     topic: str
     seconds: float
     patience: float
+    signer: Signer
     coordination: Literal["source", "target"] = "source"
 
     @asynccontextmanager
@@ -82,6 +85,7 @@ class _View:
         self._lease = lease
         self._sequence = 0
         self._since = -inf
+        self._freshness = Freshness()
 
     def holds(self) -> bool:
         return now() - self._since <= self._lease.seconds
@@ -101,9 +105,10 @@ class _View:
                     at = -1
                 else:
                     for message in pulled.messages:
-                        heartbeat = read_heartbeat(message.body[4:], self._lease.group)
+                        heartbeat = self._lease.signer.heartbeat(topic, message.body[4:], self._lease.group)
                         if heartbeat is not None:
-                            self._hear(heartbeat, looked)
+                            age = self._freshness.age(broker, message.store_timestamp, heartbeat.echo)
+                            self._hear(heartbeat, looked, age)
                     at = pulled.next_offset
                     if at >= pulled.max_offset:
                         looked = started
@@ -111,8 +116,10 @@ class _View:
                 pass  # the lease expires unless another broker has a heartbeat
             await asyncio.sleep(self._lease.seconds / _LOOKS)
 
-    def _hear(self, heartbeat: Heartbeat, looked: float) -> None:
+    def _hear(self, heartbeat: Heartbeat, looked: float, age: float) -> None:
         lease = self._lease
+        if age > lease.seconds:
+            return  # somebody has written an old one again, or the worker is about to lose its own lease
         if (heartbeat.worker, heartbeat.incarnation) != (lease.worker, lease.incarnation):
             return
         if heartbeat.sequence <= self._sequence:

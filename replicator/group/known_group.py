@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from replicator.client.cluster import Cluster
 from replicator.client.discovery import Discovery
 from replicator.errors import ReplicatorError, StartupError
 from replicator.group.control_log import ControlLog, LogMessage
+from replicator.group.signature import Forged, Signer
 from replicator.group.wire import NewerForm, Unreadable, read_message
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import Identity
@@ -106,19 +108,24 @@ class _Seen(NamedTuple):
 
 
 class _Reading:
-    """The newest record of each group's clusters."""
+    """The newest record of each group's clusters, of those that `signer` can believe."""
 
-    def __init__(self) -> None:
+    def __init__(self, signer: Signer) -> None:
+        self._signer = signer
         self._newest: dict[MessageQueue, int] = {}
         self._found: dict[str, tuple[LogMessage, Record]] = {}
 
     def on_said(self, said: LogMessage) -> None:
         self._newest[said.queue] = max(said.stored, self._newest.get(said.queue, 0))
         try:
-            envelope = read_message(said.body)
-        except (Unreadable, NewerForm):
+            verified = self._signer.verify(said.queue.topic, said.body, (self._signer.claimed(said.body),))
+            if verified is None:
+                return
+            envelope = read_message(verified.body)
+            records, _ = envelope.records()
+        except (Forged, Unreadable, NewerForm):
             return
-        for record in envelope.records:
+        for record in records:
             known = self._found.get(envelope.group)
             later = known is None or known[1].version <= record.version
             if record.kind is Kind.CLUSTERS and record.value is not None and later:
@@ -134,7 +141,8 @@ class _Reading:
 async def _read(
     settings: Settings, target: Discovery, connect: Callable[[], Cluster], past: float
 ) -> dict[str, _Seen]:
-    cluster, reading, caught_up = connect(), _Reading(), asyncio.Event()
+    signer = replace(Signer.of(settings), cluster="target")
+    cluster, reading, caught_up = connect(), _Reading(signer), asyncio.Event()
     log = ControlLog(
         cluster,
         {settings.control_topic: past},

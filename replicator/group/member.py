@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, Final, Protocol
 
@@ -14,9 +15,12 @@ from replicator.aio.clock import now
 from replicator.errors import ClientError, ProtocolError, StartupError
 from replicator.group.control_log import LogMessage
 from replicator.group.coordinator import Assignment, Coordinator
+from replicator.group.freshness import Echo
+from replicator.group.inbox import Inbox
 from replicator.group.job_claim import jobs_of
 from replicator.group.membership import Generation, Heartbeat, MemberState, Side
-from replicator.group.wire import Envelope, NewerForm, Unreadable, read_message, write_heartbeat, write_records
+from replicator.group.signature import Signer
+from replicator.group.wire import Author, Envelope, write_heartbeat, write_records
 from replicator.observe.logging import get_logger
 from replicator.routing.message_queue import MessageQueue
 from replicator.state.record import Kind, Record, Version
@@ -29,6 +33,9 @@ _COPIES: Final = 3
 #: Heartbeats of our own, the newest one included, that are to come back where a process with our id was heard
 #: before them, until we believe that it has ended.
 _AFTER_NAMESAKE: Final = 3
+#: Session timeouts after which a heartbeat is no longer believed to be of a live worker: a worker holds its lease
+#: for less than one after the echo that each of its heartbeats names.
+_STALE: Final = 2.0
 #: Heartbeats whose sending time is remembered.
 _REMEMBERED: Final = 256
 
@@ -73,11 +80,11 @@ class Group:
     `waiting_for` is the job whose end we wait for before we join, empty if there is none.
 
     Args:
+        signer: signs what is written, and verifies what is read.
         waits_for: whether a job that says this of itself copies queues of ours, so that we join after its end.
         on_change: called when something was received that the worker may have to act on.
         on_records: called with news of the shared state, by kind.
         on_lost: called when the topic of the shared state has lost all that was in it.
-        on_publish: called with what is about to be published.
     """
 
     def __init__(
@@ -87,34 +94,38 @@ class Group:
         store: Store,
         topics: Topics,
         *,
+        signer: Signer,
         waits_for: Callable[[Mapping[str, Any]], bool],
         on_change: Callable[[], None],
         on_records: Callable[[set[Kind]], None],
         on_lost: Callable[[], None],
-        on_publish: Callable[[list[Record]], None] = lambda _: None,
     ) -> None:
         self.name = name
         self.coordinator = coordinator
         self.joined = asyncio.Event()
         self.conflict: StartupError | None = None
-        self.ignored: dict[str, int] = {}
         self.skews: dict[str, float] = {}
         self.waiting_for = ""
         self.store = store
+        self.signer = signer
+        self.inbox = Inbox((name, jobs_of(name)), signer, patience=_STALE * coordinator.membership.timeout)
         self._topics = topics
         self._waits_for = waits_for
         self._on_change = on_change
         self._on_records = on_records
         self._on_lost = on_lost
-        self._on_publish = on_publish
+        #: Called with what is about to be published.
+        self.on_publish: Callable[[list[Record]], None] = lambda _: None
         self._log: Log | None = None
         self.incarnation = uuid.uuid4().hex
+        self._author = Author(name, coordinator.me, self.incarnation)
+        self._counters = itertools.count(1)
         self._sequence = 0
+        self._echo: tuple[int, Echo] | None = None
         self._sent: dict[int, float] = {}
         self._said: object = None
         self._early: dict[MessageQueue, list[tuple[Heartbeat, int]]] = {}
         self._clock: dict[MessageQueue, float] = {}
-        self._warned: set[str] = set()
         self._failing = False
         #: Until we have joined, the last heartbeat of each job of this group, with where and when it was stored.
         self._jobs: dict[str, tuple[Heartbeat, MessageQueue, int]] = {}
@@ -130,9 +141,11 @@ class Group:
 
     async def beat(self, info: Mapping[str, Any], *, target_reachable: bool) -> None:
         """Says that we are there: on the sink side only if the target can be reached."""
-        assert self._log is not None  # noqa: S101 - after use
         self._sequence += 1
-        heartbeat = self.coordinator.heartbeat(self.incarnation, self._sequence, info)
+        heartbeat = replace(
+            self.coordinator.heartbeat(self.incarnation, self._sequence, info),
+            echo=None if self._echo is None else self._echo[1],
+        )
         self._said = _gist(heartbeat)
         self._sent[self._sequence] = now()
         self._sent.pop(self._sequence - _REMEMBERED, None)
@@ -140,7 +153,7 @@ class Group:
         log.debug("heartbeat", sequence=self._sequence, stage=heartbeat.stage, target_reachable=target_reachable)
         topics = [self._topics.source_online] + [self._topics.sink_online] * target_reachable
         try:
-            await asyncio.gather(*(self._log.write(topic, body, copies=_COPIES) for topic in topics))
+            await asyncio.gather(*(self._write(topic, body) for topic in topics))
         except (ClientError, ProtocolError) as error:
             if not self._failing:
                 log.warning("heartbeat not written", reason=str(error))
@@ -149,6 +162,10 @@ class Group:
         if self._failing:
             self._failing = False
             await self.publish()  # what could not be published meanwhile, before others start without it
+
+    async def _write(self, topic: str, body: bytes) -> None:
+        assert self._log is not None  # noqa: S101 - after use
+        await self._log.write(topic, self.signer.sign(topic, self.name, body), copies=_COPIES)
 
     @property
     def unsaid(self) -> bool:
@@ -160,12 +177,11 @@ class Group:
 
         What could not be written stays to be published.
         """
-        assert self._log is not None  # noqa: S101 - after use
         taken = self.store.take_unpublished() if records is None else list(records)
-        self._on_publish(taken)
+        self.on_publish(taken)
         try:
-            for body in write_records(self.name, self.coordinator.me, taken):
-                await self._log.write(self._topics.control, body, copies=_COPIES)
+            for body in write_records(self._author, self._counters, taken):
+                await self._write(self._topics.control, body)
         except (ClientError, ProtocolError) as error:
             if records is None:
                 self.store.untake(taken)
@@ -186,12 +202,15 @@ class Group:
     # In.
 
     def on_said(self, said: LogMessage) -> None:
-        """A message of the log."""
+        """A message of the log; reading goes on whatever is in it."""
         try:
-            envelope = read_message(said.body)
-        except (Unreadable, NewerForm) as error:
-            self._ignore(said.queue, error)
-            return
+            envelope = self.inbox.open(said)
+            if envelope is not None:
+                self._take(said, envelope)
+        except Exception as error:  # noqa: BLE001 - an error here would end the reader, and nobody would notice
+            self.inbox.fail(said, error)
+
+    def _take(self, said: LogMessage, envelope: Envelope) -> None:
         if envelope.group == jobs_of(self.name) and envelope.heartbeat is not None and not self.joined.is_set():
             self._jobs[envelope.heartbeat.incarnation] = envelope.heartbeat, said.queue, said.stored
         if envelope.group != self.name:
@@ -202,15 +221,11 @@ class Group:
             self._learn(envelope)
         self._on_change()
 
-    def _ignore(self, queue: MessageQueue, error: Unreadable | NewerForm) -> None:
-        kind = "newer" if isinstance(error, NewerForm) else "unreadable"
-        self.ignored[kind] = self.ignored.get(kind, 0) + 1
-        if kind not in self._warned:
-            self._warned.add(kind)
-            log.error("message on a system topic ignored", queue=str(queue), reason=str(error))
-
     def _learn(self, envelope: Envelope) -> None:
-        news = {record.kind for record in envelope.records if self.store.merge(record)}
+        records, skipped = envelope.records()
+        for each in skipped:
+            self.store.skipped.add("topic", each.key, each.reason)
+        news = {record.kind for record in records if self.store.merge(record)}
         if Kind.ASSIGNMENT in news:
             self.recall()
         if news:
@@ -246,6 +261,8 @@ class Group:
         if sent is None:
             return
         self._clock.setdefault(said.queue, sent - said.stored / 1000)
+        if self._echo is None or heartbeat.sequence > self._echo[0]:
+            self._echo = heartbeat.sequence, Echo(said.queue.broker, said.stored)
         received = time.time()
         sent_at = received - (now() - sent)
         self.skews[said.queue.broker] = clock_skew(sent_at, said.stored / 1000, received)
@@ -270,7 +287,7 @@ class Group:
             self._before[heartbeat.incarnation] = now()
             self._believed = max(self._sequence, 1) + _AFTER_NAMESAKE - 1
             self._clock.clear()
-        elif known and said.queue in self._clock:
+        elif known and said.queue in self._clock and heartbeat.echo is not None:
             where = heartbeat.info.get("rest", "an unknown address")
             self.conflict = StartupError(
                 f"worker_id = {self.coordinator.me!r} is used by another worker of group {self.name!r} at {where}",

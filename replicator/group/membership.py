@@ -14,6 +14,8 @@ from enum import StrEnum
 from math import inf
 from typing import Any, NamedTuple
 
+from replicator.group.freshness import Echo
+
 __all__ = ["NO_GENERATION", "Generation", "Heartbeat", "MemberState", "Membership", "Side"]
 
 
@@ -52,7 +54,7 @@ class Heartbeat:
 
     `generation` is the assignment that it has adopted: it starts nothing any more that it does not own
     there. `releasing` are the tasks that it does not own there and still runs. `incarnation` is that of the
-    process, `sequence` grows within it; `info` is for people.
+    process, `sequence` grows within it; `info` is for people. `echo` is its newest heartbeat that had come back.
     """
 
     worker: str
@@ -62,6 +64,7 @@ class Heartbeat:
     generation: Generation = NO_GENERATION
     releasing: frozenset[str] = frozenset()
     info: Mapping[str, Any] = field(default_factory=dict)
+    echo: Echo | None = None
 
     @property
     def tasks(self) -> Mapping[str, str]:

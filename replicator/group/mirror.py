@@ -9,8 +9,11 @@ beside a group that they cannot see.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
+import uuid
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from math import inf
 from typing import Any, Final, Literal, Protocol
 
@@ -19,10 +22,13 @@ from replicator.aio.clock import now
 from replicator.client.topics import TopicConfig
 from replicator.errors import BrokerRefused, ClientError, ProtocolError, ReplicatorError, StartupError
 from replicator.group.control_log import LogMessage
+from replicator.group.freshness import Echo
+from replicator.group.inbox import Inbox
 from replicator.group.member import Topics
 from replicator.group.membership import Heartbeat, Membership, MemberState, Side
 from replicator.group.other_log import OtherLog, observers_of
-from replicator.group.wire import NewerForm, Unreadable, read_message, write_heartbeat, write_records
+from replicator.group.signature import Signer
+from replicator.group.wire import Author, Envelope, write_heartbeat, write_records
 from replicator.observe.logging import get_logger
 from replicator.state.record import Kind, Record
 from replicator.state.store import Store
@@ -36,6 +42,8 @@ _OPEN_FIRST: Final = 0.5
 _OPEN_MOST: Final = 15.0
 #: Session timeouts after which tasks start although the target does not show what is mirrored there.
 _PATIENCE: Final = 4.0
+#: Session timeouts after which a heartbeat is too old to have been written by a live worker.
+_STALE: Final = 2.0
 #: Heartbeats whose sending time is remembered.
 _REMEMBERED: Final = 64
 
@@ -67,6 +75,7 @@ class Mirror:
         coordination: the cluster on which this worker's group holds its leases.
         writes: whether what is published is written there; not where the group's own log carries it there anyway.
         membership: is told of the workers that are heard there.
+        signer: signs and verifies for the group's own log; here it does so for the target.
         on_records: called with news of the shared state, by kind.
         on_change: called when the worker may have to act.
     """
@@ -78,7 +87,7 @@ class Mirror:
         store: Store,
         topics: Topics,
         *,
-        incarnation: str,
+        signer: Signer,
         coordination: Literal["source", "target"],
         writes: bool,
         on_records: Callable[[set[Kind]], None],
@@ -92,7 +101,13 @@ class Mirror:
         self._store = store
         self._topics = topics
         self._me = store.state.worker
-        self._incarnation = incarnation
+        # Its own one: with the group's, counters of two logs would meet in one queue where both are at the target.
+        self._incarnation = uuid.uuid4().hex
+        self._signer = replace(signer, cluster="target")
+        self.inbox = Inbox((group, observers_of(group)), self._signer, patience=_STALE * membership.timeout)
+        self._author = Author(group, self._me, self._incarnation)
+        self._counters = itertools.count(1)
+        self._echo: tuple[int, Echo] | None = None
         self._coordination = coordination
         self.writes = writes
         self._on_records = on_records
@@ -169,12 +184,17 @@ class Mirror:
             sequence=self._sequence,
             stage=stage,
             info={**info, "coordination": self._coordination},
+            echo=None if self._echo is None else self._echo[1],
         )
-        body = write_heartbeat(observers_of(self._group), heartbeat)
+        observers = observers_of(self._group)
         try:
-            await self._log.write(self._topics.source_online, body, copies=_COPIES)
+            await self._write(self._topics.source_online, observers, write_heartbeat(observers, heartbeat))
         except (ClientError, ProtocolError) as error:
             self._fails(error)
+
+    async def _write(self, topic: str, group: str, body: bytes) -> None:
+        assert self._log is not None  # noqa: S101 - after use
+        await self._log.write(topic, self._signer.sign(topic, group, body), copies=_COPIES)
 
     def note(self, records: Iterable[Record]) -> None:
         """These are to be written with the next `flush`, as they are then."""
@@ -190,8 +210,8 @@ class Mirror:
             taken, self._unwritten = self._unwritten, {}
             records = [record for key in taken if (record := self._store.state.record(*key)) is not None]
             try:
-                for body in write_records(self._group, self._me, records):
-                    await self._log.write(self._topics.control, body, copies=_COPIES)
+                for body in write_records(self._author, self._counters, records):
+                    await self._write(self._topics.control, self._group, body)
             except (ClientError, ProtocolError) as error:
                 self._unwritten = taken | self._unwritten
                 self._fails(error)
@@ -213,22 +233,31 @@ class Mirror:
     # In.
 
     def on_said(self, said: LogMessage) -> None:
-        """A message of the log. What is none of ours concerns whoever reads the control topic for its group."""
+        """A message of the log; reading goes on whatever is in it."""
         try:
-            envelope = read_message(said.body)
-        except (Unreadable, NewerForm):
-            return
+            envelope = self.inbox.open(said)
+            if envelope is not None:
+                self._take(said, envelope)
+        except Exception as error:  # noqa: BLE001 - an error here would end the reader, and nobody would notice
+            self.inbox.fail(said, error)
+
+    def _take(self, said: LogMessage, envelope: Envelope) -> None:
         heartbeat, of_observers = envelope.heartbeat, envelope.group == observers_of(self._group)
-        if envelope.group == self._group and heartbeat is None:
-            if envelope.worker != self._me or not self.settled:
-                self._learn(envelope.records)
-        elif heartbeat is not None and of_observers and heartbeat.worker == self._me:
-            self._heard_of_me(said, heartbeat)
-        elif heartbeat is not None and (of_observers or envelope.group == self._group):
-            self.membership.heard(Side.SOURCE, heartbeat, now(), place=said.queue)
+        if heartbeat is None:
+            if not of_observers and (envelope.worker != self._me or not self.settled):
+                self._learn(envelope)
+        elif heartbeat.worker == self._me:
+            if of_observers:
+                self._heard_of_me(said, heartbeat)
+        else:
+            if of_observers:
+                self.membership.heard(Side.SOURCE, heartbeat, now(), place=said.queue)
             self._notice(self._others.heard(said, heartbeat))
 
-    def _learn(self, records: Iterable[Record]) -> None:
+    def _learn(self, envelope: Envelope) -> None:
+        records, skipped = envelope.records()
+        for each in skipped:
+            self._store.skipped.add("topic", each.key, each.reason)
         news: set[Kind] = {
             record.kind for record in records if record.kind is not Kind.ASSIGNMENT and self._store.merge(record)
         }
@@ -240,6 +269,8 @@ class Mirror:
         sent = self._sent.get(heartbeat.sequence)
         if heartbeat.incarnation != self._incarnation or sent is None:
             return
+        if self._echo is None or heartbeat.sequence > self._echo[0]:
+            self._echo = heartbeat.sequence, Echo(said.queue.broker, said.stored)
         self.membership.echoed(Side.SOURCE, sent)
         self.membership.expire()
         self._notice(self._others.echoed(said))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Mapping
+from io import BufferedWriter, FileIO, TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +21,11 @@ _OLD: Final = 3
 
 class _File(RotatingFileHandler):
     """Raises what it cannot write; the library would print it, and go on."""
+
+    def _open(self) -> TextIOWrapper:
+        """For its owner only: it says who may do what at the target."""
+        file = FileIO(self.baseFilename, self.mode, opener=lambda path, flags: os.open(path, flags, 0o600))
+        return TextIOWrapper(BufferedWriter(file), encoding=self.encoding)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the library's name
         error = sys.exception()

@@ -110,8 +110,16 @@ METRICS: Final = {
         Spec(
             "control_messages_ignored",
             "counter",
-            "Messages on the system topics that no worker of this version can have written.",
+            "Messages on the system topics that were not believed: `unsigned` and `wrong_signature` are not proved"
+            " to be of a worker of the group, `replayed` and `stale` were written again by somebody else,"
+            " `unreadable` and `newer` are of no worker of this version, `failed` could not be handled.",
             ("reason",),
+        ),
+        Spec(
+            "shared_state_records_skipped",
+            "counter",
+            "Records that are not of the form of their kind and were left out, by `topic` or `file`.",
+            ("origin",),
         ),
         Spec(
             "sync_last_success_timestamp_seconds",

@@ -54,7 +54,7 @@ def _wanted(flags: Mapping[str, Any], config: Path | None) -> _Wanted:
     settings = load(flags, file=config)
     configure(level=settings.log_level)
     own = (settings.source.access_key, settings.target.access_key)
-    return _Wanted(settings=settings, options=acl_options(settings.route, own=own))
+    return _Wanted(settings=settings, options=acl_options(settings, own=own))
 
 
 async def _run(wanted: _Wanted, *, apply: bool) -> tuple[AclPlan, list[Applied], dict[str, Any]]:

@@ -45,6 +45,8 @@ SETTINGS: Final = (
     "standalone",
     "coordination",
     "worker_group",
+    "worker_group_secret_file",
+    "worker_group_accept_unsigned",
     "source_online_topic",
     "session_timeout",
     "settle_timeout",

@@ -19,10 +19,12 @@ from replicator.connector.context import ConnectorContext, look, route_options
 from replicator.connector.permissions import refuse_missing_rights
 from replicator.connector.topics import RouteTopics
 from replicator.errors import ClientError, ConfigError, StartupError
+from replicator.group.freshness import Freshness
 from replicator.group.job_claim import claimed, jobs_of
 from replicator.group.membership import MemberState
-from replicator.group.wire import read_heartbeat
+from replicator.group.signature import Signer
 from replicator.observe.audit import Audit
+from replicator.protocol.message import StoredMessage
 from replicator.ranges.copier import CopyJob, Range
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.foreign_writes import ForeignWriteInspector
@@ -162,7 +164,7 @@ class JobPreflight:
         context, heard = self.context, self.settings.source_online_topic
         side = context.source if self.settings.coordination == "source" else context.target
         topics = {plan.topic for plan in self.topics.plans}
-        listening = _Listening(self.group, topics, incarnation, self.settings.session_timeout)
+        listening = _Listening(self.group, topics, incarnation, self.settings)
         brokers = [name for name, there in side.topics.items() if heard in there]
         await asyncio.gather(*(listening.at(side.cluster, name, heard) for name in brokers))
 
@@ -184,11 +186,13 @@ class JobPreflight:
 class _Listening:
     """Listens for workers of `group`, and jobs beside it, that copy `topics`."""
 
-    def __init__(self, group: str, topics: Set[str], incarnation: str, seconds: float) -> None:
+    def __init__(self, group: str, topics: Set[str], incarnation: str, settings: Settings) -> None:
         self._group = group
         self._topics = topics
         self._incarnation = incarnation
-        self._seconds = seconds
+        self._seconds = settings.session_timeout
+        self._signer = Signer.of(settings)
+        self._freshness = Freshness()
 
     async def at(self, cluster: Cluster, broker: str, topic: str) -> None:
         try:
@@ -198,13 +202,19 @@ class _Listening:
             while (left := until - asyncio.get_running_loop().time()) > 0:
                 pulled = await pull(reader, topic, 0, at, suspend=min(1.0, left))
                 for message in pulled.messages:
-                    self._refuse(message.body[4:])
+                    self._refuse(topic, broker, message)
                 at = max(at, pulled.next_offset)
         except ClientError as error:
             raise StartupError(f"broker {broker} does not say whether a route is live: {error}") from None
 
-    def _refuse(self, body: bytes) -> None:
-        worker, job = read_heartbeat(body, self._group), read_heartbeat(body, jobs_of(self._group))
+    def _refuse(self, topic: str, broker: str, message: StoredMessage) -> None:
+        worker, job = (
+            self._signer.heartbeat(topic, message.body[4:], group) for group in (self._group, jobs_of(self._group))
+        )
+        if (heard := worker or job) is None:
+            return
+        if self._freshness.age(broker, message.store_timestamp, heard.echo) > 2 * self._seconds:
+            return  # somebody has written an old one again
         if worker is not None and worker.stage is not MemberState.LEFT:
             tasks = {TaskId.parse(task).name for task in worker.info.get("tasks", {}) if "/" in task}
             if not tasks or tasks & self._topics:
@@ -213,7 +223,7 @@ class _Listening:
                     hint="stop the group's workers, and start them again after the backfill",
                 )
         if job is not None and job.stage is not MemberState.LEFT and job.incarnation != self._incarnation:
-            theirs = TopicSelector.of(job.info["topics"], job.info["exclude_topics"])
+            theirs = TopicSelector.of(job.info.get("topics", ()), job.info.get("exclude_topics", ()))
             if both := sorted(filter(theirs.selects, self._topics)):
                 raise StartupError(
                     f"{job.worker} copies the same queues, of {both[0]}", hint="wait for its end, or stop it"

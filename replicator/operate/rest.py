@@ -54,10 +54,13 @@ def _tls() -> ssl.SSLContext:
 
 
 def _token() -> str:
-    """The token from the environment, by `rest.token_file` or `rest.token`; empty if there is none."""
-    if file := os.environ.get("REPLICATOR_REST__TOKEN_FILE"):
-        return read_secret("REPLICATOR_REST__TOKEN_FILE", Path(file))
-    return os.environ.get("REPLICATOR_REST__TOKEN", "")
+    """The token of the highest role that the environment has one for, as settings of a worker; empty if of none."""
+    for name in ("TOKEN", "OPERATE_TOKEN", "READ_TOKEN"):
+        if file := os.environ.get(f"REPLICATOR_REST__{name}_FILE"):
+            return read_secret(f"REPLICATOR_REST__{name}_FILE", Path(file))
+        if token := os.environ.get(f"REPLICATOR_REST__{name}"):
+            return token
+    return ""
 
 
 class Rest:

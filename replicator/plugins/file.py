@@ -1,6 +1,7 @@
 """Files as source and sink: each line is a message, each message a line. The worked sample of a plugin.
 
-All workers must see the same file, since any of them may run the task.
+All workers must see the same file, since any of them may run the task. They are off at a worker without
+`file_connector_dir`, and never touch a file outside of it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationInfo,
+    field_validator,
+)
 
 from replicator.plugins.interface import (
     Polled,
@@ -24,6 +34,7 @@ from replicator.plugins.interface import (
     SourceTask,
     TaskFailed,
 )
+from replicator.plugins.limits import ConnectorLimits, OutOfBounds, open_inside, refuse_outside
 from replicator.settings import topic_name
 
 __all__ = ["FileSink", "FileSource"]
@@ -50,8 +61,33 @@ class _File(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     filename: Annotated[Path, AfterValidator(_absolute)] = Field(
-        description="path of the file, the same on all workers"
+        description="path of the file, the same on all workers; inside of their file_connector_dir"
     )
+    _directory: Path = PrivateAttr()
+
+    @field_validator("filename")
+    @classmethod
+    def _inside(cls, value: Path, info: ValidationInfo) -> Path:
+        limits = info.context if isinstance(info.context, ConnectorLimits) else ConnectorLimits()
+        if limits.file_dir is None:
+            raise ValueError(
+                "file connectors are off at this worker: set file_connector_dir in the settings of all workers"
+            )
+        try:
+            refuse_outside(limits.file_dir, value)
+        except OutOfBounds as error:
+            raise ValueError(str(error)) from None
+        return value
+
+    def model_post_init(self, context: ConnectorLimits) -> None:
+        """Keeps the directory that the file must stay in."""
+        assert context.file_dir is not None  # noqa: S101 - _inside has seen to it
+        self._directory = context.file_dir
+
+    @property
+    def directory(self) -> Path:
+        """The directory that the file must stay in."""
+        return self._directory
 
 
 class FileSourceConfig(_File):
@@ -77,7 +113,7 @@ class FileSource(SourceConnector[FileSourceConfig]):
         return {"0": [config.topic]}
 
     def task(self, config: FileSourceConfig, name: str) -> SourceTask:
-        return FileSourceTask(config.filename, config.topic)
+        return FileSourceTask(config.filename, config.topic, config.directory)
 
 
 class FileSink(SinkConnector[FileSinkConfig]):
@@ -89,7 +125,14 @@ class FileSink(SinkConnector[FileSinkConfig]):
         return {"0": config.topics}
 
     def task(self, config: FileSinkConfig, name: str) -> SinkTask:
-        return FileSinkTask(config.filename)
+        return FileSinkTask(config.filename, config.directory)
+
+
+def _opened(directory: Path, path: Path, flags: int) -> int:
+    try:
+        return open_inside(directory, path, flags)
+    except OutOfBounds as error:
+        raise TaskFailed(error.message, hint=error.hint) from None
 
 
 class FileSourceTask(SourceTask):
@@ -99,8 +142,9 @@ class FileSourceTask(SourceTask):
     that a truncated or replaced file is distinguished from one that has grown, on any machine.
     """
 
-    def __init__(self, path: Path, topic: str) -> None:
+    def __init__(self, path: Path, topic: str, directory: Path) -> None:
         self._path = path
+        self._directory = directory
         self._topic = topic
         self._offset = 0
         self._crc = 0
@@ -136,7 +180,7 @@ class FileSourceTask(SourceTask):
             TaskFailed: the file is not the one that was read before.
         """
         back = min(_LOOK_BACK, self._offset)
-        with self._path.open("rb") as file:
+        with os.fdopen(_opened(self._directory, self._path, os.O_RDONLY), "rb") as file:
             file.seek(self._offset - back)
             before = file.read(back)
             if len(before) < back or zlib.crc32(before) != self._crc:
@@ -155,15 +199,16 @@ class FileSourceTask(SourceTask):
 class FileSinkTask(SinkTask):
     """Appends lines. A line that a crash has cut off is ended, and comes again whole."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, directory: Path) -> None:
         self._path = path
+        self._directory = directory
         self._file: int | None = None
 
     async def start(self) -> None:
         self._file = await asyncio.to_thread(self._open)
 
     def _open(self) -> int:
-        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o640)
+        file = _opened(self._directory, self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         size = os.fstat(file).st_size
         if size and os.pread(file, 1, size - 1) != b"\n":
             os.write(file, b"\n")

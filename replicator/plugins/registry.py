@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from replicator.errors import ConfigError
 from replicator.plugins import installed
 from replicator.plugins.interface import SinkConnector, SourceConnector
+from replicator.plugins.limits import ConnectorLimits
 from replicator.settings import explain
 
 __all__ = ["CLASS", "Plugin", "PluginConfig", "configure", "kind", "load"]
@@ -60,15 +61,18 @@ def load(name: str) -> Plugin:
     return plugin
 
 
-def configure(name: str, values: Mapping[str, Any]) -> PluginConfig:
+def configure(name: str, values: Mapping[str, Any], limits: ConnectorLimits) -> PluginConfig:
     """The configuration that `values` say, without the plugin's name.
+
+    Args:
+        limits: what the worker's own settings allow; the context of the validation, for the plugin's model.
 
     Raises:
         ConfigError: the plugin cannot be had, or all mistakes, one a line.
     """
     plugin = load(name)
     try:
-        config = plugin.config(**values)
+        config = plugin.config.model_validate(dict(values), context=limits)
     except ValidationError as error:
         raise ConfigError("\n".join(explain(error, plugin.config))) from None
     try:

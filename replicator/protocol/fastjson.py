@@ -26,7 +26,8 @@ _SHOWN: Final = 40
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _BARE = re.compile(r"[^\s,:{}\[\]\"]+")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# Possessive: a string of backslashes would take a hundred times its size to remember where to go back to.
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 
 def parse(data: bytes) -> Any:

@@ -73,6 +73,8 @@ def parse_messages(data: bytes) -> list[StoredMessage]:
             body_at = at + 84
             if sys_flag & 0x30:
                 body_at, stored, reconsumed, body_length = _ipv6(data, at, sys_flag)
+            if (offset | stored) >> 63:
+                raise ProtocolError(f"a message with the offset {offset} and the store timestamp {stored}")
             topic_at = body_at + 4 + body_length
             if magic == _MAGIC_V1:
                 properties_at = topic_at + 3 + data[topic_at]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from replicator.client.topics import READABLE, WRITABLE, TopicConfig
 from replicator.routing.options import Identity
 from replicator.routing.queue_map import Queue, QueueMap, extend, needed_queues, write_queues
 from replicator.routing.selector import TopicSelector, rename
 
-__all__ = ["TopicPlan", "Topics", "make_plan", "unsupported"]
+__all__ = ["MAX_QUEUES", "TopicPlan", "Topics", "make_plan", "unsupported"]
 
 #: Per broker: its topics by name.
 Topics = Mapping[str, Mapping[str, TopicConfig]]
@@ -30,12 +31,18 @@ class TopicPlan:
     problem: str = ""
 
 
+#: Queues of a topic on one broker. Each takes some kilobytes, and each one is asked about.
+MAX_QUEUES: Final = 16_384
+
+
 def unsupported(config: TopicConfig) -> str:
     """Why a topic of this kind cannot be copied; empty when it can."""
     if config.attributes.get("queue.type") == "BatchCQ":
         return "it has a batch consume queue (queue.type=BatchCQ), whose offsets do not count messages"
     if config.attributes.get("cleanup.policy") == "COMPACTION":
         return "it is compacted (cleanup.policy=COMPACTION): its offsets have gaps that do not mean losses"
+    if config.queues > MAX_QUEUES:
+        return f"it has {config.queues:,} queues on a broker, and up to {MAX_QUEUES:,} can be copied"
     return ""
 
 
@@ -75,7 +82,9 @@ def make_plan(
 def _plan_topic(
     name: str, target_name: str, source: Mapping[str, TopicConfig], target: Topics, known: QueueMap
 ) -> TopicPlan:
-    problem = next(filter(None, map(unsupported, source.values())), "")
+    there = [topics[target_name] for topics in target.values() if target_name in topics]
+    too_many = (f"at the target {unsupported(each)}" for each in there if each.queues > MAX_QUEUES)
+    problem = next(filter(None, (*map(unsupported, source.values()), *too_many)), "")
     if problem:
         return TopicPlan(topic=name, target_topic=target_name, queue_map=known, problem=problem)
     queues = [Queue(broker, i) for broker, config in source.items() for i in range(config.queues)]

@@ -69,9 +69,22 @@ def ensure(group: str, *, console: Console | None = None) -> list[Path]:
 
 
 def _missing(jars: tuple[Jar, ...], root: Path) -> list[Jar]:
-    # By size only: files are renamed into place after their checksum was verified, and hashing 100 MB at
-    # every start would cost too much for what it finds.
-    return [jar for jar in jars if not _has_size(root / jar.path, jar.size)]
+    # They are programs that are run: what has changed since it was fetched is fetched again.
+    return [jar for jar in jars if not _is_there(root / jar.path, jar)]
+
+
+def _is_there(path: Path, jar: Jar) -> bool:
+    try:
+        found = path.stat()
+    except OSError:
+        return False
+    return found.st_size == jar.size and _digest(path, found.st_ino, found.st_mtime_ns) == jar.sha256
+
+
+@cache
+def _digest(path: Path, _inode: int, _changed: int) -> str:
+    """Once for each state of a file: hashing the 100 MB of a version takes a fraction of a second."""
+    return download.digest(path)
 
 
 def _has_size(path: Path, size: int) -> bool:

@@ -7,8 +7,9 @@ from the environment or from files, never from flags.
 from replicator.settings.acl import AclSettings
 from replicator.settings.clusters import ClusterSettings, TlsSettings, valid_id
 from replicator.settings.loading import explain, leaves, load, origins
-from replicator.settings.model import ENV_PREFIX, RouteSettings, Settings, milliseconds, setting_fields, topic_name
+from replicator.settings.model import ENV_PREFIX, Settings, setting_fields
 from replicator.settings.rest import RestSettings, RestTls
+from replicator.settings.route import RouteSettings, milliseconds, topic_name
 from replicator.settings.sections import SECTIONS, section_of
 from replicator.settings.sizes import is_size, size_text
 

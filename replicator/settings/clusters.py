@@ -18,16 +18,38 @@ __all__ = [
     "comma_list",
     "expand_cluster",
     "is_loopback",
+    "some_path",
     "valid_id",
 ]
 
 _COMMA: Final = re.compile(r",(?!\d*\})")
+_HOST: Final = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%a-z]+\]")
+_PORT: Final = re.compile(r"[0-9]{1,5}")
 _ID: Final = re.compile(r"[A-Za-z0-9_.:@-]{1,100}")
 
 
 def comma_list(value: object) -> object:
-    """The parts of a text between commas, those of quantifiers like `{1,3}` left out; anything else as it is."""
-    return [part.strip() for part in _COMMA.split(value) if part.strip()] if isinstance(value, str) else value
+    """The parts of a text between commas, those of quantifiers like `{1,3}` left out; a list as it is.
+
+    Raises:
+        ValueError: it is neither, or a list of something else than texts.
+    """
+    if isinstance(value, str):
+        return [part.strip() for part in _COMMA.split(value) if part.strip()]
+    if not isinstance(value, list | tuple | set | frozenset) or not all(isinstance(each, str) for each in value):
+        raise ValueError('give a list of texts, as in ["orders", "payments"], or one text with commas')
+    return value
+
+
+def some_path(value: object) -> object:
+    """A path, unless it is an empty text, which would be the working directory.
+
+    Raises:
+        ValueError: it is empty, or has a character that no path has.
+    """
+    if isinstance(value, str) and (not value.strip() or "\0" in value):
+        raise ValueError("name a path, or leave it out")
+    return value
 
 
 def _addresses(value: object) -> object:
@@ -65,6 +87,11 @@ class TlsSettings(BaseModel):
     def _pairs(self) -> TlsSettings:
         if (self.cert_file is None) != (self.key_file is None):
             raise ValueError("cert_file and key_file go together: give both or neither")
+        if self.mode == "required" and self.ca_file:
+            raise ValueError(
+                "mode is required, which does not look at the peer's certificate, so ca_file would have no effect:"
+                " set mode to verify, or leave ca_file out"
+            )
         if self.mode == "off" and (self.ca_file or self.cert_file):
             raise ValueError("mode is off, so the certificate files would have no effect: set mode to verify")
         return self
@@ -79,9 +106,13 @@ class ClusterSettings(BaseModel):
         description="name servers, host:port, separated by commas"
     )
     id: str | None = Field(None, description="the cluster's id in provenance (default: its name)")
-    cluster: str | None = Field(None, description="the cluster's name, where its name servers know several")
-    access_key: str | None = Field(None, description="account (ACL 1.0) or user (ACL 2.0)")
-    secret_key: SecretStr | None = Field(None, description="its secret; from the environment or the file only")
+    cluster: str | None = Field(
+        None, min_length=1, description="the cluster's name, where its name servers know several"
+    )
+    access_key: str | None = Field(None, min_length=1, description="account (ACL 1.0) or user (ACL 2.0)")
+    secret_key: SecretStr | None = Field(
+        None, min_length=1, description="its secret; from the environment or the file only"
+    )
     secret_key_file: Path | None = Field(None, description="file with the secret, readable by its owner only")
     tls: TlsSettings = TlsSettings()
 
@@ -90,7 +121,7 @@ class ClusterSettings(BaseModel):
     def _host_and_port(cls, value: list[str]) -> list[str]:
         for address in value:
             host, _, port = address.rpartition(":")
-            if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+            if not _HOST.fullmatch(host) or not _PORT.fullmatch(port) or not 0 < int(port) < 65536:
                 raise ValueError(f"{address!r} is not host:port; name servers listen on port 9876 by default")
         return value
 

@@ -81,7 +81,12 @@ def _expanded(values: dict[str, Any]) -> dict[str, Any]:
 
 def _read_file(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text())
+        text = file.read_text(encoding="utf-8")
+        if text.startswith("\ufeff"):
+            raise ConfigError(
+                f"config = {str(file)!r} begins with a byte order mark", hint="save it as UTF-8 without one"
+            )
+        return tomllib.loads(text)
     except OSError as error:
         raise ConfigError(
             f"config = {str(file)!r} cannot be read ({error.strerror})", hint="name a readable TOML file"

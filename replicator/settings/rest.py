@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
+from replicator.errors import ConfigError
 from replicator.settings.clusters import is_loopback
 from replicator.settings.secret_file import read_secret
 
 __all__ = ["RestSettings", "RestTls"]
+
+#: The setting of each role's token.
+_TOKENS: Final = {"admin": "token", "operate": "operate_token", "read": "read_token"}
+_VISIBLE: Final = re.compile(r"[!-~]([ -~]*[!-~])?")
 
 
 class RestTls(BaseModel):
@@ -48,25 +55,53 @@ class RestSettings(BaseModel):
         description="bearer token that requests must carry; from the environment or the file only",
     )
     token_file: Path | None = Field(None, description="file with that token, readable by its owner only")
+    operate_token: SecretStr | None = Field(
+        None,
+        min_length=1,
+        description="another token, for all but to create, change and delete connectors",
+    )
+    operate_token_file: Path | None = Field(None, description="file with that token")
+    read_token: SecretStr | None = Field(None, min_length=1, description="another token, for what changes nothing")
+    read_token_file: Path | None = Field(None, description="file with that token")
     tls: RestTls = RestTls()
 
     @model_validator(mode="after")
     def _guarded(self) -> RestSettings:
-        if self.token is not None and self.token_file is not None:
-            raise ValueError("token and token_file are both set: keep one")
-        if not (self.token or self.token_file or self.tls.ca_file) and not is_loopback(self.host):
+        for name in _TOKENS.values():
+            if getattr(self, name) is not None and getattr(self, f"{name}_file") is not None:
+                raise ValueError(f"{name} and {name}_file are both set: keep one")
+        if self.is_open and not is_loopback(self.host):
             raise ValueError(
                 f"host = {self.host!r} is not a loopback address: anyone who can reach it could stop or delete"
                 " connectors. Set token (REPLICATOR_REST__TOKEN), token_file, or tls with client certificates"
             )
         return self
 
-    def bearer(self) -> str | None:
-        """What requests to REST must bring, if anything.
+    @property
+    def is_open(self) -> bool:
+        """Whether neither a token nor a certificate is asked for."""
+        files = [getattr(self, f"{name}_file") for name in _TOKENS.values()]
+        return not any((*(getattr(self, name) for name in _TOKENS.values()), *files, self.tls.ca_file))
+
+    def bearers(self) -> dict[str, str]:
+        """What requests to REST must bring, by role.
 
         Raises:
-            ConfigError: its file cannot be read, or others can read it.
+            ConfigError: a file cannot be read, or others can read it; a token cannot stand in a header, or has two
+                roles.
         """
-        if self.token_file is not None:
-            return read_secret("rest.token_file", self.token_file)
-        return None if self.token is None else self.token.get_secret_value()
+        found: dict[str, str] = {}
+        for role, name in _TOKENS.items():
+            file, given = getattr(self, f"{name}_file"), getattr(self, name)
+            if file is None and given is None:
+                continue
+            token = given.get_secret_value() if file is None else read_secret(f"rest.{name}_file", file)
+            if not _VISIBLE.fullmatch(token):
+                raise ConfigError(
+                    f"rest.{name} has characters that cannot stand in a header",
+                    hint="make another one with `replicator secret FILE`",
+                )
+            if token in found.values():
+                raise ConfigError(f"rest.{name} is also that of another role", hint="give each a token of its own")
+            found[role] = token
+        return found

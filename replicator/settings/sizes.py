@@ -11,6 +11,8 @@ from pydantic.fields import FieldInfo
 __all__ = ["Size", "is_size", "size_text"]
 
 _TEXT: Final = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?", re.IGNORECASE)
+#: Digits of a number that is worth reading.
+_DIGITS: Final = 30
 _UNITS: Final = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
 _BY_LOWER: Final = {name.lower(): size for name, size in _UNITS.items()}
 
@@ -18,15 +20,15 @@ _BY_LOWER: Final = {name.lower(): size for name, size in _UNITS.items()}
 def _size(value: object) -> object:
     if isinstance(value, str):
         match = _TEXT.fullmatch(value.strip())
-        if match is None:
+        if match is None or len(match[1]) > _DIGITS:
             raise ValueError("give bytes, or a number with KiB, MiB or GiB")
         return int(match[1]) * _BY_LOWER[(match[2] or "B").lower()]
     return value
 
 
 _FROM_TEXT: Final = BeforeValidator(_size)
-#: Bytes; a text may have a unit.
-Size = Annotated[int, _FROM_TEXT, Field(ge=0)]
+#: Bytes, up to a petabyte; a text may have a unit.
+Size = Annotated[int, _FROM_TEXT, Field(ge=0, le=2**50)]
 
 
 def is_size(field: FieldInfo) -> bool:

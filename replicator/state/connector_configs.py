@@ -14,10 +14,11 @@ from pydantic import ValidationError
 
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.observe.logging import get_logger
+from replicator.plugins.limits import ConnectorLimits
 from replicator.plugins.registry import CLASS, PluginConfig, configure
 from replicator.plugins.transforms import mistakes_of
 from replicator.routing.task_id import TaskId
-from replicator.settings import RouteSettings, explain, valid_id
+from replicator.settings import RouteSettings, Settings, explain, leaves, valid_id
 from replicator.state.record import Kind, Version
 from replicator.state.store import Store
 
@@ -46,6 +47,8 @@ _CHANGES: Final = {
     State.PAUSED: "connector paused",
     State.STOPPED: "connector stopped",
 }
+#: Settings that only the file, the variables and the command line of a worker can give.
+_WORKER_ONLY: Final = frozenset(Settings.model_fields) - frozenset(RouteSettings.model_fields)
 #: Who starts a worker: his command line, or a file or variables that it goes by.
 _OPERATOR: Final = "this worker's own settings"
 
@@ -114,13 +117,18 @@ def _log_change(before: Connector | None, after: Connector | None, *, worker: st
     log.info("connector changed at another worker", connector=after.name, worker=worker, change=change)
 
 
-def _parse(config: Mapping[str, Any]) -> RouteSettings | PluginConfig:
+def _parse(config: Mapping[str, Any], limits: ConnectorLimits) -> RouteSettings | PluginConfig:
     """The settings that `config` says; ConfigError with all mistakes, one a line."""
     values = dict(config)
     name = values.pop(CLASS, _ROUTING)
     if name != _ROUTING:
-        return configure(str(name), values)
-    mistakes = mistakes_of(values.get("transforms"))
+        return configure(str(name), values, limits)
+    worker_only = [each for each in leaves(values) if each.partition(".")[0] in _WORKER_ONLY]
+    values = {key: value for key, value in values.items() if key.partition(".")[0] not in _WORKER_ONLY}
+    mistakes = [
+        *(f"{each} cannot be set for a connector: set it in the settings of each worker" for each in worker_only),
+        *mistakes_of(values.get("transforms")),
+    ]
     try:
         settings = RouteSettings(**values)
     except ValidationError as error:
@@ -131,10 +139,15 @@ def _parse(config: Mapping[str, Any]) -> RouteSettings | PluginConfig:
 
 
 class Connectors:
-    """The connectors as the shared state has them now; changes are published by their author."""
+    """The connectors as the shared state has them now; changes are published by their author.
 
-    def __init__(self, store: Store) -> None:
+    Args:
+        limits: what this worker's own settings allow them.
+    """
+
+    def __init__(self, store: Store, limits: ConnectorLimits | None = None) -> None:
         self._store = store
+        self._limits = limits or ConnectorLimits()
         self._known: dict[str, tuple[Version, Connector | None]] = {}
 
     def all(self) -> dict[str, Connector]:
@@ -166,7 +179,7 @@ class Connectors:
         try:
             return Connector(
                 name,
-                _parse(value["config"]),
+                _parse(value["config"], self._limits),
                 State(value["state"]),
                 value["origin"],
                 value["epoch"],
@@ -270,9 +283,15 @@ class Connectors:
             [] if valid_id(name) else [f"name = {name!r}: up to 100 letters, digits and _ . : @ - are possible"]
         )
         try:
-            settings = _parse(config)
+            settings = _parse(config, self._limits)
         except ConfigError as error:
             mistakes.append(error.message)
+        else:
+            if isinstance(settings, RouteSettings) and "acl" in settings.sync and not self._limits.accounts:
+                mistakes.append(
+                    "sync has acl, which the settings of this worker do not have in their sync:"
+                    " add it there, on all workers"
+                )
         if mistakes:
             raise ConfigError("\n".join(mistakes))
         return settings

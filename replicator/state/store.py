@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -27,7 +28,9 @@ from replicator.routing.state import QueueState
 from replicator.routing.task_id import TaskId
 from replicator.state import state_file
 from replicator.state.record import Kind, Record, Version
+from replicator.state.record_types import Misfit, fit
 from replicator.state.shared_state import SharedState
+from replicator.state.skipped_records import SkippedRecords
 
 __all__ = ["InUse", "Store"]
 
@@ -44,6 +47,13 @@ _LOCK: Final = ".lock"
 _REPUBLISHED: Final = (Kind.CONNECTOR, Kind.TASK, Kind.SYNC)
 
 
+class _Held(NamedTuple):
+    """What a file has under a key."""
+
+    version: Any
+    value: Any
+
+
 class InUse(StartupError):
     """Another process uses the directory."""
 
@@ -58,6 +68,7 @@ class Store:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.state = SharedState()
+        self.skipped = SkippedRecords()
         self._dirty: set[str] = set()
         self._unpublished: dict[tuple[Kind, str], None] = {}
         self._parsed: dict[str, tuple[Version, dict[Queue, Queue]]] = {}
@@ -83,7 +94,7 @@ class Store:
         try:
             for half_written in directory.glob(".*.json.*"):  # by a process that was killed then
                 half_written.unlink(missing_ok=True)
-            self._identity: dict[str, Any] = state_file.read(directory / _IDENTITY) or {}
+            self._identity: dict[str, Any] = _texts(state_file.read(directory / _IDENTITY))
             for name in _FILES:
                 self._load(name)
             self._unpublished = {(record.kind, record.key): None for record in self.state.records(*_REPUBLISHED)}
@@ -99,10 +110,15 @@ class Store:
             raise
 
     def _load(self, name: str) -> None:
-        content = state_file.read(self.directory / name) or {}
+        content = state_file.read(self.directory / name)
         for kind in _FILES[name]:
-            for key, held in content.get(kind, {}).items():
-                self.state.merge(Record(kind, key, Version(*held["version"]), held["value"]))
+            held = content.get(kind, {}) if isinstance(content, dict) else {}
+            for key, parts in held.items() if isinstance(held, dict) else ():
+                try:
+                    found = _Held(**parts) if isinstance(parts, dict) else _Held(None, None)
+                    self.state.merge(fit(kind, key, found.version, found.value, now=time.time()))
+                except (Misfit, TypeError) as error:
+                    self.skipped.add("file", f"{kind} {key}", str(error))
 
     def _forget_clean_end(self) -> None:
         """Only the first process after a clean end may believe in it, even if it dies at once."""
@@ -250,6 +266,8 @@ class Store:
         """Puts what is known of a queue into `state`; False when it was never seen."""
         key = state.key
         position, offset = self.state.get(Kind.POSITION, key), self.state.get(Kind.OFFSET, key)
+        if position is not None and isinstance(position["position"], dict):
+            position = None  # a plugin's, of a task that was called so
         if position is not None:
             state.progress.position = position["position"]
             state.progress.start = position["start"]
@@ -328,6 +346,12 @@ class Store:
                 members.append(known[1])
             kinds.append(b'"%b":{%b}' % (kind.value.encode(), b",".join(members)))
         return msgspec.Raw(b"{%b}" % b",".join(kinds))
+
+
+def _texts(content: object) -> dict[str, Any]:
+    """The texts in a file's content, by name: whatever else it may be is not ours."""
+    found = content.items() if isinstance(content, dict) else ()
+    return {name: value for name, value in found if isinstance(value, str)}
 
 
 def _encoded(record: Record) -> bytes:

@@ -63,11 +63,11 @@ class Standby:
         schedule.every(republish, self._republish, name="publication of all state")
         schedule.every(_LOOK, self._look, name="look for the source")
 
-    async def run(self, stop: asyncio.Event, reconcile: Callable[[], None]) -> bool:
+    async def run(self, stop: asyncio.Event, follow: Callable[[], None]) -> bool:
         """Returns when `stop` is set or the source has answered; whether it has.
 
         Args:
-            reconcile: makes the routes those that the connectors ask for.
+            follow: makes the routes those that the mirror has now.
         """
         log.warning("the source is away: standing by; nothing is copied", reason=self.reason)
         stopping = asyncio.ensure_future(stop.wait())
@@ -78,7 +78,7 @@ class Standby:
                 await self._republish()
                 self._agenda.wants_reconcile()
             if self._agenda.reconcile:
-                reconcile()
+                follow()
             await self._agenda.next_turn()
         stopping.cancel()
         await self._mirror.flush()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -101,6 +102,14 @@ class Worker:
         return self.context.identity
 
     @property
+    def ignored_messages(self) -> dict[str, int]:
+        """Messages on the system topics, of either cluster, that this worker does not believe, by reason."""
+        found = Counter(self.group.inbox.ignored)
+        if self.mirror is not None and self.mirror.writes:  # or else it reads what the group reads
+            found.update(self.mirror.inbox.ignored)
+        return dict(found)
+
+    @property
     def refreshed_at(self) -> float:
         """When both clusters were looked at last, in seconds since the epoch."""
         return self.refresher.refreshed_at
@@ -157,7 +166,7 @@ class Worker:
             schedule = self._schedule()
             schedule.start()
             if self.standby is not None:
-                found = await self.standby.run(stop, self.reconcile)
+                found = await self.standby.run(stop, self._follow_mirror)
             else:
                 await self._join(stop)
             if self.standby is None and not stop.is_set():
@@ -193,6 +202,11 @@ class Worker:
         if self.mirror is not None:
             await self.mirror.flush()
             await self.heartbeats.observe(MemberState.LEFT)
+
+    def _follow_mirror(self) -> None:
+        """Routes and their queue maps as the mirror has them, while the source is away."""
+        self.reconcile()
+        self.routes.plan()
 
     def _bring(self) -> None:
         """What this worker was started with becomes the group's, and so does which clusters it was found on."""

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from fastapi import FastAPI
 from pydantic import ValidationError
 
+from replicator.api.access import Tokens
 from replicator.api.app import make_app
-from replicator.api.guard import MAX_BODY
+from replicator.api.guard import MAX_BODY, Guard
 from replicator.state.connector_configs import Connectors
 from replicator.state.store import Store
 from replicator.worker.worker import Worker
@@ -24,7 +24,7 @@ _HANDED: dict[str, str] = {"authorization": "Bearer secret"}
 
 
 @pytest.fixture
-def app(tmp_path: Path) -> Iterator[FastAPI]:
+def app(tmp_path: Path) -> Iterator[Guard]:
     """That of a worker without a cluster, which has no connector and asks for a token."""
 
     async def no_metrics() -> bytes:
@@ -44,12 +44,13 @@ def app(tmp_path: Path) -> Iterator[FastAPI]:
         may_send=lambda: False,
         changed=published,
     )
-    yield make_app(cast("Worker", worker), metrics=no_metrics, stopping=lambda: False, token="secret")
+    made = make_app(cast("Worker", worker), metrics=no_metrics, stopping=lambda: False)
+    yield Guard(made, tokens=Tokens(admin="secret"), host=None)
     store.close()
 
 
 async def _ask(
-    app: FastAPI, method: str, path: str, body: bytes = b"", headers: dict[str, str] = _HANDED
+    app: Guard, method: str, path: str, body: bytes = b"", headers: dict[str, str] = _HANDED
 ) -> tuple[int, bytes]:
     path, _, query = path.partition("?")
     sent: list[dict[str, Any]] = []
@@ -60,7 +61,7 @@ async def _ask(
     async def send(message: Any) -> None:
         sent.append(message)
 
-    given = {"content-type": "application/json", **headers}
+    given = {"content-type": "application/json", "content-length": str(len(body)), **headers}
     scope = {
         "type": "http",
         "method": method,
@@ -91,14 +92,14 @@ async def _ask(
     ],
 )
 async def test_an_error_is_as_the_document_says(
-    app: FastAPI, status: int, method: str, path: str, body: bytes
+    app: Guard, status: int, method: str, path: str, body: bytes
 ) -> None:
     answered, raw = await _ask(app, method, path, body)
     assert answered == status, raw
     check_answer(method, path, raw, answered)
 
 
-async def test_the_guard_answers_as_the_document_says(app: FastAPI) -> None:
+async def test_the_guard_answers_as_the_document_says(app: Guard) -> None:
     """Before any handler: at a path that exists and at one that does not."""
     for path in ("/connectors/list", "/nowhere"):
         answered, raw = await _ask(app, "GET", path, headers={})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from replicator.api.server import Server, bind
 from replicator.errors import StartupError
 from replicator.sandbox import tls
 from replicator.settings.rest import RestTls
+from tests.support.worker import until
 
 
 async def _application(_scope: Any, _receive: Any, _send: Any) -> None:
@@ -48,3 +50,33 @@ def test_right_files_are_taken(files: tls.TlsFiles) -> None:
     settings = RestTls(cert_file=files.client_cert, key_file=files.client_key, ca_file=files.ca)
     with bind("127.0.0.1", 0) as sock:
         assert Server(_application, sock, settings).url.startswith("https://127.0.0.1:")
+
+
+async def test_a_request_that_does_not_come_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first on a connection, and one after another; one that comes in parts, in time, is served."""
+
+    async def hello(_scope: Any, _receive: Any, send: Any) -> None:
+        await asyncio.sleep(0.5)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body"})
+
+    monkeypatch.setattr("replicator.api.server._TimedProtocol.header_seconds", 0.3)
+    with bind("127.0.0.1", 0) as sock:
+        server = Server(hello, sock, RestTls())
+        serving = asyncio.create_task(server.run_on_socket())
+        await until(lambda: server.started)
+        head = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
+        for first in (b"", head, head + b"\r\n" + head):
+            reader, writer = await asyncio.open_connection(*sock.getsockname())
+            writer.write(first)
+            answer = await asyncio.wait_for(reader.read(), 5)
+            assert answer.startswith(b"HTTP/1.1 200") == (first.count(b"GET") == 2)
+            writer.close()
+        reader, writer = await asyncio.open_connection(*sock.getsockname())
+        for part in (head[:10], head[10:], b"\r\n"):
+            writer.write(part)
+            await asyncio.sleep(0.05)
+        assert await asyncio.wait_for(reader.readline(), 5) == b"HTTP/1.1 200 OK\r\n"
+        writer.close()
+        server.should_exit = True
+        await serving

@@ -37,6 +37,16 @@ def test_a_long_poll_and_a_filter_say_so() -> None:
     assert (fields["expressionType"], fields["subscription"]) == ("SQL92", "a > 5")
 
 
+@pytest.mark.parametrize("code", [0, 19, 20])
+def test_a_broker_cannot_lead_far_behind_its_own_end(code: int) -> None:
+    """What is between would count as lost; a little behind it is what came while the broker answered."""
+    near = Frame(code=code, opaque=1, flag=1, remark="", fields={**ENDS, "nextBeginOffset": "5012"}, body=b"")
+    assert read(near, "a:1").next_offset == 5012
+    far = Frame(code=code, opaque=1, flag=1, remark="", fields={**ENDS, "nextBeginOffset": str(2**62)}, body=b"")
+    with pytest.raises(ProtocolError, match="and that the queue ends at 12"):
+        read(far, "a:1")
+
+
 @pytest.mark.parametrize("code", [19, 20, 21])
 def test_answers_without_messages(code: int) -> None:
     """Their offsets count, whatever stands in the body."""

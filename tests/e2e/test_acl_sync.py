@@ -15,6 +15,7 @@ import pytest
 
 from acl_sync.model import PUB, SUB
 from replicator.routing.recovery import read_range
+from replicator.settings.secret_file import write_secret
 from tests.support.accounts import account, topic
 from tests.support.acl_scene import NEW, OLD, Scene, Side, a_scene
 from tests.support.alerts import watching
@@ -96,9 +97,19 @@ async def syncing(scene: Scene, directory: Path, *flags: str) -> AsyncIterator[W
         **signing("SOURCE", source.admin.access_key, source.admin.secret_key),
         **signing("TARGET", target.admin.access_key, target.admin.secret_key),
     }
-    given = ("--topics", "none-of-them", "--sync", "acl", *flags)
+    signed = ("--worker-group-secret-file", str(_secret(directory)))
+    given = ("--topics", "none-of-them", "--sync", "acl", *signed, *flags)
     async with Worker(source.cluster, target.cluster, directory, *given, environment=environment) as worker:
         yield worker
+
+
+def _secret(directory: Path) -> Path:
+    """The same for all workers that have one directory."""
+    directory.mkdir(parents=True, exist_ok=True)
+    file = directory / "secret"
+    if not file.exists():
+        write_secret(file)
+    return file
 
 
 async def test_nothing_to_sync_is_told_at_the_start(clusters: ClusterPool, tmp_path: Path) -> None:
@@ -106,7 +117,7 @@ async def test_nothing_to_sync_is_told_at_the_start(clusters: ClusterPool, tmp_p
     plain = await clusters.get(dataclasses.replace(OLD, acl="none"))
     guarded = await clusters.get(NEW)
     keys = signing("TARGET", guarded.access_key, guarded.secret_key)
-    worker = Worker(plain, guarded, tmp_path, "--topics", "none-of-them", "--sync", "acl", environment=keys)
+    worker = Worker(plain, guarded, tmp_path, "--topics", "none", "--sync", "acl", "--standalone", environment=keys)
     await worker.start(ready=False)
     assert await worker.wait() == 3
     assert "the source checks no accounts" in worker.log

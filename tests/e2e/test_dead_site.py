@@ -31,6 +31,14 @@ async def has_perm(cluster: Cluster, topic: str, perm: int) -> bool:
     return await perms(cluster, topic) == {perm}
 
 
+def secret(directory: Path) -> str:
+    """The file of the group's secret: the mirror is signed, too."""
+    file = directory / "secret"
+    file.write_text("a secret of more than thirty-two characters")
+    file.chmod(0o600)
+    return str(file)
+
+
 def is_away(worker: Worker) -> bool:
     return "the source is away" in health(worker)[1].get("worker", "")
 

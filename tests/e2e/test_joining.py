@@ -11,13 +11,16 @@ from replicator.errors import ClientError
 from replicator.group.assignment import sticky
 from replicator.group.control_log import LogMessage
 from replicator.group.coordinator import Coordinator
+from replicator.group.freshness import Echo
 from replicator.group.job_claim import jobs_of
 from replicator.group.member import Group, Topics
 from replicator.group.membership import Heartbeat, MemberState
+from replicator.group.signature import Signer
 from replicator.group.wire import read_message, write_heartbeat
 from replicator.routing.message_queue import MessageQueue
 from replicator.state.record import Kind
 from replicator.state.store import Store
+from tests.support.records import CONNECTOR
 from tests.support.scene import SceneOf
 
 ONLINE = MessageQueue("source-online", "a", 0)
@@ -44,6 +47,7 @@ def group(tmp_path: Path) -> Group:
     topics = Topics("source-online", "sink-online", "control")
     return Group(
         *("g", coordinator, Store(tmp_path), topics),
+        signer=Signer(),
         waits_for=lambda info: info["topics"] == ["ours"],
         on_change=lambda: None,
         on_records=lambda _kinds: None,
@@ -77,7 +81,7 @@ async def test_a_process_with_our_id_was_there_before(group: Group, *, lives: bo
     """We do not join before it would have been heard again; if it is, it goes on, and we end."""
     log = FakeLog()
     group.use(log)
-    other = Heartbeat(worker="me", incarnation="other", sequence=1)
+    other = Heartbeat(worker="me", incarnation="other", sequence=1, echo=Echo("a", 1_000_000))
 
     def hear(heartbeat: Heartbeat) -> None:
         group.on_said(LogMessage(ONLINE, write_heartbeat("g", heartbeat), 1_000_000))
@@ -163,7 +167,7 @@ async def test_a_process_took_our_place_while_we_were_away(
     await beat()
     assert group.coordinator.holds_lease(clock)
     clock += 60
-    other = Heartbeat(worker="me", incarnation="other", sequence=7)
+    other = Heartbeat(worker="me", incarnation="other", sequence=7, echo=Echo("a", 1_049_000))
     group.on_said(LogMessage(ONLINE, write_heartbeat("g", other), 1_050_000))
     await beat()
     assert not group.coordinator.holds_lease(clock)
@@ -182,12 +186,12 @@ async def test_what_could_not_be_told_is_told_with_the_first_heartbeat(group: Gr
     group.use(log)
     log.broken = True
     await group.beat({}, target_reachable=True)
-    group.store.put(Kind.CONNECTOR, "route", {"state": "STOPPED"})
+    group.store.put(Kind.CONNECTOR, "route", CONNECTOR)
     assert not await group.publish()
     log.broken = False
     await group.beat({}, target_reachable=True)
-    (record,) = read_message(log.written[-1].body).records
-    assert record.value == {"state": "STOPPED"}
+    ((record,), _) = read_message(log.written[-1].body).records()
+    assert record.value == CONNECTOR
     await group.beat({}, target_reachable=True)
     assert log.written[-1].queue.topic == "sink-online"
 
@@ -206,3 +210,83 @@ async def test_a_worker_alone_needs_one_heartbeat(scene: SceneOf) -> None:
     wrong = [event for event in events if event["level"] in ("warning", "error")]
     # Another test fills the same topics with garbage.
     assert not [event for event in wrong if event["event"] != "message on a system topic ignored"]
+
+
+async def test_each_heartbeat_names_the_last_one_that_came_back(group: Group) -> None:
+    """So others see that it was written after that: by the broker's clock, and by its newest one."""
+    log = FakeLog()
+    group.use(log)
+
+    async def beat(stored: int) -> Echo | None:
+        await group.beat({}, target_reachable=False)
+        heartbeat = read_message(log.written[-1].body).heartbeat
+        group.on_said(log.written[-1]._replace(stored=stored))
+        assert heartbeat is not None
+        return heartbeat.echo
+
+    assert [await beat(n) for n in (5, 7, 6)] == [None, Echo("a", 5), Echo("a", 7)]
+
+
+async def test_replayed_first_heartbeats_of_our_own_past_do_not_end_us(group: Group) -> None:
+    """They are the only ones without an echo; a process that lives has one from its second heartbeat on."""
+    log = FakeLog()
+    log.caught_up = True
+    group.use(log)
+    replayed = LogMessage(ONLINE, write_heartbeat("g", Heartbeat(worker="me", incarnation="past", sequence=1)), 1)
+    group.on_said(replayed)
+    for _ in range(4):
+        await group.beat({}, target_reachable=True)
+        group.on_said(log.written[-2])
+        group.on_said(replayed)
+    assert group.conflict is None
+    assert group.joined.is_set()
+
+
+async def test_reading_goes_on_behind_a_message_that_cannot_be_handled(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is counted; nothing of the like is known, but an error here would end the reader silently."""
+    monkeypatch.setattr(group.store, "merge", lambda _record: 1 // 0)
+    body = b'{"version":1,"group":"g","worker":"w","records":[["status","w",[1,"w"],null]]}'
+    group.on_said(LogMessage(MessageQueue("control", "a", 0), body, 1))
+    assert group.inbox.ignored == {"failed": 1}
+
+
+async def test_a_signed_group_neither_hears_nor_obeys_anybody_else(group: Group) -> None:
+    """No fake worker, no fake record, none of our own heartbeats by another hand."""
+    signed = Group(
+        *("g", group.coordinator, group.store, Topics("source-online", "sink-online", "control")),
+        signer=Signer("s" * 32),
+        waits_for=lambda _info: True,
+        on_change=lambda: None,
+        on_records=lambda _kinds: None,
+        on_lost=lambda: None,
+    )
+    log = FakeLog()
+    log.caught_up = True
+    signed.use(log)
+    forger = Signer("x" * 32)
+    for topic in ("source-online", "sink-online"):
+        for worker, name in (("aaa", "g"), ("me", "g"), ("backfill", jobs_of("g"))):
+            beat = write_heartbeat(name, Heartbeat(worker=worker, incarnation="i", sequence=1))
+            for body in (beat, forger.sign(topic, name, beat)):
+                signed.on_said(LogMessage(MessageQueue(topic, "a", 0), body, 1_000_000))
+    deletion = b'{"version":1,"group":"g","worker":"evil","records":[["connector","route",[9,"evil"],null]]}'
+    signed.on_said(LogMessage(MessageQueue("control", "a", 0), deletion, 1_000_000))
+    assert signed.store.state.record(Kind.CONNECTOR, "route") is None
+    await signed.beat({}, target_reachable=True)
+    for said in log.written:
+        signed.on_said(said)
+    assert signed.joined.is_set()
+    assert signed.coordinator.membership.others == {}
+    assert signed.conflict is None
+    assert signed.inbox.ignored == {"unsigned": 7, "wrong_signature": 6}
+
+
+async def test_records_that_do_not_fit_are_counted_and_left_out(group: Group) -> None:
+    records = b'["assignment","",[1000000000,"evil"],{}],["status","w",[3,"w"],{"topics":[],"problems":{}}]'
+    body = b'{"version":1,"group":"g","worker":"evil","records":[%b]}' % records
+    group.on_said(LogMessage(MessageQueue("control", "a", 0), body, 1))
+    assert group.store.skipped.counts == {"topic": 1, "file": 0}
+    assert group.store.state.get(Kind.STATUS, "w") == {"topics": [], "problems": {}}
+    assert group.coordinator.assignment.owners == {}

@@ -12,6 +12,7 @@ import pytest
 
 from acl_sync.model import GET, SUB, Account, Kind, Rule
 from replicator.sandbox import Cluster, ClusterSpec
+from replicator.settings.secret_file import write_secret
 from tests.support.accounts import account, topic
 from tests.support.acl_scene import Side
 from tests.support.clusters import ClusterPool
@@ -62,8 +63,10 @@ async def test_consumers_go_on_at_the_target(
     environment = signing("SOURCE", side.admin.access_key, side.admin.secret_key)
     environment |= signing("TARGET", there.admin.access_key, there.admin.secret_key)
     flags = ("--topics", name, "--sync-groups", ",".join(groups), "--acl-accounts", who.name, *SYNC_QUICKLY[2:])
+    write_secret(tmp_path / "secret")
+    signed = ("--worker-group-secret-file", str(tmp_path / "secret"))
     worker = Worker(
-        source, target, tmp_path, "--sync", "topics,groups,offsets,acl", *flags, environment=environment
+        source, target, tmp_path, "--sync", "topics,groups,offsets,acl", *flags, *signed, environment=environment
     )
     async with worker:
         told = await ready(worker)

@@ -27,7 +27,7 @@ async def _group(
     directory: Path, sides: tuple[Cluster, Cluster], group: str, topics: str
 ) -> AsyncIterator[list[Worker]]:
     """Two workers of one group, which agree already."""
-    flags = ("--topics", topics, "--worker-group", group)
+    flags = ("--topics", topics, "--worker-group", group, "--file-connector-dir", str(directory / "files"))
     workers = [
         Worker(*sides, directory / f"{group}-{name}", "--worker-id", name, *flags) for name in ("one", "two")
     ]
@@ -96,7 +96,9 @@ async def test_lines_survive_the_death_of_their_owner(
     """
     east, west = await clusters.pair(EAST, WEST)
     topic = topic_name("lines")
-    read, written = tmp_path / "in", tmp_path / "out"
+    files = tmp_path / "files"
+    files.mkdir()
+    read, written = files / "in", files / "out"
     lines = [b"line %06d" % i for i in range(12_000)]
     chunks = [b"\n".join(lines[i : i + 4000]) + b"\n" for i in (0, 4000, 8000)]
     read.write_bytes(chunks[0][:-1])  # the last line is not complete yet
@@ -147,9 +149,11 @@ async def test_a_truncated_file_is_told_and_not_read_on(
     """The reason stands in the status; mistakes of a configuration come all at once."""
     east, west = await clusters.pair(EAST, WEST)
     await create_topic(east, topic_name("t"), queues=1)
-    read = tmp_path / "in"
+    read = tmp_path / "files" / "in"
+    read.parent.mkdir()
     read.write_bytes(b"one\n\ntwo\n")
-    async with Worker(east, west, tmp_path, "--topics", topic_name("t"), "--standalone") as worker:
+    flags = ("--topics", topic_name("t"), "--standalone", "--file-connector-dir", str(read.parent))
+    async with Worker(east, west, tmp_path, *flags) as worker:
         await until(lambda: worker.running)
         status, refused = worker.ask("POST", "/connectors/f", {"connector.class": "file-source", "filenam": "x"})
         assert status == 400

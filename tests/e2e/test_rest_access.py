@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,6 +52,44 @@ async def test_a_token_guards_all_but_metrics_and_health(
     await open_to_all.start(ready=False)
     assert await open_to_all.wait() == 78
     assert "is not a loopback address" in open_to_all.log
+
+
+async def test_each_role_may_do_its_own(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """And without a token only this machine is answered, under its own name, and no page of another site."""
+    source, target = await clusters.pair(EAST, WEST)
+    topic = topic_name("t")
+    await create_topic(source, topic, queues=1)
+    tokens = {"TOKEN": "the-admin", "OPERATE_TOKEN": "the-operator", "READ_TOKEN": "the-reader"}
+    environment = {f"REPLICATOR_REST__{name}": token for name, token in tokens.items()}
+    async with Worker(source, target, tmp_path / "w", "--topics", topic, environment=environment) as worker:
+        await until(lambda: worker.get("/health/ready")["ready"])
+        for token, allowed in (("the-reader", 1), ("the-operator", 2), ("the-admin", 3)):
+            asked = [("GET", "/getClusterInfo"), ("PUT", "/connectors/route/pause"), ("DELETE", "/connectors/none")]
+            codes = [worker.ask(method, path, token=token)[0] for method, path in asked]
+            assert codes == [200] * allowed + [403] * (3 - allowed)
+        assert asks(worker.port, "GET /connectors/list", "Host: x/metrics?") == 401
+        read = {"REPLICATOR_URL": f"http://127.0.0.1:{worker.port}", "REPLICATOR_REST__READ_TOKEN": "the-reader"}
+        assert (await asyncio.to_thread(command, read, "cluster")).returncode == 0
+        refused = await asyncio.to_thread(command, read, "connectors", "pause", "route")
+        assert (refused.returncode, "this needs a token for operate or admin" in refused.stderr) == (3, True)
+    async with Worker(source, target, tmp_path / "open", "--topics", topic) as worker:
+        ours, post = f"Host: localhost:{worker.port}", "POST /connectors/route/restart"
+        assert asks(worker.port, "GET /status", ours) == 200
+        assert asks(worker.port, "GET /status", "Host: rebound.example") == 403
+        assert asks(worker.port, post, ours, "Origin: http://evil.example") == 403
+        create, json_ = "POST /connectors/x", "Content-Type: application/json"
+        assert asks(worker.port, create, ours, "Content-Length: 2", body="{}") == 415
+        assert asks(worker.port, create, ours, "Content-Length: 9", json_, body="{") == 408
+        assert asks(worker.port, "GET /docs", ours) == 404
+
+
+def asks(port: int, what: str, *headers: str, body: str = "") -> int:
+    """The status of an answer to a request as it is written here."""
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as sock:
+        sock.sendall("\r\n".join([f"{what} HTTP/1.1", *headers, "", body]).encode())
+        return int(sock.makefile("rb").readline().split()[1])
 
 
 async def test_client_certificates_guard_it_too(

@@ -11,8 +11,10 @@ import pytest
 
 from replicator.client.cluster import Cluster as Client
 from replicator.errors import Unreachable
+from replicator.group.freshness import Echo
 from replicator.group.job_lease import JOBS, JobLease
 from replicator.group.membership import Heartbeat
+from replicator.group.signature import Signer
 from replicator.group.wire import write_heartbeat
 from tests.support.clusters import ClusterPool
 from tests.support.group import EAST
@@ -29,11 +31,20 @@ class Beats:
         self.client = client
         self.topic = topic
         self.sequence = 0
+        self.signer = Signer()
+        self.echo: Echo | None = None
 
     async def write(self, jobs: Sequence[str], *, worker: str = "w0", incarnation: str = "first") -> None:
         self.sequence += 1
-        beat = Heartbeat(worker=worker, incarnation=incarnation, sequence=self.sequence, info={JOBS: list(jobs)})
-        await send(self.client, "east-a", self.topic, 0, [(write_heartbeat("g", beat), {})])
+        beat = Heartbeat(
+            worker=worker,
+            incarnation=incarnation,
+            sequence=self.sequence,
+            info={JOBS: list(jobs)},
+            echo=self.echo,
+        )
+        body = self.signer.sign(self.topic, "g", write_heartbeat("g", beat))
+        await send(self.client, "east-a", self.topic, 0, [(body, {})])
 
     @asynccontextmanager
     async def beating(self, *jobs: str, **of: str) -> AsyncIterator[None]:
@@ -51,7 +62,7 @@ class Beats:
             running.cancel()
             await asyncio.wait([running])
 
-    def lease(self, *, patience: float = 20.0) -> JobLease:
+    def lease(self, *, patience: float = 20.0, signer: Signer | None = None) -> JobLease:
         return JobLease(
             group="g",
             worker="w0",
@@ -60,6 +71,7 @@ class Beats:
             topic=self.topic,
             seconds=SECONDS,
             patience=patience,
+            signer=signer or Signer(),
         )
 
 
@@ -94,3 +106,19 @@ async def test_others_cannot_give_it(beats: Beats, other: dict[str, str]) -> Non
         with pytest.raises(Unreachable, match="its queues have another owner by now"):
             async with beats.lease(patience=2.0).held(beats.client):
                 pytest.fail("it was given")
+
+
+@pytest.mark.parametrize("how", ["unsigned", "wrongly signed", "recorded"])
+async def test_nobody_but_the_worker_gives_it_now(beats: Beats, how: str) -> None:
+    """Heartbeats without its secret do not count, nor those that it wrote before its last one came back."""
+    secret = Signer("s" * 32)
+    beats.signer = {"unsigned": Signer(), "wrongly signed": Signer("x" * 32), "recorded": secret}[how]
+    if how == "recorded":
+        beats.echo = Echo("east-a", int(time.time() * 1000) - 60_000)
+    async with beats.beating("job"):
+        with pytest.raises(Unreachable, match="its queues have another owner by now"):
+            async with beats.lease(patience=2.0, signer=secret).held(beats.client):
+                pytest.fail("it was given")
+    beats.signer, beats.echo = secret, None
+    async with beats.beating("job"), beats.lease(signer=secret).held(beats.client) as holds:
+        assert holds()

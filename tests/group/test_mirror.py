@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -16,11 +17,13 @@ from replicator.group.member import Topics
 from replicator.group.membership import Heartbeat, Membership, MemberState
 from replicator.group.mirror import Mirror
 from replicator.group.other_log import observers_of
-from replicator.group.wire import read_message, write_heartbeat, write_records
+from replicator.group.signature import Signer
+from replicator.group.wire import Author, read_message, write_heartbeat, write_records
 from replicator.routing.message_queue import MessageQueue
 from replicator.state.record import Kind, Record, Version
 from replicator.state.store import Store
 
+CONNECTOR = {"config": {}, "state": "STOPPED", "origin": "rest", "epoch": 0}
 TOPICS = Topics("online", "sink", "control")
 
 
@@ -62,7 +65,7 @@ class Setup:
             Membership("w0", timeout=5.0),
             self.store,
             TOPICS,
-            incarnation="first",
+            signer=Signer(),
             coordination=coordination,
             writes=coordination == "source",
             on_records=self.news.append,
@@ -97,7 +100,7 @@ async def opened(setup: Setup) -> Setup:
 
 
 def records(*found: Record) -> bytes:
-    (body,) = write_records("g", "w9", found)
+    (body,) = write_records(Author("g", "w9", "i9"), itertools.count(1), found)
     return body
 
 
@@ -105,12 +108,12 @@ async def test_what_is_noted_is_written_as_it_is_then(make: Callable[..., Setup]
     """Of a key that changed twice the last value, and no assignment: leases are held on another log."""
     setup = await opened(make())
     for value in ("RUNNING", "STOPPED"):
-        setup.mirror.note([setup.store.state.put(Kind.CONNECTOR, "route", {"state": value})])
+        setup.mirror.note([setup.store.state.put(Kind.CONNECTOR, "route", {**CONNECTOR, "state": value})])
     setup.mirror.note([setup.store.state.put_version(Kind.ASSIGNMENT, "", Version(1, "w0"), {})])
     assert await setup.mirror.flush()
     ((topic, body),) = setup.log.written
-    (record,) = read_message(body).records
-    assert (topic, record.key, record.value) == ("control", "route", {"state": "STOPPED"})
+    ((record,), _) = read_message(body).records()
+    assert (topic, record.key, record.value) == ("control", "route", CONNECTOR)
     assert await setup.mirror.flush()
     assert len(setup.log.written) == 1
 
@@ -136,17 +139,19 @@ async def test_a_group_that_coordinates_there_writes_nothing_twice(make: Callabl
 
 async def test_what_others_say_there_is_learnt(make: Callable[..., Setup]) -> None:
     setup = await opened(make())
-    stopped = Record(Kind.CONNECTOR, "route", Version(9, "w9"), {"state": "STOPPED"})
+    stopped = Record(Kind.CONNECTOR, "route", Version(9, "w9"), CONNECTOR)
     setup.say(records(stopped, Record(Kind.ASSIGNMENT, "", Version(9, "w9"), {"members": [], "owners": {}})))
-    assert setup.store.state.get(Kind.CONNECTOR, "route") == {"state": "STOPPED"}
+    assert setup.store.state.get(Kind.CONNECTOR, "route") == CONNECTOR
     assert setup.store.state.record(Kind.ASSIGNMENT, "") is None
     assert setup.news == [{Kind.CONNECTOR}]
     setup.say(records(stopped))
     assert len(setup.news) == 1
     setup.say(b"garbage")
-    (other_group,) = write_records("other", "w9", [stopped._replace(version=Version(99, "w9"), value=None)])
+    (other_group,) = write_records(
+        Author("other", "w9", "i9"), itertools.count(1), [stopped._replace(version=Version(99, "w9"), value=None)]
+    )
     setup.say(other_group)
-    assert setup.store.state.get(Kind.CONNECTOR, "route") == {"state": "STOPPED"}
+    assert setup.store.state.get(Kind.CONNECTOR, "route") == CONNECTOR
 
 
 async def test_tasks_wait_until_all_was_read_and_our_heartbeat_after_it(make: Callable[..., Setup]) -> None:
@@ -200,3 +205,31 @@ async def test_workers_that_coordinate_elsewhere_are_found(
     assert setup.mirror.conflict is not None
     assert "'w1'" in str(setup.mirror.conflict)
     assert "coordination" in str(setup.mirror.conflict)
+
+
+async def test_what_is_signed_for_the_source_means_nothing_there(make: Callable[..., Setup]) -> None:
+    """Nor what is not signed at all; what another worker's mirror writes is believed."""
+    setup = await opened(make())
+    secret = "s" * 32
+    setup.mirror = Mirror(
+        "g",
+        Membership("w0", timeout=5.0),
+        setup.store,
+        TOPICS,
+        signer=Signer(secret),
+        coordination="source",
+        writes=True,
+        on_records=setup.news.append,
+        on_change=lambda: None,
+    )
+    body = records(Record(Kind.CONNECTOR, "route", Version(9, "w9"), CONNECTOR))
+    for forged in (
+        body,
+        Signer(secret).sign("control", "g", body),
+        Signer("t" * 32, cluster="target").sign("control", "g", body),
+    ):
+        setup.say(forged)
+    assert setup.news == []
+    assert setup.mirror.inbox.ignored == {"unsigned": 1, "wrong_signature": 2}
+    setup.say(Signer(secret, cluster="target").sign("control", "g", body))
+    assert setup.news == [{Kind.CONNECTOR}]

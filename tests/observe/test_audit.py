@@ -26,3 +26,15 @@ def test_a_full_disk_is_told() -> None:
         audit.write({"name": "T"})
     with contextlib.suppress(OSError):
         audit.close()
+
+
+def test_only_its_owner_can_read_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that were turned over, too."""
+    monkeypatch.setattr("replicator.observe.audit._BYTES", 100)
+    audit = Audit(tmp_path / "audit.jsonl")
+    for _ in range(5):
+        audit.write({"name": "T" * 80})
+    audit.close()
+    files = [*tmp_path.iterdir()]
+    assert len(files) == 4
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}

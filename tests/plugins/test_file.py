@@ -13,7 +13,7 @@ from replicator.plugins.file import FileSinkTask, FileSourceTask
 
 async def _read(path: Path, position: Position | None = None) -> tuple[list[bytes], list[Position]]:
     """What a task that begins at `position` gives in one poll: bodies, and the positions behind them."""
-    task = FileSourceTask(path, "t")
+    task = FileSourceTask(path, "t", path.parent)
     await task.start(position)
     polled = await task.poll()
     return [each.record.body for each in polled], [each.position for each in polled]
@@ -22,7 +22,7 @@ async def _read(path: Path, position: Position | None = None) -> tuple[list[byte
 async def test_a_line_that_is_not_complete_waits(tmp_path: Path) -> None:
     path = tmp_path / "in"
     path.write_bytes(b"a\n\n\xff\r\nrest")
-    task = FileSourceTask(path, "t")
+    task = FileSourceTask(path, "t", path.parent)
     await task.start(None)
     assert [each.record for each in await task.poll()] == [Record("t", body) for body in (b"a", b"", b"\xff\r")]
     assert not await task.poll()
@@ -44,7 +44,7 @@ async def test_more_than_is_read_at_once_comes_in_order(tmp_path: Path) -> None:
     path = tmp_path / "in"
     lines = [b"%07d" % i * 20 for i in range(20_000)]
     path.write_bytes(b"\n".join(lines) + b"\n")
-    task, found = FileSourceTask(path, "t"), list[bytes]()
+    task, found = FileSourceTask(path, "t", path.parent), list[bytes]()
     await task.start(None)
     while polled := await task.poll():
         found += [each.record.body for each in polled]
@@ -79,7 +79,7 @@ async def test_a_line_without_end_is_refused(tmp_path: Path) -> None:
 
 
 async def _write(path: Path, bodies: Sequence[bytes]) -> None:
-    task = FileSinkTask(path)
+    task = FileSinkTask(path, path.parent)
     try:
         await task.start()
         await task.put([Record("t", body) for body in bodies])

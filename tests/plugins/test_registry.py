@@ -11,6 +11,7 @@ import pytest
 
 from replicator.errors import ConfigError
 from replicator.plugins.installed import CONNECTORS, installed
+from replicator.plugins.limits import ConnectorLimits
 from replicator.plugins.registry import configure, load
 
 _MODULE = """
@@ -38,6 +39,9 @@ class Other:
 """
 
 
+LIMITS = ConnectorLimits(file_dir=Path("/"))
+
+
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
     """Makes `entry` an entry point called `name`, as an installed package does."""
@@ -56,10 +60,12 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, s
 
 def test_a_package_brings_a_connector(install: Callable[[str, str], None]) -> None:
     install("null", "third_party:Null")
-    config = configure("null", {"topics": ["a", "b"]})
+    config = configure("null", {"topics": ["a", "b"]}, LIMITS)
     assert (config.type, dict(config.tasks)) == ("SINK", {"a": ("a",), "b": ("b",)})
     assert config.dump() == {"connector.class": "null", "topics": ["a", "b"]}
-    assert config == configure("null", {"topics": ["a", "b"]}) != configure("null", {"topics": ["a"]})
+    assert (
+        config == configure("null", {"topics": ["a", "b"]}, LIMITS) != configure("null", {"topics": ["a"]}, LIMITS)
+    )
 
 
 def test_another_process_finds_it(install: Callable[[str, str], None], tmp_path: Path) -> None:
@@ -87,7 +93,7 @@ def test_another_process_finds_it(install: Callable[[str, str], None], tmp_path:
 def test_a_bad_plugin_is_told(install: Callable[[str, str], None], entry: str, reason: str) -> None:
     install("bad", entry)
     with pytest.raises(ConfigError, match=f"connector.class = 'bad' {reason}"):
-        configure("bad", {"topics": ["a"]})
+        configure("bad", {"topics": ["a"]}, LIMITS)
 
 
 def test_what_is_not_installed_is_told_with_what_is() -> None:
@@ -98,7 +104,7 @@ def test_what_is_not_installed_is_told_with_what_is() -> None:
 
 def test_all_mistakes_of_a_configuration_come_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
-        configure("file-sink", {"filename": "here", "connect.topicnames": "a b,c", "topic": "x"})
+        configure("file-sink", {"filename": "here", "connect.topicnames": "a b,c", "topic": "x"}, LIMITS)
     told = caught.value.message.splitlines()
     assert len(told) == 3
     assert told[0] == "filename = 'here': give an absolute path: workers have different working directories"
@@ -107,6 +113,8 @@ def test_all_mistakes_of_a_configuration_come_at_once() -> None:
 
 
 def test_topics_may_be_a_comma_list() -> None:
-    config = configure("file-sink", {"filename": "/f", "connect.topicnames": "a, b"})
+    config = configure("file-sink", {"filename": "/f", "connect.topicnames": "a, b"}, LIMITS)
     assert config.dump()["connect.topicnames"] == ["a", "b"]
-    assert configure("file-sink", {k: v for k, v in config.dump().items() if k != "connector.class"}) == config
+    assert (
+        configure("file-sink", {k: v for k, v in config.dump().items() if k != "connector.class"}, LIMITS) == config
+    )

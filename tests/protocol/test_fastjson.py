@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 
 import pytest
 from hypothesis import example, given
@@ -152,3 +153,12 @@ def test_arbitrary_bytes_give_a_value_or_a_protocol_error(data: bytes) -> None:
         assert isinstance(parse(data), str | int | float | list | dict | None)
     except ProtocolError:
         return
+
+
+def test_a_string_of_backslashes_costs_no_more_than_itself() -> None:
+    """A hundred times its size would be kept to go back to, if the expression could go back."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert parse(b'{0:"' + b"\\\\" * 4_000_000 + b'"}') == {"0": "\\" * 4_000_000}
+    with pytest.raises(ProtocolError, match="open string"):
+        parse(b'{0:"' + b"\\\\" * 4_000_000)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150 * 1024

@@ -208,12 +208,20 @@ def test_what_is_alike_is_not_cut(layout: tuple[int, int, int]) -> None:
 
 @pytest.mark.parametrize(
     "second",
-    [Written(step=2), Written(sys_flag=0x1), Written(numbers=(7, 1, 1)), Written(time=2**63)],
-    ids=["gap", "compressed", "consumed again", "no time"],
+    [Written(step=2), Written(sys_flag=0x1), Written(numbers=(7, 1, 1))],
+    ids=["gap", "compressed", "consumed again"],
 )
 def test_what_differs_is_not_alike(second: Written) -> None:
     """A gap has to be seen, and a batch says once what is compressed and how often it was consumed."""
     assert not isinstance(messages_in(answer([Written(), second])), UniformRun)
+
+
+@pytest.mark.parametrize("messages", [[Written(time=2**63)], [Written(), Written(time=2**64 - 1)]])
+def test_a_time_that_no_clock_shows_is_refused(messages: list[Written]) -> None:
+    """By both ways: no counter, record or request has room for it."""
+    for read in (messages_in, parse_messages):
+        with pytest.raises(ProtocolError, match="the store timestamp"):
+            read(answer(messages))
 
 
 def test_more_than_it_has_room_for_goes_one_by_one() -> None:

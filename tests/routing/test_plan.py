@@ -121,3 +121,15 @@ def test_a_name_that_no_broker_takes_is_a_mistake_of_the_settings() -> None:
     """Found while planning, before anything is written."""
     with pytest.raises(ConfigError, match="brokers refuse"):
         plan({"a": {"T": topic()}}, {"x": {}}, template="{topic}.copy")
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_topic_with_more_queues_than_any_has_is_a_problem(side: str) -> None:
+    """It takes neither memory nor time, and the others are copied."""
+    huge, fine = {"T": topic(read=2**31 - 1), "U": topic("U")}, {"U": topic("U")}
+    source = {"a": {"T": topic(), "U": topic("U")} if side == "target" else huge}
+    bad, good = plan(source, {"x": huge if side == "target" else fine})
+    assert "2,147,483,647 queues on a broker, and up to 16,384 can be copied" in bad.problem
+    assert bad.queue_map == {}
+    assert (good.topic, good.problem, len(good.queue_map)) == ("U", "", 4)
+    assert not unsupported(topic(read=16_384))

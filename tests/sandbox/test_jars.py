@@ -215,3 +215,10 @@ def test_fetches_through_the_proxy(repository: Repository, monkeypatch: pytest.M
     monkeypatch.setenv("REPLICATOR_MAVEN_REPOSITORY", "http://nowhere.invalid/maven")
     [path], _ = ensure("one")
     assert path.read_bytes() == CONTENT[NAME]
+
+
+def test_a_jar_that_was_changed_in_the_cache_is_fetched_again(repository: Repository) -> None:
+    """Of the same size, too: it is a program that is run."""
+    (path,), _ = ensure("one")
+    path.write_bytes(b"x" * path.stat().st_size)
+    assert ensure("one")[0][0].read_bytes() == CONTENT[NAME]

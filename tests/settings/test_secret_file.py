@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from replicator.errors import ConfigError
-from replicator.settings.secret_file import read_secret
+from replicator.settings.secret_file import read_secret, write_secret
 
 
 @pytest.fixture
@@ -50,3 +50,46 @@ def test_a_file_that_is_of_no_use_is_refused(path: Path, damage: Callable[[Path]
     assert words in str(caught.value)
     assert str(path) in str(caught.value)
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"\xef\xbb\xbfcanary\n", "begins with a byte order mark"),
+        (b"can\x00ary\n", "has control characters"),
+        (b"can\x1b[2Jary\n", "has control characters"),
+        (b"canary\nother\n", "has several lines"),
+        (b"canary\r\nother", "has several lines"),
+        (b"canary\x85other", "is not text"),
+        ("canary\u2028other".encode(), "has several lines"),
+        (b"c" * 5000, "has more than 4096 bytes"),
+    ],
+)
+def test_what_no_editor_shows_is_refused(path: Path, data: bytes, words: str) -> None:
+    """It would be a part of the secret, and no broker would say why it does not fit."""
+    path.write_bytes(data)
+    with pytest.raises(ConfigError, match=words) as caught:
+        read_secret("source.secret_key_file", path)
+    assert "canary" not in str(caught.value)
+
+
+def test_a_secret_is_made(tmp_path: Path) -> None:
+    """For its owner only, never over another file, never the same twice."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    for each in (one, two):
+        write_secret(each)
+        assert each.stat().st_mode & 0o777 == 0o600
+        assert len(read_secret("x", each, least=32)) >= 43
+    assert one.read_text() != two.read_text()
+    with pytest.raises(ConfigError, match="exists and is not overwritten"):
+        write_secret(one)
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(ConfigError, match="exists and is not overwritten"):
+        write_secret(tmp_path / "link")
+    with pytest.raises(ConfigError, match="No such file or directory"):
+        write_secret(tmp_path / "none" / "secret")
+
+
+def test_a_short_one_is_refused_where_it_can_be_guessed(path: Path) -> None:
+    with pytest.raises(ConfigError, match="has less than 32 characters"):
+        read_secret("x", path, least=32)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from replicator.errors import ConfigError
+from replicator.plugins.limits import ConnectorLimits
 from replicator.settings import RouteSettings
 from replicator.state.connector_configs import Connectors, Exists, State, Unknown
 from replicator.state.record import Kind, Record, Version
 from replicator.state.store import Store
+
+LIMITS = ConnectorLimits(file_dir=Path("/"))
 
 
 @pytest.fixture
@@ -25,7 +29,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def connectors(store: Store) -> Connectors:
-    return Connectors(store)
+    return Connectors(store, LIMITS)
 
 
 def test_the_command_line_brings_a_connector_and_changes_its_own(connectors: Connectors) -> None:
@@ -121,7 +125,7 @@ def test_a_connector_of_another_class_is_kept_with_it(connectors: Connectors, st
     config = {"connector.class": "file-source", "filename": "/in", "connect.topicname": "t"}
     made = connectors.create("file", config)
     assert (made.type, made.config) == ("SOURCE", config)
-    again = Connectors(store).get("file")
+    again = Connectors(store, LIMITS).get("file")
     assert again == made
     assert connectors.create("file", config) == made
     with pytest.raises(Exists):
@@ -184,3 +188,64 @@ def test_what_another_worker_was_asked_for_is_logged_here_too(connectors: Connec
         ("connector changed at another worker", "w9", "configuration: topics"),
         ("connector changed at another worker", "w9", "deleted"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ({"acl": {"admins": True}}, "acl.admins cannot be set for a connector"),
+        ({"acl": {"source_dir": "/loot"}}, "acl.source_dir cannot be set for a connector"),
+        ({"acl.admins": True}, "acl.admins cannot be set for a connector"),
+        ({"store_path": "/loot"}, "store_path cannot be set for a connector"),
+        ({"source": {"namesrv": "evil:1"}}, "source.namesrv cannot be set for a connector"),
+        ({"file_connector_dir": "/"}, "file_connector_dir cannot be set for a connector"),
+        ({"worker_group_secret_file": "/x"}, "worker_group_secret_file cannot be set for a connector"),
+        ({"sync": ["acl"]}, "sync has acl, which the settings of this worker do not have"),
+    ],
+)
+def test_what_only_the_worker_decides_is_refused_by_name(
+    connectors: Connectors, config: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        connectors.create("evil", {"topics": "a", **config})
+    (told,) = caught.value.message.splitlines()
+    assert told.startswith(named)
+    assert "settings of" in told
+
+
+def test_records_cannot_say_it_either(connectors: Connectors, store: Store) -> None:
+    """Only their accounts wait: all else of the route goes on while workers get the setting one after the other."""
+
+    def record(name: str, config: dict[str, Any]) -> None:
+        value = {"config": config, "state": "RUNNING", "origin": "rest", "epoch": 0}
+        store.merge(Record(Kind.CONNECTOR, name, Version(9, "x"), value))
+
+    record("one", {"topics": ["a"], "acl": {"admins": True}})
+    record("two", {"topics": ["b"], "sync": ["acl"]})
+    with capture_logs() as logs:
+        assert connectors.all().keys() == {"two"}
+    assert "acl.admins cannot be set for a connector: set it in" in logs[0]["reason"]
+
+
+def test_file_connectors_are_off_unless_the_worker_has_a_directory_for_them(store: Store, tmp_path: Path) -> None:
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / "out").symlink_to(tmp_path)
+
+    def config(path: Path) -> dict[str, str]:
+        return {"connector.class": "file-sink", "filename": str(path), "connect.topicnames": "t"}
+
+    with pytest.raises(ConfigError, match="file connectors are off at this worker: set file_connector_dir"):
+        Connectors(store).create("sink", config(files / "a"))
+    limited = Connectors(store, ConnectorLimits(file_dir=files))
+    for path in (
+        tmp_path / "a",
+        files / ".." / "a",
+        files / "out" / "a",
+        Path("/etc/passwd"),
+        tmp_path / "files2",
+    ):
+        with pytest.raises(ConfigError, match="is not inside file_connector_dir"):
+            limited.create("sink", config(path))
+    limited.create("sink", config(files / "deep" / "a"))
+    assert Connectors(store).all() == {}, "a record does not switch them on"

@@ -20,8 +20,10 @@ from replicator.routing.state import QueueState
 from replicator.state import state_file
 from replicator.state.record import Kind, Record, Version
 from replicator.state.store import Store
+from tests.support.records import CONNECTOR
 
 SOURCE, TARGET = Queue("east/a", 3), Queue("west-a", 5)
+STOPPED = CONNECTOR | {"state": "STOPPED"}
 
 
 @pytest.fixture
@@ -158,14 +160,14 @@ def test_records_survive_with_their_versions(directory: Path) -> None:
     """So that what is older is not taken for news after a restart, nor what was deleted for alive."""
     store = Store(directory)
     store.state.worker = "w1"
-    store.put(Kind.CONNECTOR, "c", {"state": "RUNNING"})
+    store.put(Kind.CONNECTOR, "c", CONNECTOR)
     store.put(Kind.CONNECTOR, "gone", None)
     store.put_version(Kind.ASSIGNMENT, "", Version(7, "w1"), {"members": [], "owners": {}})
     store.write(store.snapshot())
     store.close()
     store = Store(directory)
-    assert store.state.get(Kind.CONNECTOR, "c") == {"state": "RUNNING"}
-    assert not store.merge(Record(Kind.CONNECTOR, "gone", Version(1, "w9"), {"state": "RUNNING"}))
+    assert store.state.get(Kind.CONNECTOR, "c") == CONNECTOR
+    assert not store.merge(Record(Kind.CONNECTOR, "gone", Version(1, "w9"), CONNECTOR))
     assert not store.merge(Record(Kind.ASSIGNMENT, "", Version(6, "w9"), None))
     assert store.merge(Record(Kind.ASSIGNMENT, "", Version(8, "w0"), None))
     store.close()
@@ -192,16 +194,16 @@ def test_what_was_kept_is_told_after_a_restart_unless_somebody_has(directory: Pa
     store = Store(directory)
     store.state.worker = "w1"
     for name in ("stopped", "known", "changed"):
-        store.put(Kind.CONNECTOR, name, {"state": "STOPPED"})
+        store.put(Kind.CONNECTOR, name, STOPPED)
     known = store.state.record(Kind.CONNECTOR, "known")
     assert known is not None
     store.write(store.snapshot())
     store.close()
     store = Store(directory)
     assert not store.merge(known)
-    assert store.merge(Record(Kind.CONNECTOR, "changed", Version(9, "w2"), {"state": "RUNNING"}))
+    assert store.merge(Record(Kind.CONNECTOR, "changed", Version(9, "w2"), CONNECTOR))
     (told,) = store.take_unpublished()
-    assert (told.key, told.value) == ("stopped", {"state": "STOPPED"})
+    assert (told.key, told.value) == ("stopped", STOPPED)
     store.close()
 
 

@@ -38,7 +38,7 @@ def _promises() -> list[_Promise]:
         return b""
 
     nobody = cast("Any", SimpleNamespace(connectors=None))
-    app = make_app(nobody, metrics=no_metrics, stopping=lambda: False, token=None)
+    app = make_app(nobody, metrics=no_metrics, stopping=lambda: False)
     routers = (connector_routes(nobody), group_routes(nobody), sync_routes(nobody), log_routes())
     found = (*app.routes, *(route for router in routers for route in router.routes))
     # The document itself and its viewers are plain routes.

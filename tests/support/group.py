@@ -40,7 +40,9 @@ async def said(source: Cluster) -> list[str]:
 
 
 def plain(body: bytes) -> str:
-    """The body of a message on a system topic, decompressed."""
+    """The body of a message on a system topic, without its signature, decompressed."""
+    if body.startswith(b"signed "):
+        body = body.partition(b"\n")[2]
     try:
         return zlib.decompress(body).decode(errors="replace")
     except zlib.error:

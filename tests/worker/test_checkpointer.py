@@ -39,10 +39,10 @@ async def test_two_saves_at_once_write_one_after_the_other(tmp_path: Path) -> No
     store = SlowStore(tmp_path)
     routes: Any = SimpleNamespace(keep=lambda *, ended: ended)
     progress = Progress(store, cast("Any", None), routes, HALTED, cast("Any", None))
-    store.put(Kind.POSITION, "T", {"position": 1})
+    store.put(Kind.POSITION, "T", {"position": 1, "start": 0})
     first = asyncio.create_task(progress.save(force=True))
     await until(lambda: store.begun)
-    store.put(Kind.POSITION, "T", {"position": 2})
+    store.put(Kind.POSITION, "T", {"position": 2, "start": 0})
     second = asyncio.create_task(progress.save(force=True))
     await asyncio.sleep(0.1)  # time in which it could begin, which it must not
     assert len(store.begun) == 1
@@ -51,7 +51,7 @@ async def test_two_saves_at_once_write_one_after_the_other(tmp_path: Path) -> No
     assert len(store.begun) == 2
     store.close()
     kept = Store(tmp_path).state.get(Kind.POSITION, "T")
-    assert kept == {"position": 2}
+    assert kept == {"position": 2, "start": 0}
 
 
 async def test_progress_that_takes_long_to_add_up_is_told_less_often(

@@ -114,9 +114,12 @@ GROUP = Board(
                     unit="percentunit",
                 ),
                 Panel(
-                    "Messages on the system topics that were not understood",
-                    "Workers of a newer version, or a foreign producer writes to `replicator_sys_…`: find it.",
-                    {"{{instance}} {{reason}}": rate("control_messages_ignored", WORKER)},
+                    "Messages on the system topics that were not believed",
+                    "Workers of a newer version or without the group's secret, or a foreign producer writes to `replicator_sys_…`: find it (SECURITY.md).",
+                    {
+                        "{{instance}} {{reason}}": rate("control_messages_ignored", WORKER),
+                        "{{instance}} records from {{origin}}": rate("shared_state_records_skipped", WORKER),
+                    },
                     unit="mps",
                 ),
                 Panel(

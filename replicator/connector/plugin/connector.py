@@ -121,7 +121,7 @@ class PluginRoute:
 
     def _make(self, name: str) -> PluginTask:
         record = self._context.store.state.get(Kind.POSITION, name)
-        position = None if record is None else record["position"]
+        position = None if record is None or not isinstance(record["position"], dict) else record["position"]
         plugin, config, short = self.settings.plugin, self.settings.config, TaskId.parse(name).task
         topics = self._topics[name]
         if isinstance(plugin, SourceConnector):

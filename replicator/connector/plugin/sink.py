@@ -18,6 +18,7 @@ from replicator.protocol.compression import decompress
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.properties import decode
 from replicator.routing.message_queue import MessageQueue
+from replicator.routing.plan import MAX_QUEUES
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
 from replicator.routing.task_id import TaskId
@@ -84,7 +85,7 @@ class PluginSinkTask(PluginTask):
         connector = TaskId.parse(self.name).connector
         for broker, topics in self._context.source.topics.items():
             for topic in self._topics:
-                for queue_id in range(topics[topic].queues if topic in topics else 0):
+                for queue_id in range(min(topics[topic].queues, MAX_QUEUES) if topic in topics else 0):
                     queue = MessageQueue(topic, broker, queue_id)
                     if queue not in self._queues:
                         state = QueueState(topic, queue.queue, Queue(self._plugin, 0), route=connector)

@@ -10,9 +10,10 @@ from acl_sync import AclOptions, AclPlan, AclSyncer
 from acl_sync.plan import Action as AclAction
 from replicator.connector.context import ConnectorContext
 from replicator.connector.sync.ledger import SyncLedger
+from replicator.errors import StartupError
 from replicator.metadata.action import Action, Unasked
 from replicator.metadata.syncer import Applied
-from replicator.settings import RouteSettings
+from replicator.settings import RouteSettings, Settings
 
 __all__ = ["KIND", "AclDone", "AclStep", "AclSync", "Done", "Step", "acl_options"]
 
@@ -72,8 +73,8 @@ Step = Action | AclStep
 Done = Applied | AclDone
 
 
-def acl_options(settings: RouteSettings, *, own: Iterable[str | None]) -> AclOptions:
-    """What a route's settings mean for accounts.
+def acl_options(settings: Settings, *, own: Iterable[str | None]) -> AclOptions:
+    """What a worker's settings mean for accounts.
 
     Args:
         own: the accounts that this program runs as, where it has any.
@@ -107,19 +108,35 @@ class AclSync:
         self._may_go_on = may_go_on
         self._context = context
         self._ledger = ledger
-        self._options = acl_options(settings, own=(context.source.cluster.account, context.target.cluster.account))
+        self._deletes = settings.sync_deletes
         #: Brokers that could not be asked at the last look.
         self.unasked: list[Unasked] = []
         self.forget()
 
     def forget(self) -> None:
         """Starts over with what the group knows to be ours: the task's last owner may have changed it."""
-        self._syncer = AclSyncer(
-            self._context.source.cluster,
-            self._context.target.cluster,
-            self._options,
-            owned=self._ledger.get(KIND),
-        )
+        self._syncer: AclSyncer | None = None
+
+    def _made(self) -> AclSyncer:
+        """The syncer with the worker's own options: no connector can give itself more.
+
+        Raises:
+            StartupError: they do not let connectors sync accounts.
+        """
+        options = self._context.accounts
+        if options is None:
+            raise StartupError(
+                "accounts are not synced by this worker: its own sync has no acl",
+                hint="add acl to sync in the settings of all workers, or take it out of the connector's",
+            )
+        if self._syncer is None:
+            self._syncer = AclSyncer(
+                self._context.source.cluster,
+                self._context.target.cluster,
+                replace(options, deletes=options.deletes and self._deletes),
+                owned=self._ledger.get(KIND),
+            )
+        return self._syncer
 
     async def plan(self) -> list[AclStep]:
         """What is to be done now.
@@ -132,19 +149,19 @@ class AclSync:
         return [AclStep(action) for action in plan.actions]
 
     async def _plan(self) -> AclPlan:
-        plan = await self._syncer.plan()
+        plan = await self._made().plan()
         self.unasked = [Unasked(KIND, broker, reason) for broker, reason in plan.unreachable_brokers]
         return plan
 
     async def sync(self) -> tuple[list[AclStep], list[AclDone]]:
         """Plans and applies, as long as this worker may; errors as `plan`."""
-        plan = await self._plan()
+        plan, syncer = await self._plan(), self._made()
         done: list[AclDone] = []
         for action in plan.pending:
             if not self._may_go_on():
                 break  # another worker does it by now
-            (applied,) = await self._syncer.apply(replace(plan, actions=(action,)))
+            (applied,) = await syncer.apply(replace(plan, actions=(action,)))
             done.append(AclDone(AclStep(action), applied.error))
-            if self._syncer.owned != self._ledger.get(KIND):
-                self._ledger.put(KIND, self._syncer.owned)
+            if syncer.owned != self._ledger.get(KIND):
+                self._ledger.put(KIND, syncer.owned)
         return [AclStep(action) for action in plan.actions], done

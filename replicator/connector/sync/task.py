@@ -87,7 +87,7 @@ class SyncTask:
         key = str(TaskId(self._topics.name, topic, source))
         state = store.state
         position, offset = state.get(Kind.POSITION, key), state.get(Kind.OFFSET, key)
-        if position is None or position["position"] is None or offset is None:
+        if position is None or not isinstance(position["position"], int) or offset is None:
             return None  # its copy has not started
         known = self._maps.get(key)
         if known is None or known[0] is not offset:

@@ -12,6 +12,7 @@ import pytest
 
 from replicator.client.topics import TopicConfig
 from replicator.connector.plugin.connector import PluginRoute
+from replicator.plugins.limits import ConnectorLimits
 from replicator.plugins.registry import configure
 from replicator.routing.state import Phase
 from replicator.state.connector_configs import Connectors
@@ -20,6 +21,8 @@ from replicator.state.store import Store
 from tests.support.worker import until
 
 TOPIC = TopicConfig(name="t", read_queues=1, write_queues=1)
+
+LIMITS = ConnectorLimits(file_dir=Path("/"))
 
 
 @pytest.fixture
@@ -37,10 +40,10 @@ def _context(store: Store, topics: Mapping[str, Mapping[str, TopicConfig]]) -> A
 
 async def test_a_task_goes_on_where_the_last_owner_was(store: Store, tmp_path: Path) -> None:
     values = {"filename": str(tmp_path / "none"), "connect.topicname": "t"}
-    connectors = Connectors(store)
+    connectors = Connectors(store, LIMITS)
     connectors.create("file", {"connector.class": "file-source", **values})
     store.put(Kind.POSITION, "file/0", {"position": {"offset": 7, "crc": 1}})
-    route = PluginRoute("file", configure("file-source", values), _context(store, {"b": {"t": TOPIC}}))
+    route = PluginRoute("file", configure("file-source", values, LIMITS), _context(store, {"b": {"t": TOPIC}}))
     assert (sorted(route.tasks), route.knows("file/0"), route.lacks("file/0")) == (["file/0"], True, True)
     async with asyncio.TaskGroup() as group:
         route.start(route.begin(["file/0"]), [], group)
@@ -60,11 +63,10 @@ async def test_a_task_goes_on_where_the_last_owner_was(store: Store, tmp_path: P
 
 def test_what_a_task_needs_must_be_there(store: Store) -> None:
     topics: dict[str, dict[str, TopicConfig]] = {"b": {}}
-    source = configure("file-source", {"filename": "/f", "connect.topicname": "t"})
+    source = configure("file-source", {"filename": "/f", "connect.topicname": "t"}, LIMITS)
     assert not PluginRoute("file", source, _context(store, topics)).knows("file/0")
-    sink = PluginRoute(
-        "file", configure("file-sink", {"filename": "/f", "connect.topicnames": "t"}), _context(store, topics)
-    )
+    made = configure("file-sink", {"filename": "/f", "connect.topicnames": "t"}, LIMITS)
+    sink = PluginRoute("file", made, _context(store, topics))
     sink.plan()
     assert sink.knows("file/0"), "a sink waits for its topics while it runs"
     assert sink.problems == {"t": "the source does not have this topic now"}

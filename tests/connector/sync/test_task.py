@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 import typer
 
-from acl_sync import AclPlan, AclSyncer
+from acl_sync import AclOptions, AclPlan, AclSyncer
 from acl_sync.model import Dialect
 from replicator.admin.readiness import readiness
 from replicator.api import sync as api
@@ -67,6 +67,7 @@ class Setup:
             may_send=lambda: True,
             audit=SimpleNamespace(write=self.audited.append),
             publish=self.publish,
+            accounts=AclOptions(),
         )
         self.topics: Any = SimpleNamespace(name="route", plans=[])
         self.task = self.syncing(*KINDS)

@@ -1,0 +1,88 @@
+"""Who may do what over REST, by token, and from where. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
+
+from replicator.settings.clusters import is_loopback
+
+__all__ = ["OPEN", "READING", "Role", "Tokens", "foreign_host", "foreign_origin", "required"]
+
+#: Paths that need no token: Prometheus and orchestrators have none.
+OPEN: Final = frozenset({"/metrics", "/health/live", "/health/ready"})
+#: Methods that change nothing.
+READING: Final = ("GET", "HEAD", "OPTIONS")
+
+_CONNECTOR: Final = re.compile(r"/connectors/[^/]+")
+_HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
+
+
+class Role(IntEnum):
+    """What a token is good for; a higher role may do all that the lower ones may."""
+
+    READ = 1
+    OPERATE = 2
+    ADMIN = 3
+
+
+def required(method: str, path: str) -> Role:
+    """The role that a request needs.
+
+    To read: all that changes nothing. To operate: the states and rates of connectors, syncs, failovers, the log
+    level. Only an admin creates, changes and deletes connectors.
+    """
+    if method in READING or path == "/plugin/config/validate":
+        return Role.READ
+    return Role.ADMIN if _CONNECTOR.fullmatch(path) else Role.OPERATE
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The token of each role that has one."""
+
+    admin: str | None = field(default=None, repr=False)
+    operate: str | None = field(default=None, repr=False)
+    read: str | None = field(default=None, repr=False)
+
+    def __bool__(self) -> bool:
+        return bool(self.admin or self.operate or self.read)
+
+    def role_of(self, authorization: str) -> Role | None:
+        """The role of who sends this header; None if the token in it is none of ours."""
+        scheme, _, given = authorization.partition(" ")
+        offered = _digest(given.strip())
+        found = None
+        for role, token in ((Role.READ, self.read), (Role.OPERATE, self.operate), (Role.ADMIN, self.admin)):
+            if token is not None and hmac.compare_digest(offered, _digest(token)):
+                found = role
+        return found if scheme.lower() == "bearer" else None
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("latin-1", "replace")).digest()
+
+
+def foreign_host(host: str, ours: str) -> bool:
+    """Whether a browser may have been led here under a name that is not ours, where no token is asked for.
+
+    Args:
+        host: the header; empty where there is none, which no browser leaves out.
+        ours: the address that is served.
+    """
+    found = _HOST.fullmatch(host)
+    if found is None:
+        return bool(host)
+    name = found[1].strip("[]").lower()
+    return not is_loopback(name) and name != ours.lower()
+
+
+def foreign_origin(method: str, host: str, origin: str | None, site: str | None) -> bool:
+    """Whether a page of another site has sent a request: by its header `Origin`, or `Sec-Fetch-Site`."""
+    if origin is not None:
+        return origin.partition("://")[2].lower() != host.lower()
+    return method not in READING and site not in (None, "same-origin", "none")

@@ -1,0 +1,89 @@
+"""What a worker believes of the messages on the system topics, and what it has ignored, by reason."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from math import inf
+from typing import Final
+
+from replicator.aio.clock import now
+from replicator.group.control_log import LogMessage
+from replicator.group.freshness import Freshness, ReplayWindow
+from replicator.group.membership import MemberState
+from replicator.group.signature import Forged, Signer
+from replicator.group.wire import Envelope, NewerForm, Unreadable, read_message
+from replicator.observe.logging import get_logger
+
+__all__ = ["Inbox"]
+
+#: Seconds between two log lines about messages that are ignored for one reason.
+_LOGGED: Final = 60.0
+
+log = get_logger(__name__)
+
+
+class Inbox:
+    """Reads messages of `groups`; `ignored` counts what it did not believe, by reason.
+
+    Args:
+        patience: seconds after which a heartbeat is too old to have been written by a live worker.
+    """
+
+    def __init__(self, groups: Collection[str], signer: Signer, *, patience: float) -> None:
+        self.ignored: dict[str, int] = {}
+        self._groups = groups
+        self._signer = signer
+        self._patience = patience
+        self._window = ReplayWindow()
+        self._freshness = Freshness()
+        self._logged: dict[str, float] = {}
+        self._unchecked = False
+
+    def open(self, said: LogMessage) -> Envelope | None:
+        """What a message says; None where it is of another group, or not believed."""
+        try:
+            verified = self._signer.verify(said.queue.topic, said.body, self._groups)
+            envelope = None if verified is None else read_message(verified.body)
+        except Forged as error:
+            self._ignore(said, error.reason, str(error))
+            return None
+        except NewerForm as error:
+            self._ignore(said, "newer", str(error))
+            return None
+        except Unreadable as error:
+            self._ignore(said, "unreadable", str(error))
+            return None
+        if verified is None or envelope is None or envelope.group not in self._groups:
+            return None
+        if verified.signed and not verified.known and not self._unchecked:
+            self._unchecked = True
+            log.warning(
+                "signed messages on the system topics are believed unchecked",
+                hint="set worker_group_secret_file to the group's secret",
+            )
+        if verified.known and (reason := self._repeated(said, envelope)):
+            self._ignore(said, reason, f"a message of worker {envelope.worker} was written once more")
+            return None
+        return envelope
+
+    def fail(self, said: LogMessage, error: Exception) -> None:
+        """Counts a message that could not be handled, which is a bug: reading goes on behind it."""
+        self._ignore(said, "failed", f"{type(error).__name__}: {error}", error)
+
+    def _repeated(self, said: LogMessage, envelope: Envelope) -> str:
+        """Why a signed message does not count as written by its worker now; empty if it does."""
+        if not self._window.admits(said.queue, envelope.incarnation, envelope.counter):
+            return "replayed"
+        heartbeat = envelope.heartbeat
+        if heartbeat is None or heartbeat.stage is MemberState.LEFT:
+            return ""
+        age = self._freshness.age(said.queue.broker, said.stored, heartbeat.echo)
+        return "stale" if age > self._patience else ""
+
+    def _ignore(self, said: LogMessage, kind: str, why: str, error: Exception | None = None) -> None:
+        self.ignored[kind] = self.ignored.get(kind, 0) + 1
+        if now() - self._logged.get(kind, -inf) < _LOGGED:
+            return
+        self._logged[kind] = now()
+        queue = str(said.queue)
+        log.error("message on a system topic ignored", queue=queue, kind=kind, reason=why[:500], exc_info=error)

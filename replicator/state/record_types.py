@@ -1,0 +1,374 @@
+"""What a record of each kind may say. Checked where it is read, from a system topic or a state file; what does not
+fit is left out, so that no reader meets a value of another form. Pure.
+
+A counter of a version may be at most as great as a million for each second since 1970. No group counts so fast, and
+whoever is beaten by a counter at the limit can exceed it a moment later: no record wins for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final, Literal, NamedTuple
+
+import msgspec
+from msgspec import Meta, Struct
+
+from replicator.errors import ReplicatorError
+from replicator.routing.offset_map import MAX_INTERVALS
+from replicator.state.record import Kind, Record, Version
+
+__all__ = ["Count", "Misfit", "Skipped", "Text", "WorkerId", "counter_limit", "fit", "fit_all"]
+
+#: Version counters, or generations, for each second since 1970, at most.
+_PER_SECOND: Final = 1_000_000
+#: Levels of a value that no type bounds: a configuration of a connector, a position of a plugin.
+_DEPTH: Final = 16
+
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+#: One line without control characters, which would change what a terminal shows.
+Text = Annotated[str, Meta(max_length=1000, pattern=r"\A[^\x00-\x1f\x7f]*\Z")]
+#: An id of a worker, or empty: state that was made without one.
+WorkerId = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_.:@-]{0,100}\Z")]
+_Connector = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_.:@-]{1,100}\Z")]
+_Queue = Annotated[str, Meta(max_length=300, pattern=r"\A[^\x00-\x1f\x7f]+/[0-9]{1,9}\Z")]
+#: For people, of several lines perhaps.
+_Words = Annotated[str, Meta(max_length=20_000)]
+_Seconds = Annotated[float, Meta(ge=0)]
+
+
+class Misfit(ReplicatorError):
+    """A record that is not of the form of its kind."""
+
+
+class Skipped(NamedTuple):
+    """A record that was left out, and why."""
+
+    key: str
+    reason: str
+
+
+class _ConnectorValue(Struct):
+    config: dict[Text, Any]
+    state: Literal["RUNNING", "PAUSED", "STOPPED"]
+    origin: Literal["command line", "rest"]
+    epoch: Count
+    task_epochs: dict[Text, Count] = {}
+
+
+class _Task(Struct):
+    target_topic: Annotated[str, Meta(pattern=r"\A[%|a-zA-Z0-9_-]{1,255}\Z")]
+    queues: dict[_Queue, _Queue]
+    late: list[_Queue]
+    fresh: list[_Queue]
+
+
+class _Assignment(Struct):
+    members: list[WorkerId]
+    owners: dict[Text, WorkerId]
+
+
+class _Anomalies(Struct):
+    gaps: Count = 0
+    resets: Count = 0
+    target_lost: Count = 0
+    duplicates: Count = 0
+    foreign: Count = 0
+    skipped: dict[Text, Count] = {}
+    lost: tuple[Count, Count] | None = None
+    reset_at: Count | None = None
+    lost_at_target: tuple[Count, Count] | None = None
+
+
+class _Position(Struct):
+    """Of a queue, or of a plugin's task: then only the plugin understands it."""
+
+    position: Count | dict[str, Any]
+    start: Count | None = None
+    copied: Count = 0
+    known_end: Count = 0
+    anomalies: _Anomalies | None = None
+
+
+class _Offset(Struct):
+    target_floor: Count
+    store_timestamp: Count
+    clean: bool
+    intervals: Annotated[list[tuple[Count, Count, Count]], Meta(max_length=MAX_INTERVALS)]
+    target: tuple[Text, Count] | None = None
+
+
+class _Topic(Struct):
+    topic: Text
+    connector: Text
+    state: Text
+    reason: _Words
+    severity: Count
+    queues: Count
+    failed: Count
+    waiting: Count
+    stalled: Count
+    copied: Count
+    lag_messages: Count
+    gap_messages: Count
+    target_lost: Count
+    duplicates: Count
+    foreign: Count
+    skipped: Count
+    lag_seconds: _Seconds
+    copied_in_all: Count = 0
+
+
+class _Status(Struct):
+    topics: list[_Topic]
+    problems: dict[Text, _Words]
+
+
+class _Resource(Struct):
+    at: _Seconds
+    applied: Count
+    blocked: Count
+    drift: Count
+    failed: Count
+    reasons: list[_Words]
+    redelivered: Count = 0
+    missed: Count = 0
+    without_offset: Count = 0
+
+
+class _SyncStatus(Struct):
+    owner: WorkerId = ""
+    kinds: dict[Text, _Resource] = {}
+
+
+class _SyncAudit(Struct):
+    entries: list[dict[str, Any]] = []
+
+
+class _SyncRequest(Struct, omit_defaults=True):
+    id: Text = ""
+    force: list[Text] = []
+    until: _Seconds = 0.0
+
+
+class _SyncAnswer(Struct):
+    id: Text = ""
+    done: list[dict[str, Any]] | None = None
+
+
+class _SyncEntry(Struct):
+    wanted: dict[str, Any]
+    got: dict[str, Any]
+    source: Text
+
+
+class _Source(Struct):
+    id: _Connector
+    namesrv: Annotated[list[Text], Meta(max_length=1000)]
+
+
+class _Target(Struct):
+    id: _Connector
+
+
+class _Clusters(Struct):
+    source: _Source
+    target: _Target
+
+
+#: Records of a route's metadata task, `connector/name`; any other is an entry of its ledger.
+_SYNC: Final[Mapping[str, Any]] = {
+    "status": _SyncStatus,
+    "audit": _SyncAudit,
+    "request": _SyncRequest,
+    "answer": _SyncAnswer,
+    "acl": dict[Text, dict[str, Any]],
+}
+_VALUES: Final[Mapping[Kind, Any]] = {
+    Kind.CONNECTOR: _ConnectorValue,
+    Kind.TASK: _Task,
+    Kind.ASSIGNMENT: _Assignment,
+    Kind.POSITION: _Position,
+    Kind.OFFSET: _Offset,
+    Kind.STATUS: _Status,
+    Kind.CLUSTERS: _Clusters,
+}
+_KEYS: Final[Mapping[Kind, Any]] = {
+    Kind.CONNECTOR: _Connector,
+    Kind.ASSIGNMENT: Literal[""],
+    Kind.STATUS: WorkerId,
+    Kind.CLUSTERS: Literal[""],
+}
+
+
+def counter_limit(now: float) -> int:
+    """The greatest counter of a version, or number of a generation, at `now` seconds since 1970."""
+    return int(now * _PER_SECOND)
+
+
+def fit(kind: str, key: str, version: object, value: object, *, now: float) -> Record:
+    """The record that these parts are.
+
+    Args:
+        now: seconds since 1970.
+
+    Raises:
+        Misfit: they are none; says what does not fit.
+    """
+    try:
+        of = Kind(kind)
+        given = [*version] if isinstance(version, tuple) else version
+        counter, worker = msgspec.convert(given, tuple[Count, WorkerId])
+        if counter > counter_limit(now):
+            raise Misfit(f"the counter of its version, {counter}, is further than any group can have counted")
+        key = msgspec.convert(key, _KEYS.get(of, Text))
+        if value is not None:
+            _refuse_depth(value, _DEPTH)
+            found = msgspec.convert(value, _type_of(of, key))
+            _CHECKS.get(of, _nothing)(found, value)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise Misfit(str(error)) from None
+    return Record(of, key, Version(counter, worker), value)
+
+
+def _type_of(kind: Kind, key: str) -> Any:
+    if kind is not Kind.SYNC:
+        return _VALUES[kind]
+    _, _, name = key.partition("/")
+    return _SYNC.get(name, _SyncEntry)
+
+
+def _refuse_depth(value: object, left: int) -> None:
+    if left == 0:
+        raise Misfit(f"it is more than {_DEPTH} levels deep")
+    if isinstance(value, dict):
+        for each in value.values():
+            _refuse_depth(each, left - 1)
+    elif isinstance(value, list):
+        for each in value:
+            _refuse_depth(each, left - 1)
+
+
+def _nothing(found: object, value: object) -> None:
+    """Its types say all."""
+
+
+def _position_has_a_start(_: _Position | None, value: dict[str, Any]) -> None:
+    if isinstance(value["position"], int) and "start" not in value:
+        raise Misfit("a queue's position has no start")
+
+
+def _intervals_grow(_: _Offset | None, value: dict[str, Any]) -> None:
+    source = target = 0
+    for one, other, length in value["intervals"]:
+        if one < source or other < target or length < 1:
+            raise Misfit("its intervals do not grow")
+        source, target = one + length, other + length
+
+
+_CHECKS: Final[Mapping[Kind, Callable[[Any, Any], None]]] = {
+    Kind.POSITION: _position_has_a_start,
+    Kind.OFFSET: _intervals_grow,
+}
+
+
+# All records of a message at once, in compiled code.
+
+
+class _Row(Struct, array_like=True, tag_field="kind"):
+    key: Text
+    version: tuple[Count, WorkerId]
+
+
+class _ConnectorRow(_Row, tag=Kind.CONNECTOR.value):
+    value: Any
+
+
+class _TaskRow(_Row, tag=Kind.TASK.value):
+    value: _Task | None
+
+
+class _AssignmentRow(_Row, tag=Kind.ASSIGNMENT.value):
+    value: _Assignment | None
+
+
+class _PositionRow(_Row, tag=Kind.POSITION.value):
+    value: _Position | None
+
+
+class _OffsetRow(_Row, tag=Kind.OFFSET.value):
+    value: _Offset | None
+
+
+class _StatusRow(_Row, tag=Kind.STATUS.value):
+    value: _Status | None
+
+
+class _SyncRow(_Row, tag=Kind.SYNC.value):
+    value: Any
+
+
+class _ClustersRow(_Row, tag=Kind.CLUSTERS.value):
+    value: _Clusters | None
+
+
+class _Odd(Struct, array_like=True):
+    kind: Annotated[str, Meta(max_length=100)]
+    key: Annotated[str, Meta(max_length=10_000)]
+    version: Any
+    value: Any
+
+
+_ROWS: Final = msgspec.json.Decoder(
+    list[
+        _ConnectorRow | _TaskRow | _AssignmentRow | _PositionRow | _OffsetRow | _StatusRow | _SyncRow | _ClustersRow
+    ]
+)
+_RECORDS: Final = msgspec.json.Decoder(list[Record])
+_ODD: Final = msgspec.json.Decoder(_Odd)
+#: Kinds whose rows say all of them, with a check of what types cannot say.
+_CHECKED: Final[Mapping[Kind, Callable[[Any, Any], None]]] = {Kind.TASK: _nothing, **_CHECKS}
+
+
+def fit_all(raw: bytes, *, now: float) -> tuple[list[Record], list[Skipped]]:
+    """The records of a JSON array, and those that were left out.
+
+    Raises:
+        msgspec.DecodeError: it is no array.
+    """
+    records: list[Record] = []
+    skipped: list[Skipped] = []
+    try:
+        _ROWS.decode(raw)
+        found = _RECORDS.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        for each in msgspec.json.decode(raw, type=list[msgspec.Raw]):
+            _sort(each, records, skipped, now)
+        return records, skipped
+    limit = counter_limit(now)
+    for record in found:
+        check = _CHECKED.get(record.kind)
+        try:
+            if check is None or record.version.counter > limit or _is_a_plugins(record):
+                fit(record.kind, record.key, record.version, record.value, now=now)
+            elif record.value is not None:
+                check(None, record.value)
+        except Misfit as error:
+            skipped.append(Skipped(f"{record.kind} {record.key}", str(error)))
+        else:
+            records.append(record)
+    return records, skipped
+
+
+def _is_a_plugins(record: Record) -> bool:
+    value = record.value
+    return record.kind is Kind.POSITION and value is not None and not isinstance(value["position"], int)
+
+
+def _sort(raw: msgspec.Raw, records: list[Record], skipped: list[Skipped], now: float) -> None:
+    name = ""
+    try:
+        parts = _ODD.decode(raw)
+        name = f"{parts.kind} {parts.key}"
+        records.append(fit(parts.kind, parts.key, parts.version, parts.value, now=now))
+    except (Misfit, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        skipped.append(Skipped(name, str(error)))

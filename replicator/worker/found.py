@@ -1,0 +1,75 @@
+"""What a start finds: the two clusters and the group, or the group alone where the source is away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from replicator.client.cluster import Cluster
+from replicator.client.discovery import Discovery
+from replicator.connector.context import NoSource, look
+from replicator.connector.identity import refuse_other_ids
+from replicator.group.known_group import KnownGroup, find_group
+from replicator.routing.options import Identity
+from replicator.settings import Settings
+from replicator.state.store import Store
+
+__all__ = ["Clusters", "Found", "find"]
+
+#: Intervals of republication that a new worker looks back for the group's state.
+_STATE_PAST: Final = 2.0
+
+
+class Clusters(NamedTuple):
+    """The clients of a worker. Heartbeats must not queue behind messages, so they have others.
+
+    `control` is of the cluster that the group coordinates over, `mirror` of the target.
+    """
+
+    control: Cluster
+    source: Cluster
+    target: Cluster
+    mirror: Cluster
+
+
+class Found(NamedTuple):
+    """What a start has found: the two clusters, the name of the group, and why the source is away, if it is.
+
+    `past` are the seconds of the control topics' past that say all that the group knows.
+    """
+
+    source: Discovery
+    target: Discovery
+    identity: Identity
+    group: str
+    past: float
+    standby: str = ""
+
+
+async def find(settings: Settings, clusters: Clusters, store: Store, connect: Callable[[], Cluster]) -> Found:
+    """Looks at both clusters. If the source is away, a group that the target or the store knows is enough.
+
+    Raises:
+        NoBrokers: a side has no broker yet, and nothing is known of the group.
+        StartupError: it cannot run; says why and the way out.
+    """
+    source = Discovery(clusters.source, masters_only=False)
+    target = Discovery(clusters.target, masters_only=True)
+    past = _STATE_PAST * settings.state_republish_interval
+    try:
+        identity = await look(settings, source, target, store)
+    except NoSource as error:
+        known = None if settings.standalone else await find_group(settings, target, connect)
+        kept = store.identity()
+        if known is None and "source_id" in kept and not settings.standalone:
+            identity = Identity(kept["source_id"], kept["target_id"])
+            known = KnownGroup(_group_name(settings, identity), identity, past)
+        if known is None:
+            raise error.__cause__ or error from None
+        refuse_other_ids(known.identity, kept)
+        return Found(source, target, known.identity, known.name, known.past, error.message)
+    return Found(source, target, identity, _group_name(settings, identity), past)
+
+
+def _group_name(settings: Settings, identity: Identity) -> str:
+    return settings.worker_group or f"{identity.source}-{identity.target}"

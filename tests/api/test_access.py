@@ -1,0 +1,93 @@
+"""Who may do what over REST: roles by token, names of this machine, pages of other sites."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replicator.api.access import Role, Tokens, foreign_host, foreign_origin, required
+from tools.openapi import document
+
+
+def test_every_path_has_a_role() -> None:
+    """What changes nothing is to read; connectors themselves are the admin's; all else is to operate."""
+    found: dict[Role, set[str]] = {role: set() for role in Role}
+    for path, operations in document()["paths"].items():
+        for method in operations:
+            found[required(method.upper(), path)].add(f"{method} {path}")
+    admin = {f"{method} /connectors/{{name}}" for method in ("post", "put", "delete")}
+    assert found[Role.ADMIN] == admin
+    assert {each for each in found[Role.READ] if not each.startswith("get ")} == {"put /plugin/config/validate"}
+    assert {
+        "put /log/level",
+        "post /connectors/{name}/restart",
+        "post /connectors/{name}/failover",
+        "put /connectors/stop/all",
+    } <= found[Role.OPERATE]
+
+
+def test_a_token_has_a_role() -> None:
+    tokens = Tokens(admin="a", operate="o", read="r")
+    for token, role in (("a", Role.ADMIN), ("o", Role.OPERATE), ("r", Role.READ), ("x", None), ("", None)):
+        assert tokens.role_of(f"Bearer {token}") is role
+        assert tokens.role_of(f"bearer  {token} ") is role
+        assert tokens.role_of(f"Basic {token}") is None
+    assert Tokens(read="r").role_of("Bearer None") is None
+    assert "a" not in repr(tokens).removeprefix("Tokens")
+    assert tokens
+    assert not Tokens()
+
+
+@given(st.text(max_size=20))
+def test_no_other_token_has_one(text: str) -> None:
+    assert Tokens(admin="the-token").role_of(f"Bearer {text}") is None
+
+
+@pytest.mark.parametrize(
+    ("host", "foreign"),
+    [
+        ("localhost:8082", False),
+        ("127.0.0.1", False),
+        ("127.8.8.8:1", False),
+        ("[::1]:8082", False),
+        ("LOCALHOST", False),
+        ("ours", False),
+        ("", False),
+        ("evil.example", True),
+        ("evil.example:8082", True),
+        ("localhost.evil.example", True),
+        ("10.0.0.1", True),
+        ("x/metrics?", True),
+        ("x/metrics#", True),
+        ("localhost/", True),
+        ("user@localhost", True),
+        ("localhost:port", True),
+        ("localhost\nx", True),
+    ],
+)
+def test_a_name_that_is_not_ours_is_foreign(host: str, *, foreign: bool) -> None:
+    assert foreign_host(host, "ours") == foreign
+
+
+@pytest.mark.parametrize(
+    ("method", "origin", "site", "foreign"),
+    [
+        ("POST", None, None, False),
+        ("POST", "http://localhost:8082", "same-origin", False),
+        ("GET", "http://localhost:8082", None, False),
+        ("POST", "http://evil.example", None, True),
+        ("GET", "http://evil.example", None, True),
+        ("POST", "null", None, True),
+        ("POST", "http://localhost:9999", None, True),
+        ("POST", "http://localhost:8082.evil.example", None, True),
+        ("POST", None, "cross-site", True),
+        ("POST", None, "same-site", True),
+        ("GET", None, "cross-site", False),
+        ("POST", None, "none", False),
+    ],
+)
+def test_a_page_of_another_site_is_foreign(
+    method: str, origin: str | None, site: str | None, *, foreign: bool
+) -> None:
+    assert foreign_origin(method, "localhost:8082", origin, site) == foreign

@@ -1,0 +1,73 @@
+"""Readiness: a worker that should have tasks and has no assignment is not ready, whoever leads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from starlette.testclient import TestClient
+
+from replicator.api.app import make_app
+from replicator.group.assignment import sticky
+from replicator.group.coordinator import Assignment, Coordinator
+from replicator.group.freshness import Echo
+from replicator.group.membership import Generation, Heartbeat, Side
+from replicator.state.connector_configs import Connectors
+from replicator.state.store import Store
+from replicator.worker.worker import Worker
+
+
+def reasons(worker: Any) -> dict[str, str]:
+    async def no_metrics() -> bytes:
+        return b""
+
+    app = make_app(cast("Worker", worker), metrics=no_metrics, stopping=lambda: False)
+    answer = TestClient(app).get("/health/ready")
+    told = json.loads(answer.content)
+    assert answer.status_code == (200 if told["ready"] else 503)
+    return dict(told["reasons"])
+
+
+def test_a_fake_worker_with_the_least_name_does_not_make_a_new_one_ready(tmp_path: Path) -> None:
+    """Nobody but the leader assigns tasks, and that one never does: the answer names it."""
+    store = Store(tmp_path)
+    coordinator = Coordinator("w", strategy=sticky, timeout=5.0, lease=3.5, delay=0.5)
+    worker = SimpleNamespace(
+        id="w",
+        coordinator=coordinator,
+        connectors=Connectors(store),
+        queues=[],
+        routes=SimpleNamespace(problems={}),
+        group=SimpleNamespace(waiting_for=""),
+        standby=None,
+        may_send=lambda: True,
+    )
+    beat = Heartbeat(worker="aaa", incarnation="i", sequence=1, echo=Echo("a", 1))
+    for side in Side:
+        coordinator.echoed(side, beat, 0.0, 0.0)
+        coordinator.membership.heard(side, beat, 0.0, place="a")
+    assert coordinator.step(1.0, {"route/orders"}, wanted=lambda _: True).publish is None
+    assert "aaa leads the group and has not assigned any" in reasons(worker)["worker"]
+    coordinator.adopt(Assignment(generation=Generation(1, "aaa"), members=frozenset({"aaa"}), owners={}))
+    assert "aaa leads the group" in reasons(worker)["worker"]
+    coordinator.adopt(Assignment(generation=Generation(2, "aaa"), members=frozenset({"aaa", "w"}), owners={}))
+    assert reasons(worker) == {}, "there may be fewer tasks than workers"
+    store.close()
+
+
+def test_a_worker_that_does_not_reach_the_target_is_not_ready(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    worker = SimpleNamespace(
+        id="w",
+        coordinator=Coordinator("w", strategy=sticky, timeout=5.0, lease=3.5, delay=0.5),
+        connectors=Connectors(store),
+        queues=[],
+        routes=SimpleNamespace(problems={}),
+        group=SimpleNamespace(waiting_for=""),
+        standby=None,
+        may_send=lambda: True,
+    )
+    assert "does not reach the target" in reasons(worker)["worker"]
+    store.close()

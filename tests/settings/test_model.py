@@ -1,0 +1,81 @@
+"""Values that no worker can run with are refused by name, and what goes together is looked at together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replicator.errors import ConfigError
+from replicator.settings import load
+
+
+def flags(**values: Any) -> dict[str, Any]:
+    """The two clusters, with `source__x=…` as nested values."""
+    made: dict[str, Any] = {"source": {"namesrv": "s:1"}, "target": {"namesrv": "t:1"}}
+    for name, value in values.items():
+        table, _, last = name.rpartition("__")
+        (made[table] if table else made)[last] = value
+    return made
+
+
+def mistakes(given: dict[str, Any]) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load(given, file=None)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"metadata_refresh_interval": "inf"}, ["metadata_refresh_interval", "'inf'", "finite number"]),
+        ({"session_timeout": "inf"}, ["session_timeout", "'inf'", "finite number"]),
+        ({"drain_timeout": "1e300"}, ["drain_timeout", "'1e300'", "31536000"]),
+        ({"sync_acl_interval": "inf"}, ["sync_acl_interval", "'inf'", "finite number"]),
+        ({"memory_bytes": "9" * 23}, ["memory_bytes", "9" * 23, "less than or equal to"]),
+        ({"memory_bytes": "9" * 5000}, ["memory_bytes", "give bytes, or a number with KiB, MiB or GiB"]),
+        ({"rate_messages": "1" + "0" * 23}, ["rate_messages", "less than or equal to"]),
+        ({"rate_bytes": "1" + "0" * 23}, ["rate_bytes", "less than or equal to"]),
+        ({"batch_bytes": "0"}, ["batch_bytes", "greater than or equal to 1"]),
+        ({"store_path": ""}, ["store_path", "''", "name a path, or leave it out"]),
+        ({"file_connector_dir": " "}, ["file_connector_dir", "' '", "name a path, or leave it out"]),
+        ({"dead_letter_topic": "a b"}, ["dead_letter_topic", "'a b'", "127 letters, digits"]),
+        ({"source__cluster": ""}, ["source.cluster", "''", "at least 1 character"]),
+        (
+            {"source__access_key": "", "source__secret_key": "x"},
+            ["source.access_key", "''", "at least 1 character"],
+        ),
+        ({"source__namesrv": "http://a:9876"}, ["source.namesrv", "'http://a:9876' is not host:port"]),
+        ({"source__namesrv": "a b:9876"}, ["source.namesrv", "'a b:9876' is not host:port"]),
+        ({"source__namesrv": "a:١٢٣"}, ["source.namesrv", "is not host:port"]),
+        ({"source__namesrv": "user@a:1"}, ["source.namesrv", "is not host:port"]),
+        (
+            {"source__tls": {"mode": "required", "ca_file": "/x"}},
+            ["source.tls", "ca_file would have no effect", "set mode to verify"],
+        ),
+        (
+            {"worker_group_accept_unsigned": "true"},
+            ["worker_group_accept_unsigned has no effect without worker_group_secret_file"],
+        ),
+        ({"sync": "acl"}, ["sync has acl", "`replicator secret FILE`", "worker_group_secret_file"]),
+    ],
+)
+def test_a_value_out_of_all_bounds_has_one_line(given: dict[str, Any], words: list[str]) -> None:
+    (line,) = mistakes(flags(**given)).splitlines()
+    for word in words:
+        assert word in line
+
+
+@pytest.mark.parametrize("address", ["[::1]:9876", "a.b-c_d:1", "10.0.0.1:65535", "[fe80::1%eth0]:1"])
+def test_addresses_of_name_servers(address: str) -> None:
+    assert load(flags(source__namesrv=address), file=None).source.namesrv == [address]
+
+
+def test_accounts_are_synced_only_by_a_group_that_signs(tmp_path: Path) -> None:
+    """Or by a worker alone, which reads no system topic."""
+    file = str(tmp_path / "secret")
+    assert load(flags(sync="acl", worker_group_secret_file=file), file=None).is_signed
+    assert not load(flags(sync="acl", standalone=True), file=None).is_signed
+    both = flags(sync="acl", worker_group_secret_file=file, worker_group_accept_unsigned=True)
+    assert "without worker_group_accept_unsigned" in mistakes(both)

@@ -1,0 +1,39 @@
+"""The wheel that users install: for which machines it says it is, and that it says nothing about ours."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tools.compile import GLIBC
+
+ROOT = Path(__file__).parent.parent
+PARTS = ("replicator", "acl_sync", "tools", "pyproject.toml", "README.md", "LICENSE")
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the tag is that of another C library")
+def test_it_names_the_oldest_system_and_no_directory_of_the_builder(tmp_path: Path) -> None:
+    """No registry takes `linux_x86_64`, which promises nothing about the C library."""
+    tree, made = tmp_path / "canary-tree", tmp_path / "dist"
+    tree.mkdir()
+    for part in PARTS:
+        if (ROOT / part).is_dir():
+            shutil.copytree(ROOT / part, tree / part, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+        else:
+            shutil.copy(ROOT / part, tree)
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(made)]
+    subprocess.run(command, cwd=tree, check=True, capture_output=True)
+    (wheel,) = made.iterdir()
+    assert wheel.stem.endswith(f"-py3-none-manylinux_{GLIBC.replace('.', '_')}_{platform.machine()}")
+    with zipfile.ZipFile(wheel) as archive:
+        library = archive.read("replicator/protocol/_uniform_run.so")
+        assert not any(name.startswith(("tools", "tests")) for name in archive.namelist())
+    assert library.startswith(b"\x7fELF")
+    for word in (b"canary-tree", str(Path.home()).encode() + b"/", b"uniform_run.c", b".debug_info"):
+        assert word not in library, word
