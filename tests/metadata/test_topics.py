@@ -151,6 +151,20 @@ def test_a_switch_opens_what_the_source_has_open() -> None:
     assert switched(open_all=True)["x"] == {"T": topic(order=True), "frozen": topic("frozen")}
 
 
+def test_a_resumed_route_protects_again() -> None:
+    """After a failover, too: MIGRATION.md and DISASTERS.md switch it off before the route runs again."""
+    ledger: dict[Key, Entry] = {}
+    source = {"a": {"T": topic()}}
+    target: Topics = {"x": {"T": topic()}}
+    target = applied(plan(source, target, ledger, protect=True), target, ledger)
+    target = applied(plan_switch(_plans(source, target), source, target, open_all=False), target, ledger)
+    assert target["x"]["T"].perm == 6
+    assert applied(plan(source, target, {**ledger}, protect=True), target, {**ledger})["x"]["T"].perm == 4
+    assert plan(source, target, ledger).actions == []
+    frozen = {"a": {"T": topic(perm=4)}}  # as it was before the failover, for the producers
+    assert applied(plan(frozen, target, ledger), target, ledger)["x"]["T"].perm == 4
+
+
 def test_a_hand_at_the_target_is_told_or_put_right() -> None:
     """Only once it was in step; a change at the source is no drift."""
     ledger: dict[Key, Entry] = {}
