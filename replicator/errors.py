@@ -11,6 +11,7 @@ __all__ = [
     "BrokerRefused",
     "ClientError",
     "ConfigError",
+    "NoTls",
     "ProtocolError",
     "ReplicatorError",
     "RequestTimeout",
@@ -55,6 +56,10 @@ class Unreachable(ClientError):
         super().__init__(f"{address} cannot be reached ({reason})", hint=hint)
         self.address = address
         self.reason = reason
+
+
+class NoTls(Unreachable):
+    """Somebody is there, but the two sides cannot agree on TLS: waiting does not help, other settings do."""
 
 
 class WrongBroker(Unreachable):

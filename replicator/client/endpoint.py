@@ -16,7 +16,7 @@ from typing import Final
 from replicator.aio.backoff import Backoff
 from replicator.client.connection import Connection
 from replicator.client.security import Security
-from replicator.errors import BrokerRefused, Unreachable
+from replicator.errors import BrokerRefused, NoTls, Unreachable
 from replicator.observe.logging import get_logger
 from replicator.protocol.codes import Response
 from replicator.protocol.frame import Frame
@@ -130,12 +130,14 @@ class Endpoint:
         except TimeoutError:
             raise self._failed(f"no connection within {CONNECT_TIMEOUT:g} s") from None
         except ssl.SSLCertVerificationError as error:
-            raise self._failed(f"its certificate is not trusted: {error.verify_message}") from None
+            raise self._failed(f"its certificate is not trusted: {error.verify_message}", NoTls) from None
         except ssl.SSLError as error:
-            raise self._failed(f"TLS handshake failed: {error.reason or error}") from None
+            raise self._failed(f"TLS handshake failed: {error.reason or error}", NoTls) from None
         except (ConnectionResetError, ConnectionAbortedError, BrokenPipeError) as error:
             broken_off = "TLS handshake aborted by the peer; it may require a client certificate"
-            raise self._failed(broken_off if tls is not None else _reason(error)) from None
+            if tls is not None:
+                raise self._failed(broken_off, NoTls) from None
+            raise self._failed(_reason(error)) from None
         except OSError as error:
             raise self._failed(_reason(error)) from None
         except ValueError as error:  # addresses come from peers too; a host name may be none
@@ -158,11 +160,11 @@ class Endpoint:
             self._why = "it ended the last connection without an answer"
             self._back_off()
 
-    def _failed(self, reason: str) -> Unreachable:
+    def _failed(self, reason: str, kind: type[Unreachable] = Unreachable) -> Unreachable:
         self._back_off()
         self._why = reason
         log.debug("not connected", address=self.address, reason=reason)
-        return Unreachable(self.address, reason)
+        return kind(self.address, reason)
 
     def _back_off(self) -> None:
         self._not_before = asyncio.get_running_loop().time() + self._backoff.next()

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 from replicator.client.endpoint import Endpoint
 from replicator.client.security import Security
-from replicator.errors import ClientError, RequestTimeout, StartupError, Unreachable
+from replicator.errors import ClientError, NoTls, RequestTimeout, StartupError, Unreachable
 from replicator.protocol.frame import Frame
 
 __all__ = ["NameServers", "NoBrokers", "NothingKnown"]
@@ -78,7 +78,8 @@ class NameServers:
         reasons = "; ".join(
             failure.reason if isinstance(failure, Unreachable) else failure.message for failure in failures
         )
-        raise Unreachable(",".join(self.addresses), reasons)
+        kind = NoTls if any(isinstance(failure, NoTls) for failure in failures) else Unreachable
+        raise kind(",".join(self.addresses), reasons)
 
     async def close(self) -> None:
         for endpoint in self._endpoints:

@@ -165,14 +165,18 @@ def _message(number: int, size: int) -> tuple[bytes, dict[str, str]]:
 class Producer:
     """Sends small batches to all queues of a topic within its context, or until `finish`.
 
-    `acknowledged` counts messages.
+    `acknowledged` counts messages. With `patient` it continues when a broker is back; what that had taken without
+    an answer is there and not counted.
     """
 
-    def __init__(self, cluster: Cluster, topic: str, *, per_second: int = 2000, size: int = 100) -> None:
+    def __init__(
+        self, cluster: Cluster, topic: str, *, per_second: int = 2000, size: int = 100, patient: bool = False
+    ) -> None:
         self._cluster = cluster
         self._topic = topic
         self._pause = 20 / per_second
         self._size = size
+        self._failures: tuple[type[Exception], ...] = (ClientError,) if patient else ()
         self._stop = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self.acknowledged = 0
@@ -208,9 +212,13 @@ class Producer:
                 broker, queue_id = lanes[turn % len(lanes)]
                 first = 20 * turn
                 batch = [_message(first + i, self._size) for i in range(20)]
-                await send(client, broker, self._topic, queue_id, batch)
                 turn += 1
-                self.acknowledged += 20
+                try:
+                    await send(client, broker, self._topic, queue_id, batch)
+                except self._failures:
+                    await asyncio.sleep(0.1)
+                else:
+                    self.acknowledged += 20
                 await asyncio.sleep(self._pause)
 
 
