@@ -16,7 +16,7 @@ from typing import Final, cast
 
 from replicator.client.security import Credentials
 from replicator.client.writer import SocketWriter
-from replicator.errors import ClientError, ProtocolError, RequestTimeout, Unreachable
+from replicator.errors import ClientError, NoTls, ProtocolError, RequestTimeout, Unreachable
 from replicator.observe.logging import get_logger
 from replicator.protocol.codes import Response
 from replicator.protocol.frame import ONE_WAY, RESPONSE, Frame, FrameDecoder, encode_answer, encode_request
@@ -189,10 +189,11 @@ class Connection(asyncio.BufferedProtocol):
         self._writable.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        why = "closed by the peer" if exc is None else str(exc) or type(exc).__name__
+        why, kind = "closed by the peer" if exc is None else str(exc) or type(exc).__name__, Unreachable
         if not self.heard and self._transport is not None and self._transport.get_extra_info("sslcontext"):
-            why += " before any answer; it may require a client certificate"
-        self._lost(why)
+            # With TLS 1.3 a peer that misses our certificate says so only after the handshake.
+            why, kind = f"{why} before any answer; it may require a client certificate", NoTls
+        self._lost(why, kind)
 
     def _broken(self, why: str) -> None:
         self._discard_unsent()
@@ -210,7 +211,7 @@ class Connection(asyncio.BufferedProtocol):
             with contextlib.suppress(OSError):  # it is gone already
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
 
-    def _lost(self, why: str) -> None:
+    def _lost(self, why: str, kind: type[Unreachable] = Unreachable) -> None:
         if self.closed:
             return
         self.closed = True
@@ -224,7 +225,7 @@ class Connection(asyncio.BufferedProtocol):
             self._sweeper = None
         waiting, self._waiting = self._waiting, {}
         for on_answer, *_ in waiting.values():
-            self._loop.call_soon(on_answer, Unreachable(self.address, why))
+            self._loop.call_soon(on_answer, kind(self.address, why))
 
     def _sweep(self) -> None:
         self._sweeper = None
