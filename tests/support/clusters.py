@@ -15,9 +15,9 @@ import pytest_asyncio
 from replicator.sandbox import Cluster, ClusterSpec
 from replicator.sandbox.node import Node
 
-#: Clusters kept at once: enough for one of each version on both sides, and some with accounts or TLS. One takes
-#: some 400 MB.
-_KEPT = 8
+#: Clusters kept at once: enough for one of each version on both sides, and those with two brokers, accounts or TLS.
+#: One takes some 250 MB.
+_KEPT = 12
 
 #: Tests start brokers often and load them little, so the first compiler will do.
 _JAVA_FLAGS = ("-XX:TieredStopAtLevel=1",)
