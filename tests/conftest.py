@@ -57,7 +57,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--simulations", type=int, default=25, help="seeds that worker groups are simulated with, per strategy"
     )
     parser.addoption(
-        "--pause-seconds", type=float, default=15.0, help="how long workers are paused; more than a session timeout"
+        "--pause-seconds", type=float, default=8.0, help="how long workers are paused; more than a session timeout"
     )
 
 

@@ -48,13 +48,13 @@ def stored(messages: list[Message]) -> list[Message]:
     for message in messages:
         lane = message.place.lane
         heads[lane] = heads.get(lane, -1) + 1
-        out.append(replace(message, place=replace(message.place, offset=heads[lane])))
+        out.append(replace(message, place=message.place._replace(offset=heads[lane])))
     return out
 
 
 def copied(messages: list[Message]) -> list[Message]:
     return [
-        replace(message, origin=message.place, place=replace(message.place, broker=TARGET)) for message in messages
+        replace(message, origin=message.place, place=message.place._replace(broker=TARGET)) for message in messages
     ]
 
 
@@ -80,7 +80,7 @@ def test_empty_topics_are_clean() -> None:
 
 
 def test_queues_may_be_numbered_otherwise_at_the_target() -> None:
-    moved = [replace(m, place=replace(m.place, queue=m.place.queue + 8)) for m in stored(copied(source()))]
+    moved = [replace(m, place=m.place._replace(queue=m.place.queue + 8)) for m in stored(copied(source()))]
     assert check(source(), moved).clean
 
 
@@ -190,7 +190,7 @@ def test_messages_of_unknown_origin_are_extra() -> None:
 
 def test_a_queue_spread_over_two_is_split() -> None:
     target = copied(source(queues=1, each=4))
-    target[3] = replace(target[3], place=replace(target[3].place, queue=1))
+    target[3] = replace(target[3], place=target[3].place._replace(queue=1))
     verdict = check(source(queues=1, each=4), stored(target))
     assert verdict.split == {Lane(BROKER, 0): (Lane(TARGET, 0), Lane(TARGET, 1))}
     assert not verdict.mixed
@@ -198,7 +198,7 @@ def test_a_queue_spread_over_two_is_split() -> None:
 
 
 def test_two_queues_in_one_are_mixed() -> None:
-    target = [replace(m, place=replace(m.place, queue=0)) for m in copied(source(queues=2, each=4))]
+    target = [replace(m, place=m.place._replace(queue=0)) for m in copied(source(queues=2, each=4))]
     verdict = check(source(queues=2, each=4), stored(target))
     assert verdict.mixed == {Lane(TARGET, 0): (Lane(BROKER, 0), Lane(BROKER, 1))}
     assert not verdict.split
@@ -208,7 +208,7 @@ def test_two_queues_in_one_are_mixed() -> None:
 
 def test_brokers_with_the_same_queue_ids_are_told_apart() -> None:
     both = [*source(queues=1, each=3), *[
-        replace(m, place=replace(m.place, broker="broker-b")) for m in source(queues=1, each=3)
+        replace(m, place=m.place._replace(broker="broker-b")) for m in source(queues=1, each=3)
     ]]  # fmt: skip
     copies = [replace(m, origin=m.place, place=Place(TARGET, int(m.place.broker == "broker-b"), 0)) for m in both]
     assert check(both, stored(copies)).clean

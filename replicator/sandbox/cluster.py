@@ -11,6 +11,7 @@ from types import TracebackType
 from replicator.errors import SandboxError
 from replicator.sandbox import config, jars, tls
 from replicator.sandbox.broker import Broker
+from replicator.sandbox.class_archive import ClassArchive
 from replicator.sandbox.nameserver import NameServer
 from replicator.sandbox.node import Node, Setup
 from replicator.sandbox.spec import ClusterSpec
@@ -103,12 +104,14 @@ class Cluster:
         if self.nameservers:
             raise SandboxError(f"cluster {self.spec.name} has been started already")
         classpath = await asyncio.to_thread(jars.ensure, self.spec.version)
+        archive = await asyncio.to_thread(ClassArchive, self.spec.version, classpath)
         self.directory.mkdir(parents=True, exist_ok=True)
         if self.spec.tls:
             self._tls = tls.make(self.directory / "tls", client_auth=self.spec.tls_client_auth)
         setup = Setup(
             spec=self.spec,
             classpath=classpath,
+            archive=archive,
             tls=self._tls,
             context=self._tls.context() if self._tls else None,
             java_flags=self._java_flags,
@@ -123,6 +126,9 @@ class Cluster:
             await together(each.start() for each in self.nameservers)
             await together(broker.start() for broker in self.brokers)
             await together(broker.slave.start() for broker in self.brokers if broker.slave)
+            if archive.wanted:
+                first = (self.nameserver, self.brokers[0])
+                await asyncio.to_thread(archive.make, [node.loaded_classes for node in first])
         except BaseException:
             await self.close()
             raise

@@ -18,7 +18,6 @@ _OPENED = ("java.nio", "sun.nio.ch", "java.lang", "java.util", "jdk.internal.ref
 _COMMON = (
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
     "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
-    "-Xshare:auto",
     "-XX:-UsePerfData",  # no shared files in the temporary directory
     "-Djava.awt.headless=true",
 )

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from replicator.errors import SandboxError
 from replicator.sandbox import config, java, ports
+from replicator.sandbox.class_archive import ClassArchive
 from replicator.sandbox.process import Process, ProcessId
 from replicator.sandbox.spec import ClusterSpec
 from replicator.sandbox.tls import TlsFiles
@@ -23,8 +24,8 @@ __all__ = ["Node", "Setup"]
 
 _START_SECONDS = 180.0
 _STOP_SECONDS = 60.0
-_UNASSISTED_SECONDS = 3.0
-_ASSIST_SECONDS = 1.0
+_UNASSISTED_SECONDS = 1.5
+_ASSIST_SECONDS = 0.5
 _PROBE_SECONDS = 0.1
 _LOG_LINES = 15
 
@@ -35,6 +36,7 @@ class Setup:
 
     spec: ClusterSpec
     classpath: Sequence[Path]
+    archive: ClassArchive
     tls: TlsFiles | None
     context: ssl.SSLContext | None
     java_flags: Sequence[str]
@@ -51,6 +53,7 @@ class Node(ABC):
         self.name = name
         self.address = ""
         self.home = home
+        self.loaded_classes = home / "loaded-classes"
         self._setup = setup
         self._ports = ports.lease()
         self._process: Process | None = None
@@ -145,6 +148,7 @@ class Node(ABC):
         setup = self._setup
         return [
             *self._memory(),
+            *setup.archive.flags(self.loaded_classes),
             *setup.java_flags,
             *self._tls_flags(),
             f"-Duser.home={self.home}",  # its logs

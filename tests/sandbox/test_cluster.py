@@ -14,9 +14,11 @@ import pytest
 
 from replicator.errors import SandboxError
 from replicator.protocol.codes import Request
-from replicator.sandbox import Broker, Cluster, ClusterSpec, probe
+from replicator.sandbox import Broker, Cluster, ClusterSpec, jars, probe
+from replicator.sandbox.class_archive import ClassArchive
 from replicator.sandbox.process import ProcessId
 from tests.support.clusters import ClusterPool
+from tests.support.worker import until
 
 OLD = ClusterSpec(name="sandbox", version="4.9.7", slaves=True)
 
@@ -24,6 +26,10 @@ OLD = ClusterSpec(name="sandbox", version="4.9.7", slaves=True)
 async def config_of(broker: Broker, *, seconds: float = 2.0) -> str:
     answer = await probe.ask(("127.0.0.1", broker.port), Request.GET_BROKER_CONFIG, tls=None, seconds=seconds)
     return answer.body.decode() if answer else ""
+
+
+def maps(pid: int, file: Path) -> bool:
+    return str(file) in Path(f"/proc/{pid}/maps").read_text()
 
 
 async def check(cluster: Cluster) -> None:
@@ -77,7 +83,11 @@ async def test_a_killed_broker_comes_back_where_it_was(clusters: ClusterPool) ->
     assert not await broker.answers()
     with pytest.raises(SandboxError, match="does not run"):
         broker.pause()
+    # Made when the cluster started, if not by another process, and used since then.
+    archive = ClassArchive(OLD.version, jars.ensure(OLD.version))
+    await until(lambda: not archive.wanted, what="the archive of classes")
     await broker.start()
+    assert maps(broker.pid, archive.path)
     assert broker.pid != pid
     assert broker.address == address
     assert await broker.answers()

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from replicator.sandbox import jars
+from replicator.sandbox.class_archive import ClassArchive
 from replicator.sandbox.java import compile_java, environment, java
 from tests.support.history import Message, Place
 
@@ -34,6 +35,7 @@ _FLAGS = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     "-XX:-UsePerfData",
+    "-Xlog:disable",  # its output is read
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
 )
@@ -189,9 +191,8 @@ async def java_consume(
 
 
 async def compiled(sources: Sequence[Path], *, version: str = CLIENT_VERSION) -> list[Path]:
-    """The classpath with the compiled `sources` in front; recompiled only when one of them changed."""
-    found = await asyncio.to_thread(jars.ensure, version)
-    classpath = [jar for jar in found if not jar.name.startswith(_SERVERS)]
+    """The classpath with the compiled `sources` at its end; recompiled only when one of them changed."""
+    classpath = await asyncio.to_thread(_client_jars, version)
     seal = hashlib.sha256(version.encode())
     for source in sources:
         seal.update(source.name.encode() + b"\0" + source.read_bytes())
@@ -208,7 +209,11 @@ async def compiled(sources: Sequence[Path], *, version: str = CLIENT_VERSION) ->
                 raise
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
-    return [classes, *classpath]
+    return [*classpath, classes]
+
+
+def _client_jars(version: str) -> list[Path]:
+    return [jar for jar in jars.ensure(version) if not jar.name.startswith(_SERVERS)]
 
 
 @asynccontextmanager
@@ -224,9 +229,13 @@ async def own_home() -> AsyncIterator[Path]:
 async def _run(program: str, options: Mapping[str, str], *, text: str = "") -> list[str]:
     classpath = await compiled(sorted(SOURCES.glob("*.java")))
     arguments = [part for name, value in options.items() for part in (f"--{name}", value)]
+    # Of the jars only: an archive has no classes of directories, which therefore stand behind them.
+    archive = await asyncio.to_thread(ClassArchive, f"client-{CLIENT_VERSION}", classpath[:-1])
     async with own_home() as home:
+        record = home / "loaded-classes"
+        flags = (*_FLAGS, *archive.flags(record), f"-Duser.home={home}")
         process = await asyncio.create_subprocess_exec(
-            *(java(), *_FLAGS, f"-Duser.home={home}", "-cp", os.pathsep.join(map(str, classpath))),
+            *(str(java()), *flags, "-cp", os.pathsep.join(map(str, classpath))),
             *(program, *arguments),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
@@ -239,6 +248,8 @@ async def _run(program: str, options: Mapping[str, str], *, text: str = "") -> l
             if process.returncode is None:
                 process.kill()
                 await process.wait()
+        if archive.wanted and record.exists():
+            await asyncio.to_thread(archive.make, [record])
     if process.returncode != 0:
         raise JavaToolError(f"{program} ended with {process.returncode}: {errors.decode(errors='replace')}")
     return output.decode().split("\n")[:-1]

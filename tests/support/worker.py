@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 import zlib
@@ -57,6 +58,7 @@ async def until(condition: Callable[[], Any], *, seconds: float = 60.0, what: st
     try:
         async with asyncio.timeout(seconds):
             while True:
+                begun = time.monotonic()
                 try:
                     value = condition()
                     if asyncio.iscoroutine(value):
@@ -66,7 +68,8 @@ async def until(condition: Callable[[], Any], *, seconds: float = 60.0, what: st
                 else:
                     if value:
                         return value
-                await asyncio.sleep(0.05)
+                # What takes long to find out is asked less often: it keeps others from making it true.
+                await asyncio.sleep(min(max(0.05, time.monotonic() - begun), 0.3))
     except TimeoutError:
         raise TimeoutError(f"{what}: not within {seconds:g} s, last seen {value!r}") from None
 
