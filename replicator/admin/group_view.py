@@ -18,6 +18,12 @@ __all__ = ["GroupView"]
 
 #: State of a task that no worker runs, as in Kafka Connect.
 _UNASSIGNED: Final = Phase.UNASSIGNED.value
+#: Of a topic as it was last published before the source was away.
+_AWAY: Final = {
+    "state": _UNASSIGNED,
+    "reason": "the source is away; the numbers are those that were published last",
+    "severity": 0,
+}
 #: What is added up over the workers that have queues of a topic.
 _SUMMED: Final = (
     *("queues", "failed", "waiting", "stalled", "copied", "lag_messages"),
@@ -164,10 +170,12 @@ class GroupView:
         return {topic: reason for _, status in self._statuses() for topic, reason in status["problems"].items()}
 
     def _statuses(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """What each live worker last published, by its id."""
+        """What each live worker last published, by its id; while we stand by, what any did, since none copies."""
         alive = {self._worker.id, *self._worker.others}
         for name, status in self._worker.store.state.items(Kind.STATUS).items():
-            if name in alive:
+            if self._worker.standby is not None:
+                yield name, {**status, "topics": [{**topic, **_AWAY} for topic in status["topics"]]}
+            elif name in alive:
                 yield name, status
 
     def queues(self, connector: Connector, topic: str | None = None) -> list[dict[str, Any]]:

@@ -87,7 +87,11 @@ class WorkerInfo(_Answer):
     version: str
     state: Literal["online", "leaving", "left"]
     waiting_for: Annotated[
-        str, Field(description="job that must end before this worker joins its group; empty: none")
+        str,
+        Field(
+            description="what must happen before this worker joins its group: the job that must end, or"
+            " `the source` that must be back; empty: nothing"
+        ),
     ]
     leader: bool
     takes_tasks: bool

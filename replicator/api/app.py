@@ -75,7 +75,8 @@ def make_app(worker: Worker, *, metrics: Callable[[], Awaitable[bytes]], stoppin
     async def status() -> JSONResponse:
         """What this worker does; for the whole group see /getClusterInfo and /connectors.
 
-        `waiting_for` is a job that copies the same queues: the worker joins its group when that job ends.
+        `waiting_for` is a job that copies the same queues, or `the source`: the worker joins its group when that
+        job ends, or the source is back.
         `control_messages_ignored` are messages on the system topics that this worker does not believe, by reason.
         """
         return JSONResponse(

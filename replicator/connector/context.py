@@ -95,8 +95,9 @@ async def look(settings: Settings, source: Discovery, target: Discovery, store: 
         NoSource: the source is out of reach, or has no broker yet.
         StartupError: they cannot; says why and the way out.
     """
+    known = "source_id" in store.identity()
     ours, theirs = await asyncio.gather(
-        first_look(source, "source", settings.source),
+        first_look(source, "source", settings.source, all_brokers=not known),
         first_look(target, "target", settings.target),
         return_exceptions=True,
     )
@@ -136,8 +137,13 @@ async def refuse_filter(route: RouteSettings, source: Discovery) -> None:
             raise StartupError(f"sql = {route.sql!r}: {problem}", hint=way_out) from None
 
 
-async def first_look(discovery: Discovery, side: str, settings: ClusterSettings) -> Topology:
+async def first_look(
+    discovery: Discovery, side: str, settings: ClusterSettings, *, all_brokers: bool = True
+) -> Topology:
     """Reads one cluster's brokers and topics.
+
+    Args:
+        all_brokers: each has to answer. Otherwise one is enough: the queues of the others wait.
 
     Raises:
         NoBrokers: it has no broker yet.
@@ -156,6 +162,9 @@ async def first_look(discovery: Discovery, side: str, settings: ClusterSettings)
         ) from None
     silent = all(map(_is_absence, discovery.failures.values()))
     for broker, failure in discovery.failures.items():
+        if silent and discovery.topics and not all_brokers:
+            log.warning("broker is away", side=side, broker=broker, reason=str(failure))
+            continue
         raise (OutOfReach if silent and not discovery.topics else StartupError)(
             f"{side} broker {broker} does not list its topics: {failure}",
             hint="it must be reachable, and the account must be allowed to read the cluster",

@@ -157,7 +157,7 @@ def _missing(topic: dict[str, Any]) -> list[str]:
 
 def _last_known(queue: dict[str, Any]) -> str:
     name = f"queue {queue['broker']}/{queue['queue']}"
-    if queue["position"] is None:
+    if not queue["position"]:
         return f"{name}: nothing of it was copied"
     until = queue["copied_until"]
     stored = "" if until is None else f", stored {datetime.fromtimestamp(until, UTC):%Y-%m-%d %H:%M:%S} UTC"
@@ -197,5 +197,7 @@ def _groups(found: dict[str, Any]) -> Any:
     names = ("group", "topic", "redelivered", "missed", "without_offset", "not_copied", "before_start")
     heads = ("group", "topic", "read again", "missed", "no offset", "not copied yet", "before the copy")
     return table(
-        heads, [[group[name] for name in names] for group in found["groups"]], empty="no group has an offset"
+        heads,
+        [[group[name] for name in names] for group in found["groups"]],
+        empty="no offset of a group is known at the source",
     )

@@ -61,7 +61,6 @@ class Standby:
         schedule.every(flush, self._flush, name="state publication")
         schedule.every(refresh, self._refresh, name="metadata refresh")
         schedule.every(republish, self._republish, name="publication of all state")
-        schedule.every(_LOOK, self._look, name="look for the source")
 
     async def run(self, stop: asyncio.Event, follow: Callable[[], None]) -> bool:
         """Returns when `stop` is set or the source has answered; whether it has.
@@ -72,6 +71,7 @@ class Standby:
         log.warning("the source is away: standing by; nothing is copied", reason=self.reason)
         stopping = asyncio.ensure_future(stop.wait())
         stopping.add_done_callback(lambda _: self._agenda.wake())
+        looking = asyncio.create_task(self._look(), name="look for the source")
         while not (stop.is_set() or self._found):
             self._agenda.begin_turn()
             if self._mirror.settled and not self._republished:
@@ -81,6 +81,7 @@ class Standby:
                 follow()
             await self._agenda.next_turn()
         stopping.cancel()
+        looking.cancel()
         await self._mirror.flush()
         await self._heartbeats.observe(MemberState.LEFT)
         return self._found
@@ -104,13 +105,13 @@ class Standby:
             log.warning("refresh failed", reason=str(error))
 
     async def _look(self) -> None:
-        """Looks whether the source is back: its name servers and one of its brokers answer."""
-        try:
-            await self._source.refresh()
-        except (ReplicatorError, OSError) as error:
-            self.reason = str(error)
-            return
-        if self._source.topics:
-            log.warning("the source is back: starting")
-            self._found = True
-            self._agenda.wake()
+        """Returns when the source is back: when its name servers and one of its brokers answer."""
+        while not self._source.topics:
+            try:
+                await self._source.refresh()
+            except (ReplicatorError, OSError) as error:
+                self.reason = str(error)
+            await asyncio.sleep(_LOOK)
+        log.warning("the source is back: starting")
+        self._found = True
+        self._agenda.wake()
