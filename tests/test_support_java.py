@@ -9,8 +9,8 @@ import pytest
 
 from replicator.client.cluster import Cluster as Client
 from replicator.client.topics import TopicConfig, write_topic
-from replicator.sandbox import Cluster
-from tests.support.clusters import ClusterPool, timed
+from replicator.sandbox import Cluster, ClusterSpec
+from tests.support.clusters import ClusterPool
 from tests.support.history import Place
 from tests.support.javatool import (
     JavaToolError,
@@ -28,7 +28,7 @@ COMPRESSION_BITS = 0x700
 
 async def made(clusters: ClusterPool, *topics: str) -> tuple[Cluster, str]:
     """A cluster with these topics, and its broker's name."""
-    cluster = await clusters.get(timed("east", "5.3.3"))
+    cluster = await clusters.get(ClusterSpec(name="east", version="5.3.3"))
     client = Client([cluster.namesrv])
     try:
         await client.refresh()

@@ -18,7 +18,7 @@ import replicator
 from replicator.protocol import properties
 from replicator.protocol.message import COMPRESSION, StoredMessage
 from replicator.sandbox import Cluster, ClusterSpec
-from tests.support.clusters import ClusterPool, timed
+from tests.support.clusters import ClusterPool
 from tests.support.javatool import Order, java_produce, java_read_topic
 from tests.support.traffic import RESERVED, connected, create_topic, judge, raw_topic, send
 from tests.support.worker import Worker
@@ -162,9 +162,9 @@ async def test_delayed_and_transactional_messages_of_the_official_client(
 
     A source of 5.5.0 is the test's own: a broker that has seen a transaction spins on a core afterwards.
     """
-    target = await clusters.get(timed("west", target_version))
+    target = await clusters.get(ClusterSpec(name="west", version=target_version))
     topic = topic_name("t")
-    spec = timed("east", source_version)
+    spec = ClusterSpec(name="east", version=source_version)
     async with clusters.fresh(spec) if source_version == "5.5.0" else clusters.lent(spec) as source:
         await create_topic(source, topic, queues=2)
         orders = [

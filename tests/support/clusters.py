@@ -6,7 +6,6 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,18 +21,8 @@ _KEPT = 12
 #: Tests start brokers often and load them little, so the first compiler will do.
 _JAVA_FLAGS = ("-XX:TieredStopAtLevel=1",)
 
-#: Without its timer wheel a 5.x broker takes two thirds of the CPU to start, four fifths of it when nothing
-#: happens, and half the memory. `timed` gives those that have one.
-_UNTIMED = {"timerWheelEnable": "false"}
-
 
 _POOL = pytest.StashKey["ClusterPool"]()
-
-
-def timed(name: str, version: str) -> ClusterSpec:
-    """A cluster that delivers timed messages, if its version does."""
-    properties = {} if version.startswith("4.") else {"timerWheelEnable": "true"}
-    return ClusterSpec(name=name, version=version, properties=properties)
 
 
 class ClusterPool:
@@ -108,7 +97,6 @@ class ClusterPool:
     def _make(self, spec: ClusterSpec) -> Cluster:
         self._made += 1
         directory = self._directory / f"{self._made:02d}-{spec.name}-{spec.version}"
-        spec = replace(spec, properties=_UNTIMED | dict(spec.properties))
         return Cluster(spec, directory=directory, java_flags=_JAVA_FLAGS)
 
 
