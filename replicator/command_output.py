@@ -12,6 +12,7 @@ import typer
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import to_jsonable_python
 from rich.console import Console, RenderableType
+from rich.text import Text
 
 __all__ = ["Output", "Report", "Shown", "show"]
 
@@ -44,4 +45,4 @@ def show(found: Any, output: Output, drawn: RenderableType) -> None:
         plain = json.dumps(to_jsonable_python(found), indent=2)
         console.print(plain, soft_wrap=True, markup=False, highlight=False)
     else:
-        console.print(drawn)
+        console.print(drawn, soft_wrap=isinstance(drawn, Text))  # a line is there to be copied whole

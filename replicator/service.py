@@ -201,16 +201,22 @@ def cluster_of(settings: ClusterSettings) -> Cluster:
 def _connect(
     settings: Settings,
     security: Mapping[str, Security],
-    side: Literal["source", "target"],
+    side: Literal["source", "target", "mirror"],
     may_go_on: Callable[[], bool] | None,
 ) -> Cluster:
-    cluster = settings.source if side == "source" else settings.target
+    name: Literal["source", "target"] = "source" if side == "source" else "target"
+    cluster = settings.source if name == "source" else settings.target
+
+    def on_fallback(broker: str, reason: str) -> None:
+        if side != "mirror":  # the target's own client says it
+            log.warning(
+                "the VIP port cannot be reached; the listen port is used", side=side, broker=broker, reason=reason
+            )
+
     return Cluster(
         cluster.namesrv,
-        security=security[side],
+        security=security[name],
         name=cluster.cluster,
         may_go_on=may_go_on,
-        on_fallback=lambda broker, reason: log.warning(
-            "the VIP port cannot be reached; the listen port is used", side=side, broker=broker, reason=reason
-        ),
+        on_fallback=on_fallback,
     )

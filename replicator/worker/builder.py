@@ -48,8 +48,9 @@ _RECOVERING: Final = 64
 #: Of the session timeout, how long we may send after sending a heartbeat that came back.
 _LEASE: Final = 0.7
 
-#: Makes the client of one side; what it is given is asked before the rest of a request is written.
-Connect = Callable[[Literal["source", "target"], Callable[[], bool] | None], Cluster]
+#: Makes the client of one side, or one of the target for the mirror; what it is given is asked before the rest of
+#: a request is written.
+Connect = Callable[[Literal["source", "target", "mirror"], Callable[[], bool] | None], Cluster]
 
 
 async def build(settings: Settings, *, connect: Connect, store: Store, rest_address: str) -> Worker:
@@ -82,10 +83,10 @@ async def build(settings: Settings, *, connect: Connect, store: Store, rest_addr
         connect(settings.coordination, None),
         connect("source", None),
         connect("target", None if settings.standalone else may_send),
-        connect("target", None),
+        connect("mirror", None),
     )
     try:
-        found = await find(settings, clusters, store, partial(connect, "target", None))
+        found = await find(settings, clusters, store, partial(connect, "mirror", None))
         return await _build(settings, coordinator, store, clusters, found, rest_address)
     except BaseException:
         for cluster in clusters:
