@@ -67,11 +67,14 @@ async def _serve(settings: Settings) -> int:
     store = _store(settings)
     try:
         sock = _socket(settings)
+        again = False
         while True:
-            worker = await signals.unless_asked(_start(settings, security, store, sock))
+            worker = await signals.unless_asked(_start(settings, security, store, sock, again=again))
             if worker is None:
                 log.info("stopped before it had started")
                 return ExitCode.OK
+            gc.unfreeze()  # what a worker that stood by has left
+            gc.collect()
             gc.freeze()  # what a start has made stays: looking through it again and again finds nothing
             try:
                 # The server closes the socket that it is given, and there may be another one.
@@ -80,6 +83,7 @@ async def _serve(settings: Settings) -> int:
                 await worker.close()
             if code is not None:
                 return code
+            again = True
     except asyncio.CancelledError:
         if signals.second is None:
             raise
@@ -89,8 +93,14 @@ async def _serve(settings: Settings) -> int:
         store.close()
 
 
-async def _start(settings: Settings, security: Mapping[str, Security], store: Store, sock: socket.socket) -> Worker:
-    """A worker that can run, as soon as both clusters have a broker."""
+async def _start(
+    settings: Settings, security: Mapping[str, Security], store: Store, sock: socket.socket, *, again: bool
+) -> Worker:
+    """A worker that can run, as soon as both clusters have a broker.
+
+    Args:
+        again: after one that stood by: what is not in order now is waited for, since no other may be there.
+    """
     address = "{}:{}".format(*sock.getsockname()[:2])
     backoff, known = Backoff(_BROKERS_FIRST, _BROKERS_MOST), ""
     while True:
@@ -105,8 +115,12 @@ async def _start(settings: Settings, security: Mapping[str, Security], store: St
                 log.warning("waiting for a broker to register", reason=known)
             systemd.waiting(f"waiting: {known}", 2 * _BROKERS_MOST + _START_SECONDS)
             await asyncio.sleep(pause)
-        except ClientError as error:
-            raise StartupError(error.message, hint=error.hint or "check the address, credentials and TLS") from None
+        except (ClientError, StartupError) as error:
+            if not again:
+                hint = error.hint or "check the address, credentials and TLS"
+                raise StartupError(error.message, hint=hint) from None
+            log.error("the source is back, but this worker cannot start yet", reason=str(error))
+            await asyncio.sleep(_BROKERS_MOST)
 
 
 def _store(settings: Settings) -> Store:

@@ -33,6 +33,13 @@ _NOT_STOPPED: Final = (
     " check their workers, then repeat the failover"
 )
 
+#: Heartbeats that others may take to say at the target what they run.
+_HEARTBEATS: Final = 1.5
+_UNSEEN: Final = (
+    "other workers cannot be seen over the target's system topics: if one still reaches the source, it copies on;"
+    " make sure that none does"
+)
+
 log = get_logger(__name__)
 
 
@@ -82,13 +89,17 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
         await _drain(worker, route, how)
     worker.connectors.set_state(connector.name, State.STOPPED, alone=how.source_dead and not worker.may_send())
     await _publish(worker, how)
+    if how.source_dead:
+        await asyncio.sleep(_HEARTBEATS * worker.settings.heartbeat_interval)  # what others run is said by then
     stopped = await _stopped(worker, connector.name, how)
     report = await _report(worker, connector, route, how, stopped=stopped)
     if rest is not None:
-        if stopped and not report["problems"]:
+        done = stopped and not report["problems"]
+        if done:
             worker.connectors.update(connector.name, rest.model_dump(mode="json"))
-        worker.connectors.set_state(connector.name, State.RUNNING)
-        await _publish(worker, how)
+        if done or not report["topics_opened"]:  # or it would write to topics that applications write to
+            worker.connectors.set_state(connector.name, connector.state)
+            await _publish(worker, how)
     told = ("connector", "topics", "drained", "problems")
     log.warning("failed over to the target", **{name: report[name] for name in told})
     return report
@@ -110,11 +121,13 @@ def without(settings: object, topics: Set[str], copied: Iterable[str]) -> RouteS
         raise ConfigError(
             f"the connector does not copy {', '.join(unknown)}", hint="`replicator lag` lists what it copies"
         )
-    if copied <= topics:
-        raise ConfigError("these are all topics of the connector", hint="fail over without naming topics")
+    if retries := sorted(topic for topic in topics if topic.startswith("%")):
+        raise ConfigError(f"retry topics go with their groups: {', '.join(retries)}", hint="name other topics only")
     named = [topic for topic in settings.topics if topic not in topics]
-    others = [re.escape(topic) for topic in sorted(topics - {*settings.topics})]
-    return settings.model_copy(update={"topics": named, "exclude_topics": [*settings.exclude_topics, *others]})
+    if copied <= topics or not named:
+        raise ConfigError("these are all topics of the connector", hint="fail over without naming topics")
+    excluded = [*settings.exclude_topics, *map(re.escape, sorted(topics))]
+    return settings.model_copy(update={"topics": named, "exclude_topics": excluded})
 
 
 async def _publish(worker: Worker, how: FailoverOptions) -> None:
@@ -135,6 +148,8 @@ async def _report(
     missing = await _missing(worker, route, how, patience=_DEAD_SECONDS if how.source_dead else inf)
     done: Sequence[Done] = ()
     failed = [_NOT_STOPPED] if stopped is False else []
+    if how.source_dead and not worker.sees_others:
+        failed.append(_UNSEEN)
     if stopped is not False:
         done, unknown = await route.sync.hand_over(
             open_all=how.open_all, dry_run=how.dry_run, concerns=how.concerns

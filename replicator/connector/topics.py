@@ -21,7 +21,7 @@ from replicator.metadata.groups import GroupSelector
 from replicator.observe.logging import get_logger
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.plan import TopicPlan, Topics, make_plan
-from replicator.routing.queue_map import Queue
+from replicator.routing.queue_map import Queue, QueueMap
 from replicator.routing.recovery import last_copy
 from replicator.routing.selector import TopicSelector
 from replicator.routing.task_id import TaskId
@@ -86,12 +86,14 @@ class RouteTopics:
     def _make_plans(self) -> list[TopicPlan]:
         store, source = self._context.store, self._context.source.topics
         maps = store.queue_maps(self.name)
+        away = [
+            TopicPlan(topic=topic, target_topic=store.target_topic(self.name, topic), queue_map=queue_map)
+            for topic, queue_map in sorted(maps.items())
+            if not source or self._is_away(topic, queue_map)
+        ]
         if not source:  # it has been away since our start: its topics are those that the group copies
-            return [
-                TopicPlan(topic=topic, target_topic=store.target_topic(self.name, topic), queue_map=queue_map)
-                for topic, queue_map in sorted(maps.items())
-            ]
-        return make_plan(
+            return away
+        plans = make_plan(
             source,
             self._context.target.topics,
             maps,
@@ -100,6 +102,14 @@ class RouteTopics:
             identity=self._context.identity,
             system=[*self._context.system_names()],
         )
+        return sorted([*plans, *away], key=lambda plan: plan.topic)
+
+    def _is_away(self, topic: str, queue_map: QueueMap) -> bool:
+        """Whether a topic that no broker shows is on one whose master does not answer: it is not gone."""
+        source = self._context.source
+        shown = any(topic in topics for topics in source.topics.values())
+        selected = self.selector.selects(topic, system=[*self._context.system_names()])
+        return selected and not shown and any(queue.broker not in source.masters for queue in queue_map)
 
     def _find_rivals(self, plans: Iterable[TopicPlan]) -> dict[str, str]:
         state = self._context.store.state

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -13,18 +13,22 @@ from replicator.errors import ReplicatorError, StartupError
 from replicator.group.control_log import ControlLog, LogMessage
 from replicator.group.signature import Forged, Signer
 from replicator.group.wire import NewerForm, Unreadable, read_message
+from replicator.observe.logging import get_logger
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import Identity
 from replicator.settings import Settings
 from replicator.state.record import Kind, Record
 
-__all__ = ["KnownGroup", "clusters_record", "find_group", "match"]
+__all__ = ["ALL_PAST", "KnownGroup", "clusters_record", "find_group", "match"]
 
 #: Seconds of the log's past that are read, at first in intervals of republication, and if that does not help.
 _RECENT: Final = 2
-_ALL: Final = 10 * 365 * 86400.0
+ALL_PAST: Final = 10 * 365 * 86400.0
 #: Seconds that reading all of it may take.
 _READING: Final = 120.0
+
+
+log = get_logger(__name__)
 
 
 class KnownGroup(NamedTuple):
@@ -35,7 +39,9 @@ class KnownGroup(NamedTuple):
     past: float
 
 
-def clusters_record(known: Mapping[str, Any] | None, settings: Settings, identity: Identity) -> dict[str, Any]:
+def clusters_record(
+    known: Mapping[str, Any] | None, settings: Settings, group: str, identity: Identity
+) -> dict[str, Any]:
     """The value of the record by which a worker without its source finds its group.
 
     Args:
@@ -44,16 +50,18 @@ def clusters_record(known: Mapping[str, Any] | None, settings: Settings, identit
     servers = {*settings.source.namesrv}
     if known is not None and known["source"]["id"] == identity.source:
         servers |= {*known["source"]["namesrv"]}
-    return {"source": {"id": identity.source, "namesrv": sorted(servers)}, "target": {"id": identity.target}}
+    return {
+        "group": group,
+        "source": {"id": identity.source, "namesrv": sorted(servers)},
+        "target": {"id": identity.target},
+    }
 
 
-def match(
-    groups: Mapping[str, Mapping[str, Any]], settings: Settings, cluster: str
-) -> dict[str, Mapping[str, Any]]:
-    """Those of the groups that `settings` mean, each with its clusters.
+def match(found: Iterable[Mapping[str, Any]], settings: Settings, cluster: str) -> list[Mapping[str, Any]]:
+    """Those of the groups that `settings` mean.
 
     Args:
-        groups: the clusters of each group, as in `clusters_record`.
+        found: the clusters of each group, as in `clusters_record`.
         cluster: the name of the target cluster.
     """
     if settings.target.id is not None:
@@ -61,16 +69,17 @@ def match(
     else:
         targets = {cluster, *(f"{cluster}@{address}" for address in settings.target.namesrv)}
 
-    def is_meant(name: str, clusters: Mapping[str, Any]) -> bool:
+    def is_meant(clusters: Mapping[str, Any]) -> bool:
         if clusters["target"]["id"] not in targets:
             return False
-        if settings.worker_group is not None:
-            return name == settings.worker_group
+        if settings.worker_group is not None and clusters["group"] != settings.worker_group:
+            return False
         if settings.source.id is not None:
             return bool(clusters["source"]["id"] == settings.source.id)
-        return not {*clusters["source"]["namesrv"]}.isdisjoint(settings.source.namesrv)
+        known = not {*clusters["source"]["namesrv"]}.isdisjoint(settings.source.namesrv)
+        return known or settings.worker_group is not None
 
-    return {name: clusters for name, clusters in groups.items() if is_meant(name, clusters)}
+    return [clusters for clusters in found if is_meant(clusters)]
 
 
 async def find_group(settings: Settings, target: Discovery, connect: Callable[[], Cluster]) -> KnownGroup | None:
@@ -85,18 +94,20 @@ async def find_group(settings: Settings, target: Discovery, connect: Callable[[]
     if not any(settings.control_topic in topics for topics in target.topics.values()):
         return None
     recent = _RECENT * settings.state_republish_interval
-    for past in (recent, _ALL):
+    for past in (recent, ALL_PAST):
         seen = await _read(settings, target, connect, past)
-        meant = match({name: each.clusters for name, each in seen.items()}, settings, target.cluster_name)
+        meant = match([each.clusters for each in seen], settings, target.cluster_name)
         if len(meant) > 1:
+            names = sorted(f"{clusters['group']} of {clusters['source']['id']}" for clusters in meant)
             raise StartupError(
-                "the source cannot be reached, and the target knows several groups of it:"
-                f" {', '.join(sorted(meant))}",
-                hint="choose one with worker_group",
+                f"the source cannot be reached, and the target knows several groups of it: {', '.join(names)}",
+                hint="choose one with worker_group, or source.id",
             )
-        for name, clusters in meant.items():
-            identity = Identity(clusters["source"]["id"], clusters["target"]["id"])
-            return KnownGroup(name, identity, seen[name].age + recent)
+        for each in seen:
+            if each.clusters in meant:
+                clusters = each.clusters
+                identity = Identity(clusters["source"]["id"], clusters["target"]["id"])
+                return KnownGroup(clusters["group"], identity, each.age + recent)
     return None
 
 
@@ -116,6 +127,13 @@ class _Reading:
         self._found: dict[str, tuple[LogMessage, Record]] = {}
 
     def on_said(self, said: LogMessage) -> None:
+        """A message; reading goes on whatever is in it."""
+        try:
+            self._take(said)
+        except Exception as error:  # noqa: BLE001 - an error here would end the reader
+            log.warning("message on a system topic ignored", queue=str(said.queue), reason=str(error)[:500])
+
+    def _take(self, said: LogMessage) -> None:
         self._newest[said.queue] = max(said.stored, self._newest.get(said.queue, 0))
         try:
             verified = self._signer.verify(said.queue.topic, said.body, (self._signer.claimed(said.body),))
@@ -131,19 +149,17 @@ class _Reading:
             if record.kind is Kind.CLUSTERS and record.value is not None and later:
                 self._found[envelope.group] = said, record
 
-    def seen(self) -> dict[str, _Seen]:
-        return {
-            group: _Seen(record.value, (self._newest[said.queue] - said.stored) / 1000)
-            for group, (said, record) in self._found.items()
-        }
+    def seen(self) -> list[_Seen]:
+        return [
+            _Seen(record.value, (self._newest[said.queue] - said.stored) / 1000)
+            for said, record in self._found.values()
+        ]
 
 
-async def _read(
-    settings: Settings, target: Discovery, connect: Callable[[], Cluster], past: float
-) -> dict[str, _Seen]:
+async def _read(settings: Settings, target: Discovery, connect: Callable[[], Cluster], past: float) -> list[_Seen]:
     signer = replace(Signer.of(settings), cluster="target")
     cluster, reading, caught_up = connect(), _Reading(signer), asyncio.Event()
-    log = ControlLog(
+    carrier = ControlLog(
         cluster,
         {settings.control_topic: past},
         side="target",
@@ -152,7 +168,7 @@ async def _read(
         on_caught_up=caught_up.set,
     )
     try:
-        await log.open(target.topics)
+        await carrier.open(target.topics)
         async with asyncio.timeout(_READING):
             await caught_up.wait()
     except (ReplicatorError, TimeoutError) as error:
@@ -161,6 +177,6 @@ async def _read(
             hint="start the source, or let the target's account read the system topics",
         ) from None
     finally:
-        await log.close()
+        await carrier.close()
         await cluster.close()
     return reading.seen()

@@ -26,10 +26,11 @@ from replicator.group.freshness import Echo
 from replicator.group.inbox import Inbox
 from replicator.group.member import Topics
 from replicator.group.membership import Heartbeat, Membership, MemberState, Side
-from replicator.group.other_log import OtherLog, observers_of
+from replicator.group.other_log import OtherLog, mirror_of, observers_of
 from replicator.group.signature import Signer
 from replicator.group.wire import Author, Envelope, write_heartbeat, write_records
 from replicator.observe.logging import get_logger
+from replicator.protocol.codes import is_denied
 from replicator.state.record import Kind, Record
 from replicator.state.store import Store
 
@@ -54,6 +55,9 @@ class MirrorLog(Protocol):
     """What carries it: a `ControlLog` on the target."""
 
     @property
+    def caught_up(self) -> bool: ...
+
+    @property
     def was_read(self) -> bool: ...
 
     async def open(self, there: Mapping[str, Mapping[str, TopicConfig]]) -> None: ...
@@ -72,8 +76,9 @@ class Mirror:
     seconds since the epoch; `conflict` is set where living workers of the group hold their leases on the other log.
 
     Args:
+        group: the group's name; groups of other sources may have the same one.
+        source: the id of the source cluster.
         coordination: the cluster on which this worker's group holds its leases.
-        writes: whether what is published is written there; not where the group's own log carries it there anyway.
         membership: is told of the workers that are heard there.
         signer: signs and verifies for the group's own log; here it does so for the target.
         on_records: called with news of the shared state, by kind.
@@ -83,13 +88,13 @@ class Mirror:
     def __init__(
         self,
         group: str,
+        source: str,
         membership: Membership,
         store: Store,
         topics: Topics,
         *,
         signer: Signer,
         coordination: Literal["source", "target"],
-        writes: bool,
         on_records: Callable[[set[Kind]], None],
         on_change: Callable[[], None],
     ) -> None:
@@ -97,35 +102,56 @@ class Mirror:
         self.reason = ""
         self.flushed_at = 0.0
         self.conflict: StartupError | None = None
+        #: Whose records are read and written, whose heartbeats hold leases, and whose do not.
+        self._records = group if coordination == "target" else mirror_of(group, source)
         self._group = group
+        self._observers = observers_of(group, source)
         self._store = store
         self._topics = topics
         self._me = store.state.worker
         # Its own one: with the group's, counters of two logs would meet in one queue where both are at the target.
         self._incarnation = uuid.uuid4().hex
         self._signer = replace(signer, cluster="target")
-        self.inbox = Inbox((group, observers_of(group)), self._signer, patience=_STALE * membership.timeout)
-        self._author = Author(group, self._me, self._incarnation)
+        self.inbox = Inbox(
+            {group, self._records, self._observers}, self._signer, patience=_STALE * membership.timeout
+        )
+        self._author = Author(self._records, self._me, self._incarnation)
         self._counters = itertools.count(1)
         self._echo: tuple[int, Echo] | None = None
         self._coordination = coordination
-        self.writes = writes
         self._on_records = on_records
         self._on_change = on_change
         self._log: MirrorLog | None = None
         self._opened = False
-        self._opened_at = inf
+        self._tried_at = inf
         self._refused = False
+        self._beat_failed = False
+        self._caught_up = asyncio.Event()
+        #: Whether a record of this group's clusters was read, which each publication of all state has.
+        self._found = False
+        self._deeper: Callable[[Callable[[], None]], MirrorLog] | None = None
+        #: This worker only stands by: it takes part in no group.
+        self.stands_by = False
         self._echoed = False
         self._sequence = 0
         self._sent: dict[int, float] = {}
         self._unwritten: dict[tuple[Kind, str], None] = {}
         self._flushing = asyncio.Lock()
-        self._others = OtherLog(group, membership.timeout, coordination)
+        self._others = OtherLog(group, source, membership.timeout, coordination)
 
-    def use(self, carrier: MirrorLog) -> None:
-        """Everything is written to `carrier` from now on."""
+    @property
+    def writes(self) -> bool:
+        """Whether what is published is written there: not where the group's own log carries it there anyway."""
+        return self._coordination == "source" or self.stands_by
+
+    def use(self, carrier: MirrorLog, deeper: Callable[[Callable[[], None]], MirrorLog] | None = None) -> None:
+        """Everything is written to `carrier` from now on.
+
+        Args:
+            deeper: makes a log that reads all of the control topic, and calls what it is given when it has.
+        """
         self._log = carrier
+        self._deeper = deeper
 
     @property
     def settled(self) -> bool:
@@ -134,9 +160,25 @@ class Mirror:
         Only then may tasks start: a connector may have been stopped there, for a failover. A target that takes
         messages but does not show these is not waited for longer than some session timeouts.
         """
-        if self._refused or (self._echoed and self._log is not None and self._log.was_read):
+        if self._refused or (self._echoed and self._was_read):
             return True
-        return now() - self._opened_at > _PATIENCE * self.membership.timeout
+        return now() - self._tried_at > _PATIENCE * self.membership.timeout
+
+    @property
+    def _was_read(self) -> bool:
+        recent = self._log is not None and self._log.caught_up and self._log.was_read
+        return recent and (self._found or self._deeper is None)
+
+    @property
+    def heard(self) -> bool:
+        """Whether our own heartbeats come back, and all is written."""
+        fresh = now() - self.membership.echo <= self.membership.timeout
+        return fresh and not self._unwritten and not self.reason
+
+    @property
+    def started(self) -> bool:
+        """Whether this worker takes part in its group, and gives way to none that coordinates elsewhere."""
+        return self.settled and self.conflict is None and not self.stands_by
 
     # Out.
 
@@ -147,7 +189,7 @@ class Mirror:
             there: gives the topics of each target broker, by name.
         """
         assert self._log is not None  # noqa: S101 - after use
-        backoff = Backoff(_OPEN_FIRST, _OPEN_MOST)
+        backoff, self._tried_at = Backoff(_OPEN_FIRST, _OPEN_MOST), now()
         while not self._opened:
             try:
                 await self._log.open(there())
@@ -155,7 +197,34 @@ class Mirror:
                 self._fails(error)
                 await asyncio.sleep(backoff.next())
             else:
-                self._opened, self._opened_at = True, now()
+                self._opened = True
+
+    async def read(self, there: Mapping[str, Mapping[str, TopicConfig]]) -> None:
+        """Waits for the end of the log, and reads all of its past if that end has nothing of this group.
+
+        A group that was dead for long, while others went on writing there, may have decided something before.
+
+        Args:
+            there: the topics of each target broker, by name.
+        """
+        await self._caught_up.wait()
+        if not self._found and self._deeper is not None:
+            read = asyncio.Event()
+            deeper = self._deeper(read.set)
+            try:
+                await deeper.open(there)
+                await read.wait()
+            except ReplicatorError as error:
+                self._fails(error)
+            finally:
+                await deeper.close()
+        self._deeper = None
+        self._on_change()
+
+    def on_caught_up(self) -> None:
+        """All queues of the log that can be read have been read to their ends."""
+        self._caught_up.set()
+        self._on_change()
 
     async def refresh(self) -> None:
         """Finds new brokers, and masters that have moved.
@@ -186,11 +255,14 @@ class Mirror:
             info={**info, "coordination": self._coordination},
             echo=None if self._echo is None else self._echo[1],
         )
-        observers = observers_of(self._group)
+        observers = self._observers
         try:
             await self._write(self._topics.source_online, observers, write_heartbeat(observers, heartbeat))
         except (ClientError, ProtocolError) as error:
+            self._beat_failed = True
             self._fails(error)
+        else:
+            self._beat_failed = False
 
     async def _write(self, topic: str, group: str, body: bytes) -> None:
         assert self._log is not None  # noqa: S101 - after use
@@ -211,11 +283,13 @@ class Mirror:
             records = [record for key in taken if (record := self._store.state.record(*key)) is not None]
             try:
                 for body in write_records(self._author, self._counters, records):
-                    await self._write(self._topics.control, self._group, body)
+                    await self._write(self._topics.control, self._records, body)
             except (ClientError, ProtocolError) as error:
                 self._unwritten = taken | self._unwritten
                 self._fails(error)
                 return False
+            if self._beat_failed and not records:
+                return True  # nothing shows that it could be written
             self.flushed_at = time.time()
             if self.reason:
                 log.info("the group's state is mirrored to the target again")
@@ -226,7 +300,8 @@ class Mirror:
         if not self.reason:
             log.warning("the group's state cannot be mirrored to the target", reason=str(error))
         self.reason = str(error)
-        if isinstance(error, BrokerRefused) or isinstance(error.__cause__, BrokerRefused):
+        refused = next((each for each in (error, error.__cause__) if isinstance(each, BrokerRefused)), None)
+        if refused is not None and is_denied(refused.code, refused.remark):
             self._refused = True
             self._on_change()
 
@@ -242,9 +317,9 @@ class Mirror:
             self.inbox.fail(said, error)
 
     def _take(self, said: LogMessage, envelope: Envelope) -> None:
-        heartbeat, of_observers = envelope.heartbeat, envelope.group == observers_of(self._group)
+        heartbeat, of_observers = envelope.heartbeat, envelope.group == self._observers
         if heartbeat is None:
-            if not of_observers and (envelope.worker != self._me or not self.settled):
+            if envelope.group == self._records and (envelope.worker != self._me or not self.settled):
                 self._learn(envelope)
         elif heartbeat.worker == self._me:
             if of_observers:
@@ -258,6 +333,7 @@ class Mirror:
         records, skipped = envelope.records()
         for each in skipped:
             self._store.skipped.add("topic", each.key, each.reason)
+        self._found = self._found or any(record.kind is Kind.CLUSTERS for record in records)
         news: set[Kind] = {
             record.kind for record in records if record.kind is not Kind.ASSIGNMENT and self._store.merge(record)
         }

@@ -15,27 +15,36 @@ from replicator.group.control_log import LogMessage
 from replicator.group.membership import Heartbeat, MemberState
 from replicator.routing.message_queue import MessageQueue
 
-__all__ = ["STARTED", "OtherLog", "observers_of"]
+__all__ = ["SOURCE", "STARTED", "OtherLog", "mirror_of", "observers_of"]
 
 #: Where a heartbeat's `info` says whether its worker takes part.
 STARTED: Final = "started"
+#: And the id of its source: another group may have the same name.
+SOURCE: Final = "source"
 
 
-def observers_of(group: str) -> str:
+def observers_of(group: str, source: str) -> str:
     """The group of the heartbeats on the target that no lease depends on; no group can be called so."""
-    return f"{group}/observers"
+    return f"{group}/observers of {source}"
+
+
+def mirror_of(group: str, source: str) -> str:
+    """The group of the records on the target that mirror those at the `source`; no group can be called so."""
+    return f"{group}/mirror of {source}"
 
 
 class OtherLog:
     """What is heard of workers of `group` that hold their leases elsewhere. Pure.
 
     Args:
+        source: the id of its source cluster.
         timeout: seconds after which a silent worker has left.
         coordination: where this worker's own group holds its leases.
     """
 
-    def __init__(self, group: str, timeout: float, coordination: Literal["source", "target"]) -> None:
+    def __init__(self, group: str, source: str, timeout: float, coordination: Literal["source", "target"]) -> None:
         self._group = group
+        self._source = source
         self._timeout = timeout
         self._coordination = coordination
         self._last: dict[str, tuple[Heartbeat, LogMessage]] = {}
@@ -43,9 +52,13 @@ class OtherLog:
 
     def heard(self, said: LogMessage, heartbeat: Heartbeat) -> StartupError | None:
         """A heartbeat of such a worker; why this worker cannot take part, if that one lives."""
+        if heartbeat.info.get(SOURCE, self._source) != self._source:
+            return None
         if heartbeat.stage is MemberState.LEFT:
             self._last.pop(heartbeat.incarnation, None)
             return None
+        recent = said.stored - self._timeout * 1000
+        self._last = {key: last for key, last in self._last.items() if last[1].stored >= recent}
         self._last[heartbeat.incarnation] = heartbeat, said
         later = said.queue in self._echoed
         return self._conflict(heartbeat) if later and heartbeat.info.get(STARTED, True) else None

@@ -171,6 +171,7 @@ class _Target(Struct):
 
 
 class _Clusters(Struct):
+    group: _Connector
     source: _Source
     target: _Target
 

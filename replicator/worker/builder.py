@@ -109,7 +109,7 @@ async def _build(
     )
     context = _context(settings, coordinator, store, clusters, found, group)
     probe = TargetProbe(target.cluster)
-    heartbeats = Heartbeats(group, mirror, probe, rest_address=rest_address)
+    heartbeats = Heartbeats(group, mirror, probe, source=identity.source, rest_address=rest_address)
     bulk = Bulk(settings, group, heartbeats.beat)
     if not found.standby:
         await Route(settings.connector, settings.route, context, bulk).check()

@@ -9,6 +9,7 @@ from replicator.client.cluster import Cluster
 from replicator.group.control_log import ControlLog
 from replicator.group.coordinator import Coordinator
 from replicator.group.job_claim import copies_ours
+from replicator.group.known_group import ALL_PAST
 from replicator.group.local_log import LocalLog
 from replicator.group.member import Group, Topics
 from replicator.group.membership import Membership
@@ -97,23 +98,31 @@ def _mirror(
     topics = Topics(settings.source_online_topic, settings.sink_online_topic, settings.control_topic)
     mirror = Mirror(
         group.name,
+        found.identity.source,
         Membership(group.coordinator.me, timeout=settings.session_timeout),
         group.store,
         topics,
         signer=group.signer,
         coordination=settings.coordination,
-        writes=settings.coordination == "source" or bool(found.standby),
         on_records=on_records,
         on_change=agenda.wake,
     )
-    mirror.use(
-        ControlLog(
+
+    mirror.stands_by = bool(found.standby)
+
+    def reading(topics: dict[str, float], on_caught_up: Callable[[], None]) -> ControlLog:
+        return ControlLog(
             cluster,
-            {topics.source_online: _PAST * settings.session_timeout, topics.control: found.past},
+            topics,
             side="target",
             on_said=mirror.on_said,
             on_reset=lambda _: mirror.note(group.store.state.records()),
-            on_caught_up=agenda.wake,
+            on_caught_up=on_caught_up,
         )
+
+    heartbeats = _PAST * settings.session_timeout
+    mirror.use(
+        reading({topics.source_online: heartbeats, topics.control: found.past}, mirror.on_caught_up),
+        lambda read: reading({topics.control: ALL_PAST}, read),
     )
     return mirror

@@ -9,7 +9,7 @@ from replicator import __version__
 from replicator.group.member import Group
 from replicator.group.membership import MemberState
 from replicator.group.mirror import Mirror
-from replicator.group.other_log import STARTED
+from replicator.group.other_log import SOURCE, STARTED
 from replicator.worker.target_probe import TargetProbe
 
 __all__ = ["Heartbeats"]
@@ -18,10 +18,13 @@ __all__ = ["Heartbeats"]
 class Heartbeats:
     """Announces that the worker lives, what it does, and whether it reaches the target."""
 
-    def __init__(self, group: Group, mirror: Mirror | None, probe: TargetProbe, *, rest_address: str) -> None:
+    def __init__(
+        self, group: Group, mirror: Mirror | None, probe: TargetProbe, *, source: str, rest_address: str
+    ) -> None:
         self._group = group
         self._mirror = mirror
         self._probe = probe
+        self._source = source
         self._rest_address = rest_address
         self._reports: dict[str, Callable[[], Any]] = {}
 
@@ -48,7 +51,8 @@ class Heartbeats:
             "rest": self._rest_address,
             "version": __version__,
             "waiting_for": self._group.waiting_for,
-            STARTED: self._mirror is None or self._mirror.settled,
+            SOURCE: self._source,
+            STARTED: self._mirror is None or self._mirror.started,
             "view": sorted([coordinator.me, *coordinator.membership.others]),
             **{name: report() for name, report in self._reports.items()},
         }

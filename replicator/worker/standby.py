@@ -80,6 +80,8 @@ class Standby:
             if self._agenda.reconcile:
                 follow()
             await self._agenda.next_turn()
+            if looking.done():
+                looking.result()  # or an error in it would be seen by nobody
         stopping.cancel()
         looking.cancel()
         await self._mirror.flush()

@@ -45,6 +45,8 @@ from replicator.worker.task_runner import TaskRunner
 
 __all__ = ["Worker"]
 
+#: Seconds between two looks whether a worker that joins has to give way.
+_JOIN_LOOK: Final = 0.5
 #: How often a queue is looked at before it counts as stalled.
 _WATCHED: Final = 20
 
@@ -145,6 +147,11 @@ class Worker:
         """The other workers that reach the target now, whether the source does or not; nobody, without a mirror."""
         return {} if self.mirror is None else self.mirror.membership.others
 
+    @property
+    def sees_others(self) -> bool:
+        """Whether this worker hears at the target what others say there, and they hear it."""
+        return self.mirror is not None and self.mirror.heard
+
     async def run(self, stop: asyncio.Event) -> bool:
         """Takes part in the group until `stop` is set, then drains and leaves.
 
@@ -194,6 +201,7 @@ class Worker:
             if self.mirror is not None:
                 await self.mirror.open(lambda: self.context.target.topics)
                 await self.heartbeats.observe()
+                await self.mirror.read(self.context.target.topics)
 
         return self.work.create_task(opened(), name="mirror")
 
@@ -212,7 +220,7 @@ class Worker:
         """What this worker was started with becomes the group's, and so does which clusters it was found on."""
         state, identity = self.store.state, self.identity
         known = state.get(Kind.CLUSTERS, "")
-        if (clusters := clusters_record(known, self.settings, identity)) != known:
+        if (clusters := clusters_record(known, self.settings, self.group.name, identity)) != known:
             self.store.put(Kind.CLUSTERS, "", clusters)
         settings = self.settings
         self.connectors.bring(settings.connector, settings.route, State(settings.initial_state.upper()))
@@ -235,13 +243,20 @@ class Worker:
         schedule.every(settings.metadata_refresh_interval, self.refresher.sample, name="lag sample")
         schedule.every(settings.metadata_refresh_interval, self.halted.look, name="lag of halted queues")
         schedule.every(settings.state_publish_interval, self._publish, name="state publication")
-        schedule.every(settings.state_republish_interval, self.leader.publish_all, name="publication of all state")
+        schedule.every(settings.state_republish_interval, self._publish_all, name="publication of all state")
         schedule.every(max(1.0, settings.stall_timeout / _WATCHED), self._watch, name="watchdog")
         return schedule
 
     async def _publish(self) -> None:
         await self.progress.publish()
         if self.mirror is not None:
+            await self.mirror.flush()
+
+    async def _publish_all(self) -> None:
+        """All that is known: the leader does it, or without a group the least of those that reach the target."""
+        await self.leader.publish_all()
+        if self.mirror is not None and not self.may_send() and self.id <= min(self.seen_at_target, default=self.id):
+            self.mirror.note(self.store.state.records())
             await self.mirror.flush()
 
     async def _watch(self) -> None:
@@ -253,7 +268,8 @@ class Worker:
         await self.heartbeats.beat()
         stopped = asyncio.ensure_future(stop.wait())
         joined = asyncio.ensure_future(self.group.joined.wait())
-        await asyncio.wait([stopped, joined], return_when=asyncio.FIRST_COMPLETED)
+        while not (stopped.done() or joined.done() or self._conflict is not None):
+            await asyncio.wait([stopped, joined], timeout=_JOIN_LOOK, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
         joined.cancel()
         self.group.recall()

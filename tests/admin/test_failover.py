@@ -40,6 +40,7 @@ class Setup:
 
     def __init__(self) -> None:
         self.told: list[str] = []
+        self.state = "RUNNING"
         self.asked = 0
         queues = {Queue(broker, 0): Queue("x", 0) for broker in ("alive", "dead")}
         plans = [TopicPlan(topic=f"T{i}", target_topic=f"T{i}", queue_map=queues) for i in range(TOPICS)]
@@ -65,6 +66,8 @@ class Setup:
             changed=self.changed,
             connectors=SimpleNamespace(set_state=self.set_state, update=self.update),
             seen_at_target={},
+            sees_others=True,
+            settings=SimpleNamespace(heartbeat_interval=0.001),
             coordinator=SimpleNamespace(running=set(), membership=SimpleNamespace(others={})),
         )
 
@@ -92,7 +95,7 @@ class Setup:
         return 0
 
     async def switch(self, **how: Any) -> dict[str, Any]:
-        connector: Any = SimpleNamespace(name="route", settings=self.route.settings)
+        connector: Any = SimpleNamespace(name="route", settings=self.route.settings, state=self.state)
         return await under_test.failover(
             cast("Worker", self.worker),
             cast("Connector", connector),
@@ -201,16 +204,25 @@ async def test_some_topics_alone(setup: Setup) -> None:
     setup.worker.coordinator.running = {"route/T1"}
     await setup.switch(topics=frozenset({"T7"}), source_dead=True)
     assert [each for each in setup.told if each != "asked"] == ["STOPPED", "RUNNING"]
+    setup.told.clear()
+    setup.worker.coordinator.running = set()
+    setup.state = "STOPPED"
+    setup.worker.sees_others = False
+    report = await setup.switch(topics=frozenset({"T7"}), source_dead=True)
+    assert setup.told[-1] == "STOPPED", "as it was before"
+    assert "make sure that none does" in report["problems"][0]
 
 
 def test_what_is_left_of_a_route() -> None:
     """A topic that is named is named no more, any other is excluded; all of them, or unknown ones, are refused."""
     settings = RouteSettings(topics=["A", "B.*"], exclude_topics=["Bx"])
-    left = under_test.without(settings, {"A", "%RETRY%g", "B1"}, ["A", "B1", "B2", "%RETRY%g"])
+    left = under_test.without(settings, {"A", "B1"}, ["A", "B1", "B2"])
     assert left is not None
-    assert (left.topics, left.exclude_topics) == (["B.*"], ["Bx", "%RETRY%g", "B1"])
+    assert (left.topics, left.exclude_topics) == (["B.*"], ["Bx", "A", "B1"])
     assert under_test.without(settings, set(), ["A"]) is None
     with pytest.raises(ConfigError, match="does not copy C"):
         under_test.without(settings, {"C"}, ["A"])
+    with pytest.raises(ConfigError, match="retry topics"):
+        under_test.without(settings, {"%RETRY%g"}, ["A", "%RETRY%g"])
     with pytest.raises(ConfigError, match="all topics"):
         under_test.without(settings, {"A"}, ["A"])

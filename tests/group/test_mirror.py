@@ -16,7 +16,7 @@ from replicator.group.control_log import LogMessage
 from replicator.group.member import Topics
 from replicator.group.membership import Heartbeat, Membership, MemberState
 from replicator.group.mirror import Mirror
-from replicator.group.other_log import observers_of
+from replicator.group.other_log import mirror_of, observers_of
 from replicator.group.signature import Signer
 from replicator.group.wire import Author, read_message, write_heartbeat, write_records
 from replicator.routing.message_queue import MessageQueue
@@ -24,6 +24,7 @@ from replicator.state.record import Kind, Record, Version
 from replicator.state.store import Store
 
 CONNECTOR = {"config": {}, "state": "STOPPED", "origin": "rest", "epoch": 0}
+MIRROR = mirror_of("g", "east")
 TOPICS = Topics("online", "sink", "control")
 
 
@@ -31,7 +32,7 @@ class FakeLog:
     """A log of one broker that gives back what is written, once `deliver` is called."""
 
     def __init__(self) -> None:
-        self.was_read = False
+        self.was_read = self.caught_up = False
         self.opened = False
         self.failure: Exception | None = None
         self.written: list[tuple[str, bytes]] = []
@@ -62,12 +63,12 @@ class Setup:
         self.woken = 0
         self.mirror = Mirror(
             "g",
+            "east",
             Membership("w0", timeout=5.0),
             self.store,
             TOPICS,
             signer=Signer(),
             coordination=coordination,
-            writes=coordination == "source",
             on_records=self.news.append,
             on_change=self._wake,
         )
@@ -100,7 +101,7 @@ async def opened(setup: Setup) -> Setup:
 
 
 def records(*found: Record) -> bytes:
-    (body,) = write_records(Author("g", "w9", "i9"), itertools.count(1), found)
+    (body,) = write_records(Author(MIRROR, "w9", "i9"), itertools.count(1), found)
     return body
 
 
@@ -159,7 +160,7 @@ async def test_tasks_wait_until_all_was_read_and_our_heartbeat_after_it(make: Ca
     setup = await opened(make())
     await setup.mirror.beat({}, MemberState.ONLINE)
     assert not setup.mirror.settled
-    setup.log.was_read = True
+    setup.log.was_read = setup.log.caught_up = True
     assert not setup.mirror.settled
     setup.deliver()
     assert setup.mirror.settled
@@ -183,15 +184,17 @@ async def test_others_are_seen_there(make: Callable[..., Setup]) -> None:
     setup = await opened(make())
     await setup.mirror.beat({}, MemberState.ONLINE)
     setup.deliver()
-    setup.say(setup.beat("w1", observers_of("g"), coordination="source", tasks={"route/t": "RUNNING"}), "online")
+    setup.say(
+        setup.beat("w1", observers_of("g", "east"), coordination="source", tasks={"route/t": "RUNNING"}), "online"
+    )
     assert setup.mirror.membership.others["w1"].tasks == {"route/t": "RUNNING"}
-    setup.say(setup.beat("w1", observers_of("g"), MemberState.LEFT, coordination="source"), "online")
+    setup.say(setup.beat("w1", observers_of("g", "east"), MemberState.LEFT, coordination="source"), "online")
     assert setup.mirror.membership.others == {}
     assert setup.mirror.conflict is None
 
 
 @pytest.mark.parametrize(
-    ("mine", "group", "theirs"), [("source", "g", "target"), ("target", observers_of("g"), "source")]
+    ("mine", "group", "theirs"), [("source", "g", "target"), ("target", observers_of("g", "east"), "source")]
 )
 async def test_workers_that_coordinate_elsewhere_are_found(
     make: Callable[..., Setup], mine: Literal["source", "target"], group: str, theirs: str
@@ -213,23 +216,23 @@ async def test_what_is_signed_for_the_source_means_nothing_there(make: Callable[
     secret = "s" * 32
     setup.mirror = Mirror(
         "g",
+        "east",
         Membership("w0", timeout=5.0),
         setup.store,
         TOPICS,
         signer=Signer(secret),
         coordination="source",
-        writes=True,
         on_records=setup.news.append,
         on_change=lambda: None,
     )
     body = records(Record(Kind.CONNECTOR, "route", Version(9, "w9"), CONNECTOR))
     for forged in (
         body,
-        Signer(secret).sign("control", "g", body),
-        Signer("t" * 32, cluster="target").sign("control", "g", body),
+        Signer(secret).sign("control", MIRROR, body),
+        Signer("t" * 32, cluster="target").sign("control", MIRROR, body),
     ):
         setup.say(forged)
     assert setup.news == []
     assert setup.mirror.inbox.ignored == {"unsigned": 1, "wrong_signature": 2}
-    setup.say(Signer(secret, cluster="target").sign("control", "g", body))
+    setup.say(Signer(secret, cluster="target").sign("control", MIRROR, body))
     assert setup.news == [{Kind.CONNECTOR}]

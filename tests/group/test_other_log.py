@@ -22,7 +22,7 @@ def beat(coordination: str, stage: MemberState = MemberState.ONLINE) -> Heartbea
 
 
 def log(coordination: Literal["source", "target"] = "source") -> OtherLog:
-    return OtherLog("g", 5.0, coordination)
+    return OtherLog("g", "east", 5.0, coordination)
 
 
 def test_one_that_was_silent_for_too_long_has_left() -> None:
@@ -74,3 +74,11 @@ def test_those_of_our_own_log_are_no_conflict() -> None:
     found.echoed(at(1))
     assert found.heard(at(2), beat("target")) is None
     assert found.heard(at(2), beat("source")) is not None
+
+
+def test_a_group_of_another_source_may_have_the_same_name() -> None:
+    """As that of the way back has, where both are called after the project."""
+    other = Heartbeat(worker="w1", incarnation="i", sequence=1, info={"coordination": "target", "source": "west"})
+    found = log()
+    found.echoed(at(1))
+    assert found.heard(at(2), other) is None

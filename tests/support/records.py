@@ -29,7 +29,10 @@ VALUES: Final[dict[Kind, tuple[str, Any]]] = {
     Kind.OFFSET: ("route/orders/a/0", _OFFSET),
     Kind.STATUS: ("w", {"topics": [], "problems": {"orders": "none"}}),
     Kind.SYNC: ("route/topics/b/orders", {"wanted": {"perm": 6}, "got": {}, "source": "orders"}),
-    Kind.CLUSTERS: ("", {"source": {"id": "east", "namesrv": ["a:1"]}, "target": {"id": "west"}}),
+    Kind.CLUSTERS: (
+        "",
+        {"group": "east-west", "source": {"id": "east", "namesrv": ["a:1"]}, "target": {"id": "west"}},
+    ),
 }
 
 _WORKERS = st.text("abcxyz_.:@-", max_size=8)

@@ -23,7 +23,7 @@ class FakeGroup:
 
 async def test_heartbeats_have_what_is_reported() -> None:
     group, probe, tasks = FakeGroup(), SimpleNamespace(reachable=True), {"route/a": "running"}
-    heartbeats = Heartbeats(group, None, probe, rest_address="host:1")  # type: ignore[arg-type]
+    heartbeats = Heartbeats(group, None, probe, source="east", rest_address="host:1")  # type: ignore[arg-type]
     heartbeats.report("tasks", lambda: dict(tasks))
     await heartbeats.beat()
     tasks["route/b"] = "starting"
