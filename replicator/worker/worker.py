@@ -179,6 +179,7 @@ class Worker:
             if self.standby is None and not stop.is_set():
                 self._bring()
                 self.reconcile()
+                self.work.create_task(self._publish())  # the mirror has the group from its first moment on
                 await self._take_part(stop)
                 await self._leave_mirror()
             await schedule.end()

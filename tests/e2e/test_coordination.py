@@ -73,6 +73,7 @@ async def test_a_failover_by_a_worker_that_is_cut_off_from_the_source(
     slowly = ("--rate-messages", "500", "--drain-timeout", "3")
     async with Worker(source, target, tmp_path / "a", *flags, *slowly) as copying:
         await until(lambda: copying.running == [topic])
+        await until(lambda: copying.metric("state_mirror_last_success_timestamp_seconds") > 0)
         await until(partial(read_only, target, topic))
         await produce(source, topic, 20_000)
         await until(lambda: copying.topic(topic).get("copied", 0) > 500)
