@@ -309,12 +309,19 @@ class Mirror:
 
     def on_said(self, said: LogMessage) -> None:
         """A message of the log; reading goes on whatever is in it."""
+        self._open(said, self.inbox)
+
+    def on_past(self, said: LogMessage) -> None:
+        """A message of all that the control topic has."""
+        self._open(said, self._past_inbox)
+
+    def _open(self, said: LogMessage, inbox: Inbox) -> None:
         try:
-            envelope = self.inbox.open(said)
+            envelope = inbox.open(said)
             if envelope is not None:
                 self._take(said, envelope)
         except Exception as error:  # noqa: BLE001 - an error here would end the reader, and nobody would notice
-            self.inbox.fail(said, error)
+            inbox.fail(said, error)
 
     def _take(self, said: LogMessage, envelope: Envelope) -> None:
         heartbeat, of_observers = envelope.heartbeat, envelope.group == self._observers

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from replicator.client.cluster import Cluster
-from replicator.group.control_log import ControlLog
+from replicator.group.control_log import ControlLog, LogMessage
 from replicator.group.coordinator import Coordinator
 from replicator.group.job_claim import copies_ours
 from replicator.group.known_group import ALL_PAST
@@ -110,19 +110,23 @@ def _mirror(
 
     mirror.stands_by = bool(found.standby)
 
-    def reading(topics: dict[str, float], on_caught_up: Callable[[], None]) -> ControlLog:
+    def reading(
+        topics: dict[str, float], on_said: Callable[[LogMessage], None], on_caught_up: Callable[[], None]
+    ) -> ControlLog:
         return ControlLog(
             cluster,
             topics,
             side="target",
-            on_said=mirror.on_said,
+            on_said=on_said,
             on_reset=lambda _: mirror.note(group.store.state.records()),
             on_caught_up=on_caught_up,
         )
 
     heartbeats = _PAST * settings.session_timeout
     mirror.use(
-        reading({topics.source_online: heartbeats, topics.control: found.past}, mirror.on_caught_up),
-        lambda read: reading({topics.control: ALL_PAST}, read),
+        reading(
+            {topics.source_online: heartbeats, topics.control: found.past}, mirror.on_said, mirror.on_caught_up
+        ),
+        lambda read: reading({topics.control: ALL_PAST}, mirror.on_past, read),
     )
     return mirror

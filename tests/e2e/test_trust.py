@@ -191,7 +191,7 @@ async def test_a_signed_group_obeys_its_own_workers_alone(
             for system in SYSTEM:
                 await forger.write(system, tape[system][-500:])
             await until(lambda: ignored(workers[1]).get("replayed", 0) > 5)
-            assert share(workers, 2)
+            await until(partial(share, workers, 2), seconds=10)
             names = {each["worker_id"] for each in workers[0].get("/getClusterInfo")["body"]["workers"]}
             assert names == {"w0", "w1"}
             await workers[0].kill()

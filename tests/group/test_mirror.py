@@ -236,3 +236,41 @@ async def test_what_is_signed_for_the_source_means_nothing_there(make: Callable[
     assert setup.mirror.inbox.ignored == {"unsigned": 1, "wrong_signature": 2}
     setup.say(Signer(secret, cluster="target").sign("control", MIRROR, body))
     assert setup.news == [{Kind.CONNECTOR}]
+
+
+async def test_the_past_is_read_where_the_end_has_nothing_of_the_group(make: Callable[..., Setup]) -> None:
+    """A stop that was decided long ago holds, and tasks wait for it; where the end has the group it is not read."""
+    setup, past = make(), FakeLog()
+    reading: list[Callable[[], None]] = []
+
+    def deeper(read: Callable[[], None]) -> FakeLog:
+        reading.append(read)
+        return past
+
+    setup.mirror.use(setup.log, deeper)
+    await opened(setup)
+    await setup.mirror.beat({}, MemberState.ONLINE)
+    setup.deliver()
+    setup.log.was_read = setup.log.caught_up = True
+    waiting = asyncio.create_task(setup.mirror.read({}))
+    setup.mirror.on_caught_up()
+    while not reading:
+        await asyncio.sleep(0)
+    assert not setup.mirror.settled
+    body = records(Record(Kind.CONNECTOR, "route", Version(9, "w9"), CONNECTOR))
+    setup.mirror.on_past(LogMessage(MessageQueue("control", "b", 0), body, 1))
+    reading[0]()
+    await waiting
+    assert setup.mirror.settled
+    assert setup.store.state.get(Kind.CONNECTOR, "route") == CONNECTOR
+    assert setup.mirror.inbox.ignored == {}
+
+
+async def test_the_past_is_left_where_the_end_has_the_group(make: Callable[..., Setup]) -> None:
+    setup = make()
+    setup.mirror.use(setup.log, lambda _read: pytest.fail("it was read"))
+    await opened(setup)
+    clusters = {"group": "g", "source": {"id": "east", "namesrv": []}, "target": {"id": "west"}}
+    setup.say(records(Record(Kind.CLUSTERS, "", Version(1, "w9"), clusters)))
+    setup.mirror.on_caught_up()
+    await setup.mirror.read({})
