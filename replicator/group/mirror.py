@@ -115,6 +115,8 @@ class Mirror:
         self.inbox = Inbox(
             {group, self._records, self._observers}, self._signer, patience=_STALE * membership.timeout
         )
+        #: For the past, which has messages that were read already.
+        self._past_inbox = Inbox((self._records,), self._signer, patience=_STALE * membership.timeout)
         self._author = Author(self._records, self._me, self._incarnation)
         self._counters = itertools.count(1)
         self._echo: tuple[int, Echo] | None = None

@@ -22,6 +22,7 @@ from replicator.group.wire import Author, read_message, write_heartbeat, write_r
 from replicator.routing.message_queue import MessageQueue
 from replicator.state.record import Kind, Record, Version
 from replicator.state.store import Store
+from tests.support.worker import until
 
 CONNECTOR = {"config": {}, "state": "STOPPED", "origin": "rest", "epoch": 0}
 MIRROR = mirror_of("g", "east")
@@ -254,8 +255,7 @@ async def test_the_past_is_read_where_the_end_has_nothing_of_the_group(make: Cal
     setup.log.was_read = setup.log.caught_up = True
     waiting = asyncio.create_task(setup.mirror.read({}))
     setup.mirror.on_caught_up()
-    while not reading:
-        await asyncio.sleep(0)
+    await until(lambda: reading)
     assert not setup.mirror.settled
     body = records(Record(Kind.CONNECTOR, "route", Version(9, "w9"), CONNECTOR))
     setup.mirror.on_past(LogMessage(MessageQueue("control", "b", 0), body, 1))
