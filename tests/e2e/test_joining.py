@@ -209,7 +209,8 @@ async def test_a_worker_alone_needs_one_heartbeat(scene: SceneOf) -> None:
     assert said.index(("tasks assigned", None)) < said.index(("heartbeat", 2))
     wrong = [event for event in events if event["level"] in ("warning", "error")]
     # Another test fills the same topics with garbage.
-    assert not [event for event in wrong if event["event"] != "message on a system topic ignored"]
+    usual = ("message on a system topic ignored", "the system topics are not signed")
+    assert not [event for event in wrong if not event["event"].startswith(usual)]
 
 
 async def test_each_heartbeat_names_the_last_one_that_came_back(group: Group) -> None:
