@@ -73,8 +73,9 @@ async def _serve(settings: Settings) -> int:
             if worker is None:
                 log.info("stopped before it had started")
                 return ExitCode.OK
-            gc.unfreeze()  # what a worker that stood by has left
-            gc.collect()
+            if again:
+                gc.unfreeze()  # what a worker that stood by has left
+                gc.collect()
             gc.freeze()  # what a start has made stays: looking through it again and again finds nothing
             try:
                 # The server closes the socket that it is given, and there may be another one.
@@ -116,6 +117,8 @@ async def _start(
             systemd.waiting(f"waiting: {known}", 2 * _BROKERS_MOST + _START_SECONDS)
             await asyncio.sleep(pause)
         except (ClientError, StartupError) as error:
+            if not again and isinstance(error, StartupError):
+                raise
             if not again:
                 hint = error.hint or "check the address, credentials and TLS"
                 raise StartupError(error.message, hint=hint) from None

@@ -80,9 +80,6 @@ def _plain(worker: Worker) -> dict[str, float]:
         "throttled_seconds": sum(route.throttled_seconds for route in worker.routes),
         "metadata_refresh_last_success_timestamp_seconds": worker.refreshed_at,
         "state_save_last_success_timestamp_seconds": worker.progress.saved_at,
-        "state_mirror_last_success_timestamp_seconds": worker.mirror.flushed_at
-        if worker.mirror is not None
-        else 0.0,
         "worker_group_members": 1 + len(coordinator.membership.others),
         "assignment_generation": coordinator.assignment.generation.number,
         "rebalances": rebalances.count,

@@ -21,8 +21,7 @@ from replicator.state.record import Kind, Record
 
 __all__ = ["ALL_PAST", "KnownGroup", "clusters_record", "find_group", "match"]
 
-#: Seconds of the log's past that are read, at first in intervals of republication, and if that does not help.
-_RECENT: Final = 2
+#: Seconds of a log's past that are more than it has.
 ALL_PAST: Final = 10 * 365 * 86400.0
 #: Seconds that reading all of it may take.
 _READING: Final = 120.0
@@ -82,18 +81,20 @@ def match(found: Iterable[Mapping[str, Any]], settings: Settings, cluster: str) 
     return [clusters for clusters in found if is_meant(clusters)]
 
 
-async def find_group(settings: Settings, target: Discovery, connect: Callable[[], Cluster]) -> KnownGroup | None:
+async def find_group(
+    settings: Settings, target: Discovery, connect: Callable[[], Cluster], *, recent: float
+) -> KnownGroup | None:
     """The group that `settings` mean; None if the target knows none.
 
     Args:
         connect: makes a client of the target.
+        recent: seconds of the log's past that are read at first, and all of it if that does not help.
 
     Raises:
         StartupError: the target knows several, or its system topic cannot be read.
     """
     if not any(settings.control_topic in topics for topics in target.topics.values()):
         return None
-    recent = _RECENT * settings.state_republish_interval
     for past in (recent, ALL_PAST):
         seen = await _read(settings, target, connect, past)
         meant = match([each.clusters for each in seen], settings, target.cluster_name)

@@ -276,6 +276,16 @@ class Mirror:
             if record.kind is not Kind.ASSIGNMENT:  # it means something on the log of the leases alone
                 self._unwritten[record.kind, record.key] = None
 
+    @property
+    def is_first(self) -> bool:
+        """Whether this worker has the least id of those that are heard there."""
+        return self._me <= min(self.membership.others, default=self._me)
+
+    async def write_all(self) -> None:
+        """Writes all that this worker knows again, before brokers delete it."""
+        self.note(self._store.state.records())
+        await self.flush()
+
     async def flush(self) -> bool:
         """Writes what was noted; False when it cannot be written now, and stays noted."""
         async with self._flushing:

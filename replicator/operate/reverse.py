@@ -11,7 +11,6 @@ from rich.text import Text
 from replicator.command_output import Output, Shown, show
 from replicator.errors import ConfigError
 from replicator.exit_codes import ExitCode
-from replicator.operate.reports import Switched
 from replicator.operate.rest import HERE, Rest, Url, path
 from replicator.operate.sync import failed_over, report_of
 
@@ -78,7 +77,7 @@ def _switch(of: tuple[str, str], then: tuple[str, str], drain_seconds: float, ou
     done = failed_over(found)
     if done:
         back.ask("PUT", path("connectors", then_name, "resume"))
-    shown = Switched.model_validate({"failover": found, "resumed": then_name if done else None})
+    shown = {"failover": found, "resumed": then_name if done else None}
     last = f"the opposite connector {then_name} copies now" if done else "the opposite connector was left as it was"
     show(shown, output, Group(report_of(found), Text(last, style="bold" if done else "bold red")))
     if not done:

@@ -123,7 +123,7 @@ async def _build(
     standby = None
     if found.standby and mirror is not None:
         group.waiting_for = "the source"
-        standby = Standby(found.standby, source, target, mirror, store=store, heartbeats=heartbeats, agenda=agenda)
+        standby = Standby(found.standby, source, target, mirror, heartbeats=heartbeats, agenda=agenda)
 
     def on_tasks(stopped: bool) -> None:
         if stopped:

@@ -59,7 +59,7 @@ async def find(settings: Settings, clusters: Clusters, store: Store, connect: Ca
     try:
         identity = await look(settings, source, target, store)
     except NoSource as error:
-        known = None if settings.standalone else await find_group(settings, target, connect)
+        known = None if settings.standalone else await find_group(settings, target, connect, recent=past)
         kept = store.identity()
         if known is None and "source_id" in kept and not settings.standalone:
             identity = Identity(kept["source_id"], kept["target_id"])

@@ -15,7 +15,6 @@ from replicator.errors import ReplicatorError
 from replicator.group.membership import MemberState
 from replicator.group.mirror import Mirror
 from replicator.observe.logging import get_logger
-from replicator.state.store import Store
 from replicator.worker.agenda import Agenda
 from replicator.worker.heartbeats import Heartbeats
 
@@ -41,16 +40,13 @@ class Standby:
         target: Discovery,
         mirror: Mirror,
         *,
-        store: Store,
         heartbeats: Heartbeats,
         agenda: Agenda,
     ) -> None:
         self.reason = reason
-        self._me = store.state.worker
         self._source = source
         self._target = target
         self._mirror = mirror
-        self._store = store
         self._heartbeats = heartbeats
         self._agenda = agenda
         self._found = False
@@ -93,11 +89,9 @@ class Standby:
 
     async def _republish(self) -> None:
         """Writes all that is known to the target again, before brokers delete it: once, or as the least id."""
-        first = min(self._mirror.membership.others, default=self._me) >= self._me
-        if first or not self._republished:
+        if self._mirror.is_first or not self._republished:
             self._republished = True
-            self._mirror.note(self._store.state.records())
-            await self._mirror.flush()
+            await self._mirror.write_all()
 
     async def _refresh(self) -> None:
         try:

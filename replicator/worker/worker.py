@@ -256,9 +256,8 @@ class Worker:
     async def _publish_all(self) -> None:
         """All that is known: the leader does it, or without a group the least of those that reach the target."""
         await self.leader.publish_all()
-        if self.mirror is not None and not self.may_send() and self.id <= min(self.seen_at_target, default=self.id):
-            self.mirror.note(self.store.state.records())
-            await self.mirror.flush()
+        if self.mirror is not None and not self.may_send() and self.mirror.is_first:
+            await self.mirror.write_all()
 
     async def _watch(self) -> None:
         """Restarts queues that failed or stand still."""
