@@ -73,9 +73,7 @@ class TaskRunner:
                 "lease lost: all tasks are stopped until the group can be reached again",
                 tasks=len(self._coordinator.running),
             )
-            self._coordinator.running.clear()
-            self.lapses += 1
-            self._fencing = self._work.create_task(self.fence())
+            self.fence()
             return
         for task in decision.stop:
             if task not in self._stopping:
@@ -92,8 +90,14 @@ class TaskRunner:
         """
         return _is_over(self._fencing) and _is_over(self._starting)
 
-    async def fence(self) -> None:
-        """Ends all tasks at once; what is in flight is dropped."""
+    def fence(self) -> asyncio.Task[None]:
+        """Ends all tasks at once, also those that are about to start; what is in flight is dropped."""
+        self._coordinator.running.clear()
+        self.lapses += 1
+        self._fencing = self._work.create_task(self._end_all())
+        return self._fencing
+
+    async def _end_all(self) -> None:
         self._target.drop()
         await asyncio.gather(*(route.fence() for route in self._routes))
         self._on_change(False)

@@ -37,6 +37,9 @@ class FakeRoute:
     async def stop(self, tasks: Collection[str]) -> None:
         self.runs -= set(tasks)
 
+    async def fence(self) -> None:
+        self.runs.clear()
+
 
 class FakeRoutes:
     """One route, which can be another."""
@@ -107,3 +110,38 @@ async def test_new_queues_and_a_new_configuration_at_once() -> None:
         ("task stopped", TASK, "w0", "its connector is paused"),
         ("task started", TASK, "w0", "taken over from w9"),
     ]
+
+
+async def test_a_fence_while_tasks_start() -> None:
+    """What was about to start does not, or it would run without a lease, and hold up the end of the worker."""
+    published = asyncio.Event()
+
+    async def publish() -> bool:
+        await published.wait()
+        return True
+
+    async def save(*, force: bool) -> None:
+        assert force
+
+    routes, dropped = FakeRoutes(), []
+    coordinator: Any = SimpleNamespace(
+        running=set(), owned={TASK}, came_from={}, me="w0", stage=MemberState.ONLINE
+    )
+    async with asyncio.TaskGroup() as work:
+        runner = TaskRunner(
+            coordinator,
+            routes,  # type: ignore[arg-type]
+            SimpleNamespace(publish=publish),  # type: ignore[arg-type]
+            SimpleNamespace(save=save),  # type: ignore[arg-type]
+            target=SimpleNamespace(drop=lambda: dropped.append(1)),  # type: ignore[arg-type]
+            work=work,
+            on_change=lambda _stopped: None,
+        )
+        runner.do(Decision(start=frozenset({TASK})))
+        await asyncio.sleep(0)
+        assert coordinator.running == {TASK}
+        await runner.fence()
+        published.set()
+    assert dropped
+    assert not coordinator.running
+    assert not routes.route.runs
