@@ -23,6 +23,7 @@ from replicator.routing.budget import MemoryBudget
 from replicator.routing.dispatch_barrier import DispatchBarrier
 from replicator.routing.foreign_writes import ForeignWriteInspector
 from replicator.routing.options import Identity, RouteOptions
+from replicator.routing.seal import Sealer
 from replicator.routing.state import Tally
 from replicator.routing.target_watch import TargetWatch
 from replicator.settings import ClusterSettings, RouteSettings, Settings
@@ -46,7 +47,8 @@ class ConnectorContext:
     has pulled; `recovering` lets in the queues that may recover at once; `audit` records what is changed
     at the target besides messages. `publish` sends the store's changes to the group, and returns whether it could.
     `accounts` is what the worker's own settings let routes do to accounts; None: nothing.
-    `tallies` are the counters of queues that ran here before, by their keys.
+    `tallies` are the counters of queues that ran here before, by their keys. `sealer` has the group's secret, if
+    there is one.
     """
 
     source: Discovery
@@ -67,6 +69,7 @@ class ConnectorContext:
     identities: BrokerIdentities = field(default_factory=BrokerIdentities)
     watch: TargetWatch = field(default_factory=TargetWatch)
     tallies: dict[str, Tally] = field(default_factory=dict)
+    sealer: Sealer | None = None
 
     def message_limit(self, broker: str) -> int:
         """Bytes that a message, or a batch, may have at a target broker."""
@@ -177,7 +180,9 @@ def _is_absence(error: ReplicatorError) -> bool:
     return isinstance(error, Unreachable | RequestTimeout) and not isinstance(error, NoTls)
 
 
-def route_options(route: RouteSettings, identity: Identity, *, settle_timeout: float) -> RouteOptions:
+def route_options(
+    route: RouteSettings, identity: Identity, *, settle_timeout: float, sealer: Sealer | None = None
+) -> RouteOptions:
     """What a route's settings mean for the data path.
 
     Raises:
@@ -205,4 +210,5 @@ def route_options(route: RouteSettings, identity: Identity, *, settle_timeout: f
         settle_timeout=settle_timeout,
         dead_letter_topic=route.dead_letter_topic,
         transform=chain_of(route.transforms),
+        sealer=sealer,
     )

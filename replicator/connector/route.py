@@ -50,7 +50,9 @@ class Route:
         self.sync = SyncTask(settings, context, self.topics)
         self.limiter = RateLimiter(settings.rate_messages, settings.rate_bytes)
         self._context = context
-        options = route_options(settings, context.identity, settle_timeout=context.settle_timeout)
+        options = route_options(
+            settings, context.identity, settle_timeout=context.settle_timeout, sealer=context.sealer
+        )
         self._shared = Shared(
             source=context.source.cluster,
             target=context.target.cluster,

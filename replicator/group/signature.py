@@ -15,6 +15,7 @@ from typing import ClassVar, Final, Literal
 from replicator.errors import ReplicatorError
 from replicator.group.membership import Heartbeat
 from replicator.group.wire import NewerForm, Unreadable, group_of, read_message
+from replicator.routing.seal import Sealer
 from replicator.settings import Settings
 from replicator.settings.secret_file import read_secret
 
@@ -77,6 +78,10 @@ class Signer:
         file = settings.worker_group_secret_file
         secret = None if file is None else read_secret("worker_group_secret_file", file, least=_LEAST)
         return cls(secret, settings.worker_group_accept_unsigned, settings.coordination)
+
+    def sealer(self, target: str) -> Sealer | None:
+        """What seals copies for the cluster with the id `target`; None without a secret."""
+        return None if self.secret is None else Sealer(self.secret, target, self.accepts_unsigned)
 
     def sign(self, topic: str, group: str, body: bytes) -> bytes:
         """`body` as it is to be written to `topic`."""

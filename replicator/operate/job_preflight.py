@@ -60,7 +60,10 @@ class JobPreflight:
     def options(self) -> RouteOptions:
         """How the route copies."""
         return route_options(
-            self.settings.route, self.context.identity, settle_timeout=self.settings.settle_timeout
+            self.settings.route,
+            self.context.identity,
+            settle_timeout=self.settings.settle_timeout,
+            sealer=self.context.sealer,
         )
 
     @property
@@ -247,6 +250,7 @@ def world_of(
         drain_timeout=settings.drain_timeout,
         stall_timeout=settings.stall_timeout,
         audit=Audit(store.directory / "audit.jsonl"),
+        sealer=Signer.of(settings).sealer(identity.target),
     )
 
 

@@ -11,10 +11,12 @@ import struct
 from typing import Final
 
 from replicator.protocol.message import COMPRESSION, MULTI_TAGS
+from replicator.protocol.properties import MAX_PROPERTIES
 
 __all__ = [
     "KEPT_SYS_FLAGS",
     "entry",
+    "extended",
     "header_fields",
     "pack_head",
     "pack_length",
@@ -55,6 +57,27 @@ def unpack(entries: bytes) -> tuple[int, int, bytes, bytes]:
     size, _, crc, flag, length = _HEAD.unpack_from(entries)
     end = 20 + length
     return crc, flag, entries[16:end], entries[end + 2 : size]
+
+
+def extended(entries: bytes, more: bytes) -> list[bytes]:
+    """`entries`, in pieces, with `more` behind the properties of the first one; unchanged if they have no room.
+
+    Args:
+        more: properties, each ending in 0x02.
+    """
+    size, _, crc, flag, length = _HEAD.unpack_from(entries)
+    end = 20 + length
+    own, wider = size - end - 2, size + len(more)
+    if own + len(more) > MAX_PROPERTIES:
+        return [entries]
+    return [
+        pack_head(wider, 0, crc, flag),
+        entries[16:end],
+        pack_length(own + len(more)),
+        entries[end + 2 : size],
+        more,
+        entries[size:],
+    ]
 
 
 def header_fields(

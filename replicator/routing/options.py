@@ -9,6 +9,7 @@ from typing import Literal
 from replicator.client.pull import EVERYTHING, Subscription
 from replicator.protocol.message import StoredMessage
 from replicator.routing.queue_map import Queue
+from replicator.routing.seal import Sealer
 
 __all__ = ["Identity", "RouteOptions", "Transform"]
 
@@ -29,7 +30,8 @@ class Identity:
 class RouteOptions:
     """Policies and limits of one route; see docs/CONFIG.md for what each means.
 
-    `settle_timeout` is None if the wait was already done for all queues of the target.
+    `settle_timeout` is None if the wait was already done for all queues of the target. Copies need a seal of
+    `sealer` to be believed, if there is one.
     """
 
     identity: Identity
@@ -47,6 +49,7 @@ class RouteOptions:
     settle_timeout: float | None = 1.0
     dead_letter_topic: str = "replicator_sys_dead_letter"
     transform: Transform | None = None
+    sealer: Sealer | None = None
 
     @property
     def filtered(self) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, NamedTuple
 
 from replicator.client.brokers import max_offset
@@ -20,6 +21,7 @@ from replicator.protocol.codes import Response
 from replicator.protocol.message import StoredMessage
 from replicator.routing import provenance
 from replicator.routing.provenance import Provenance
+from replicator.routing.seal import MOST_MESSAGES, Sealer, Seals
 
 __all__ = ["CopyRecord", "Tail", "first_copy", "last_copy", "read_on", "read_range", "read_tail"]
 
@@ -44,9 +46,11 @@ class Tail:
     `end` is the next offset; `copies` are ours in order, `last` is the last of them. `recreated` says that the
     source queue started over among them: `copies` are those since then. `known_holds` says whether what was
     known before is still there. Of the messages read at target offset `counted` or later, others wrote
-    `foreign`, and `duplicates` came twice.
+    `foreign`, and `duplicates` came twice. Where the group has a secret, `unsealed` messages after the last copy
+    claim to be copies and have no seal: they are not believed, and are foreign. `doubted`: there was any such.
     """
 
+    seals: Seals
     end: int = 0
     last: CopyRecord | None = None
     copies: list[CopyRecord] = field(default_factory=list)
@@ -54,15 +58,21 @@ class Tail:
     known_holds: bool = False
     foreign: int = 0
     duplicates: int = 0
+    unsealed: int = 0
+    doubted: bool = False
     counted: int = 0
 
     def take(self, message: StoredMessage, mine: Mine) -> None:
         """Adds the message at `end`."""
         self.end = message.queue_offset + 1
         found = provenance.read(message.properties)
-        if found is None or not mine(found):
+        ours = found is not None and mine(found)
+        if found is None or not ours or not self.seals.prove(message, found):
+            self.unsealed += ours
+            self.doubted |= ours
             self.foreign += message.queue_offset >= self.counted
             return
+        self.unsealed = 0
         last = self.last
         if last is not None and found.offset <= last.source:
             # An offset that comes again is a duplicate, unless the source stored it later: then its queue is new.
@@ -107,6 +117,7 @@ async def read_tail(
     known: CopyRecord | None,
     floor: int = 0,
     counted: int = 0,
+    sealer: Sealer | None = None,
 ) -> Tail:
     """The tail of a target queue, from what is known on, or back to the last copy.
 
@@ -117,31 +128,68 @@ async def read_tail(
         floor: target offset before which no copy counts: where the target queue ended when the source queue was
             found to be recreated or truncated.
         counted: target offset before which others' messages and duplicates after `known` have been counted.
+        sealer: copies after `known` need its seals.
 
     Raises:
         BrokerRefused, Unreachable, RequestTimeout: see there.
     """
-    if known is not None:
-        tail = Tail(end=known.target + 1, last=known, known_holds=True, counted=counted)
-        if await _holds(broker, topic, queue_id, mine, known, tail):
-            return tail
+    search = partial(_search, broker, topic, queue_id, mine=mine, sealer=sealer)
+    if known is None:
+        return await search(floor=floor)
+    tail = Tail(Seals(sealer, topic), end=known.target + 1, last=known, known_holds=True, counted=counted)
+    if not await _holds(broker, topic, queue_id, mine, known, tail):
+        return await search(floor=floor)
+    if not tail.doubted:
+        return tail
+    # What is known may end in the middle of a batch, whose seal then stands before it.
+    floor = max(floor, known.target + 1 - MOST_MESSAGES)
+    tail = await search(floor=floor, counted=max(counted, known.target + 1), from_copy_at=known.target)
+    tail.known_holds = True
+    return tail
+
+
+async def _search(
+    broker: Endpoint,
+    topic: str,
+    queue_id: int,
+    *,
+    mine: Mine,
+    sealer: Sealer | None,
+    floor: int,
+    counted: int | None = None,
+    from_copy_at: int | None = None,
+) -> Tail:
+    """The tail from the last copy on, or if that is wanted, from one at or before target offset `from_copy_at`.
+
+    Args:
+        counted: others' messages count from this target offset on; None: from where the queue ends now.
+    """
     end = await max_offset(broker, topic, queue_id)
-    tail = Tail(end=end)
+    counted = end if counted is None else counted
+    tail = Tail(Seals(sealer, topic), end=end, counted=counted)
     step, start = _STEP, end
-    while start > floor and tail.last is None:
+    while start > floor and not _reaches(tail, from_copy_at):
         stop, start = start, max(floor, start - step)
         step *= 2
-        part = Tail()
-        # Foreign messages and duplicates in it are not counted: they are older than this copy, or counted before.
+        part = Tail(Seals(sealer, topic), counted=counted)
         oldest: int | None = None
         async for message in read_range(broker, topic, queue_id, start, stop):
             oldest = message.queue_offset if oldest is None else oldest
             part.take(message, mine)
-        tail.last, tail.copies, tail.recreated = part.last, part.copies, part.recreated
+        if part.last is not None:
+            tail = part
+            if sealer is None:
+                tail.end = end  # what is after `part` was read, and is nobody's copy
+        elif tail.last is None:
+            tail.unsealed += part.unsealed
         if oldest is None or oldest > start:  # retention has taken what is before
             break
     await read_on(broker, topic, queue_id, tail, mine=mine)
     return tail
+
+
+def _reaches(tail: Tail, offset: int | None) -> bool:
+    return bool(tail.copies) and (offset is None or tail.copies[0].target <= offset)
 
 
 async def read_on(broker: Endpoint, topic: str, queue_id: int, tail: Tail, *, mine: Mine) -> None:

@@ -19,8 +19,9 @@ from replicator.client.pull import GROUP
 from replicator.client.send import Stored, send_batch, send_single
 from replicator.observe.logging import get_logger
 from replicator.protocol import properties
-from replicator.protocol.batch import header_fields
+from replicator.protocol.batch import extended, header_fields
 from replicator.protocol.message import StoredMessage
+from replicator.routing import provenance
 from replicator.routing.batcher import Batch, Batcher
 from replicator.routing.channel import Channel
 from replicator.routing.checked_send import checked, outcome
@@ -158,7 +159,7 @@ class SinkTask:
         return None
 
     async def _send(self, batch: Batch) -> Stored:
-        fields, body = self._fields(batch), batch.body
+        fields, body = self._fields(batch), self._body(batch)
         return await self._insist(lambda connection: send_batch(connection, fields, body))
 
     async def _insist(self, send: Callable[[Connection], Awaitable[Stored]]) -> Stored:
@@ -187,6 +188,21 @@ class SinkTask:
             return await outcome(send(connection))
         finally:
             self._state.counters.waits.end()
+
+    def _body(self, batch: Batch) -> Sequence[bytes]:
+        seal = self._seal(batch)
+        if not seal:
+            return batch.body
+        first, *others = batch.body
+        return [*extended(first, seal), *others]
+
+    def _seal(self, batch: Batch) -> bytes:
+        """What proves that the batch is ours, as a property of its first message; empty without a secret."""
+        sealer = self._options.sealer
+        if sealer is None:
+            return b""
+        source = properties.find(batch.packs[0].message().properties, provenance.SOURCE) or b""
+        return sealer.seal(self._topic, source, last=batch.packs[-1].offsets[-1], count=batch.count)
 
     def _fields(self, batch: Batch) -> dict[str, str]:
         """The header: what a batch has once. The batcher keeps messages apart that differ in it.
@@ -221,7 +237,9 @@ class SinkTask:
         return await self._send_singly(batch, message, properties.without(message.properties, _NOT_SINGLY))
 
     async def _send_singly(self, batch: Batch, message: StoredMessage, raw: bytes) -> None:
-        fields = self._fields(batch)
+        fields, seal = self._fields(batch), self._seal(batch)
+        if len(raw) + len(seal) <= properties.MAX_PROPERTIES:
+            raw += seal
         # "l": a message that was tried often is not to go to the dead letters on its way.
         fields |= {"h": str(message.flag), "i": raw.decode(errors="surrogateescape"), "l": _OFTEN, "m": "false"}
         try:

@@ -80,6 +80,8 @@ class TargetCheck:
             )
         if self.unsettled:
             await self._settle(tail)
+        if tail.unsealed:
+            self._doubt(tail)
         known = state.progress.last
         if known is not None and not tail.known_holds:
             self._lost(known, tail)
@@ -100,6 +102,7 @@ class TargetCheck:
             known=known,
             floor=progress.target_floor,
             counted=progress.target_end or 0,
+            sealer=self._shared.options.sealer,
         )
         tail = await read()
         if known is not None and not tail.known_holds:
@@ -117,6 +120,24 @@ class TargetCheck:
         async with shared.recovering:
             await shared.barrier.caught_up(place[0])
             await read_on(*place, tail, mine=self.is_ours)
+
+    def _doubt(self, tail: Tail) -> None:
+        """Others wrote what claims to be copies, or we did before the group had its secret.
+
+        Raises:
+            QueueFailed: nothing else says how far this queue is.
+        """
+        what = (
+            f"{tail.unsealed} messages in the target queue say that they are copies,"
+            " and no worker of this group has sealed them"
+        )
+        if self._state.progress.position is None and tail.last is None:
+            raise QueueFailed(
+                f"{what}; nothing else says what was copied",
+                hint="if they are right, start the group with worker_group_accept_unsigned once, so that it"
+                " continues after them; if not, delete the topic at the target",
+            )
+        self._log.error("copies of others are not believed", count=tail.unsealed)
 
     def _lost(self, known: CopyRecord, tail: Tail) -> None:
         """The target has lost what it had acknowledged: policy decides.

@@ -174,4 +174,5 @@ def _context(
         accounts=acl_options(settings, own=(clusters.source.account, clusters.target.account))
         if "acl" in settings.sync
         else None,
+        sealer=group.signer.sealer(found.identity.target),
     )

@@ -222,6 +222,8 @@ def test_what_is_left_of_a_route() -> None:
     assert under_test.without(settings, set(), ["A"]) is None
     with pytest.raises(ConfigError, match="does not copy C"):
         under_test.without(settings, {"C"}, ["A"])
+    with pytest.raises(ConfigError, match="does not copy A, B1 any more"):
+        under_test.without(left, {"A", "B1"}, ["B2"])
     with pytest.raises(ConfigError, match="retry topics"):
         under_test.without(settings, {"%RETRY%g"}, ["A", "%RETRY%g"])
     with pytest.raises(ConfigError, match="all topics"):

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replicator.protocol.batch import KEPT_SYS_FLAGS, entry, header_fields, size_of, unpack
+from replicator.protocol.batch import KEPT_SYS_FLAGS, entry, extended, header_fields, size_of, unpack
+from replicator.protocol.properties import MAX_PROPERTIES
 
 
 class Entry(NamedTuple):
@@ -59,6 +60,26 @@ def test_entries_are_read_as_they_were_written(entries: list[Entry]) -> None:
         assert Entry(crc, flag, body[4:], properties) == each
         assert int.from_bytes(body[:4]) == len(each.body)
         at += len(alone)
+
+
+@given(ENTRIES.filter(bool), BYTES)
+def test_the_first_entry_gets_more_properties(entries: list[Entry], more: bytes) -> None:
+    """All else stays, byte by byte."""
+    made = [
+        entry(len(each.body).to_bytes(4) + each.body, each.properties, body_crc=each.crc, flag=each.flag)
+        for each in entries
+    ]
+    first, *others = entries
+    longer = first._replace(properties=first.properties + more)
+    assert read_entries(b"".join(extended(b"".join(made), more))) == [longer, *others]
+
+
+def test_no_room_for_more_properties() -> None:
+    """Their length has two bytes, of which brokers take the half."""
+    full = entry(b"\x00\x00\x00\x00", b"x" * MAX_PROPERTIES, body_crc=0, flag=0)
+    assert extended(full, b"y") == [full]
+    almost = entry(b"\x00\x00\x00\x00", b"x" * (MAX_PROPERTIES - 1), body_crc=0, flag=0)
+    assert read_entries(b"".join(extended(almost, b"y")))[0].properties == b"x" * (MAX_PROPERTIES - 1) + b"y"
 
 
 def test_only_compression_and_multi_tag_bits_are_sent_on() -> None:

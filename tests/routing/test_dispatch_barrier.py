@@ -16,6 +16,7 @@ from replicator.routing.dispatch_barrier import DispatchBarrier
 from replicator.routing.faults import TargetBlocked
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import CopyRecord, Tail
+from replicator.routing.seal import Seals
 from replicator.routing.shared import Shared
 from replicator.routing.state import QueueState
 from replicator.routing.target_check import TargetCheck
@@ -98,8 +99,8 @@ async def test_an_acknowledged_copy_that_is_not_shown(
     """After a clean end: once all is shown it is there, or has been lost indeed."""
     told += [(1000, 0)]
     before, last = CopyRecord(53, 1, 54), CopyRecord(54, 2, 55)
-    tails += [Tail(end=55, last=before, copies=[before])]
-    tails += [tails[0] if lost else Tail(end=56, last=last, known_holds=True)]
+    tails += [Tail(Seals(None, "T"), end=55, last=before, copies=[before])]
+    tails += [tails[0] if lost else Tail(Seals(None, "T"), end=56, last=last, known_holds=True)]
     state = QueueState("T", Queue("a", 0), Queue("b", 0))
     state.progress.offsets.add(54, 55, 1)
     state.progress.position, state.progress.start, state.progress.clean, state.progress.store_timestamp = (

@@ -124,9 +124,7 @@ async def test_a_fence_while_tasks_start() -> None:
         assert force
 
     routes, dropped = FakeRoutes(), []
-    coordinator: Any = SimpleNamespace(
-        running=set(), owned={TASK}, came_from={}, me="w0", stage=MemberState.ONLINE
-    )
+    coordinator: Any = SimpleNamespace(running=set(), owned={TASK}, came_from={}, me="w0", stage=MemberState.ONLINE)
     async with asyncio.TaskGroup() as work:
         runner = TaskRunner(
             coordinator,

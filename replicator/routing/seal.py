@@ -1,0 +1,87 @@
+"""Seals: what proves that copies at the target were sent by this group.
+
+Whoever may write a target topic can write any provenance there. With the group's secret, the first message of
+each batch has the property `__RPL_SEAL`: `last/count/HMAC`, with the last source offset of the batch and how many
+messages it has. The HMAC (SHA-256, its first 16 bytes in hexadecimal) covers these, the target cluster, the
+target topic, and the first message's `__RPL_SOURCE`. Brokers store a batch as one, so what follows the first
+message within `count` target offsets is of the batch.
+
+A message whose properties leave no room for it goes without a seal, alone or at the head of its batch: if the
+acknowledgement of such a batch is lost, it is not believed and copied again.
+"""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass, field
+from typing import Final
+
+from replicator.protocol import properties
+from replicator.protocol.message import StoredMessage
+from replicator.routing.provenance import PREFIX, SOURCE, Provenance
+
+__all__ = ["MOST_MESSAGES", "SEAL", "Sealer", "Seals"]
+
+SEAL: Final = PREFIX + b"SEAL"
+#: Messages that a batch has at most (`batch_messages`).
+MOST_MESSAGES: Final = 10_000
+#: Hexadecimal digits of the HMAC.
+_DIGITS: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Sealer:
+    """Seals and checks batches for the cluster `target` with the group's `secret`.
+
+    `accepts_unsealed`: copies without a seal are believed as well, while workers get the secret one by one.
+    """
+
+    secret: str = field(repr=False)
+    target: str
+    accepts_unsealed: bool = False
+
+    def seal(self, topic: str, source: bytes, *, last: int, count: int) -> bytes:
+        """The property, as it stands in a message, of a batch for the target topic `topic`.
+
+        Args:
+            source: the first message's `__RPL_SOURCE`.
+            last: source offset of the last of its `count` messages.
+        """
+        extent = b"%d/%d" % (last, count)
+        return b"%b\x01%b/%b\x02" % (SEAL, extent, self._digest(topic, source, extent))
+
+    def extent(self, topic: str, raw: bytes) -> tuple[int, int] | None:
+        """What the seal in a message's properties proves: last source offset and count; None: nothing."""
+        value, source = properties.find(raw, SEAL), properties.find(raw, SOURCE)
+        if value is None or source is None:
+            return None
+        extent, _, given = value.rpartition(b"/")
+        if not hmac.compare_digest(given, self._digest(topic, source, extent)):
+            return None
+        last, _, count = extent.partition(b"/")
+        return int(last), int(count)
+
+    def _digest(self, topic: str, source: bytes, extent: bytes) -> bytes:
+        what = b"\n".join((b"seal", self.target.encode(), topic.encode(), source, extent))
+        return hmac.digest(self.secret.encode(), what, "sha256").hex()[:_DIGITS].encode()
+
+
+class Seals:
+    """Follows the seals of a queue of `topic` at the target, whose messages are shown in order."""
+
+    __slots__ = ("_last", "_sealer", "_stop", "_topic")
+
+    def __init__(self, sealer: Sealer | None, topic: str) -> None:
+        self._sealer = None if sealer is None or sealer.accepts_unsealed else sealer
+        self._topic = topic
+        #: The sealed batch that was read last ends before this target offset, with this source offset.
+        self._stop = self._last = -1
+
+    def prove(self, message: StoredMessage, found: Provenance) -> bool:
+        """Whether this group sent `message`, whose provenance is `found`; always where there is no secret."""
+        if self._sealer is None:
+            return True
+        extent = self._sealer.extent(self._topic, message.properties)
+        if extent is not None:
+            self._last, self._stop = extent[0], message.queue_offset + extent[1]
+        return message.queue_offset < self._stop and found.offset <= self._last

@@ -1,0 +1,79 @@
+"""Provenance that others write at the target: with a secret nobody believes it, whatever is known or lost."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from time import time
+
+from replicator.routing.provenance import read
+from replicator.settings.secret_file import write_secret
+from tests.support.scene import Scene, SceneOf
+from tests.support.traffic import connected, raw_topic, send
+from tests.support.worker import until
+
+
+async def forge(route: Scene, offset: int) -> None:
+    """A copy of the message that is to come at `offset` of the source, as far as its provenance says."""
+    source = f"east/{route.source.brokers[0].name}/0/{offset}/{int(time() * 1000)}"
+    async with connected(route.target) as client:
+        told = {"__RPL_ORIGIN": "east", "__RPL_SOURCE": source}
+        await send(client, route.target.brokers[0].name, route.topic, 0, [(b"forged", told)])
+
+
+async def copied(route: Scene) -> list[int]:
+    """Source offsets of the copies at the target, but for those that are forged."""
+    (queue,) = (await raw_topic(route.target, route.topic)).values()
+    found = (read(message.properties) for message in queue if message.body[4:] != b"forged")
+    return [each.offset for each in found if each is not None]
+
+
+async def has_copied(route: Scene, *offsets: int) -> bool:
+    return await copied(route) == [*offsets]
+
+
+async def test_forged_copies_make_nobody_skip_a_message(scene: SceneOf, tmp_path: Path) -> None:
+    """At a restart, and for a group that knows nothing but the target: its own copies are sealed."""
+    write_secret(tmp_path / "secret")
+    signing = ("--worker-group-secret-file", str(tmp_path / "secret"))
+    async with scene(queues=1) as route:
+        await route.produce(50)
+        async with route.worker(*signing) as worker:
+            await worker.caught_up(route.topic, 50)
+            await worker.drain()
+        await forge(route, 75)
+        await route.produce(30, start=50)
+        async with route.worker(*signing) as worker:
+            await worker.caught_up(route.topic, 30)
+            assert worker.topic(route.topic)["foreign"] == 1
+            assert "copies of others are not believed" in worker.log
+            await worker.drain()
+        await forge(route, 90)
+        await route.produce(20, start=80)
+        async with route.worker(*signing, "--worker-group", f"{route.topic}-later", at="later") as worker:
+            await worker.caught_up(route.topic, 20)
+        assert await has_copied(route, *range(100))
+
+
+async def test_a_secret_that_comes_after_the_copies(scene: SceneOf, tmp_path: Path) -> None:
+    """A group that knows its position continues; one that lost everything stops, and says how to go on."""
+    write_secret(tmp_path / "secret")
+    signing = ("--worker-group-secret-file", str(tmp_path / "secret"))
+    async with scene(queues=1) as route:
+        await route.produce(20)
+        async with route.worker() as worker:
+            await worker.caught_up(route.topic, 20)
+            await worker.drain()
+        later = ("--worker-group", f"{route.topic}-later", *signing)
+        async with route.worker(*later, at="later") as worker:
+            await until(lambda: worker.topic(route.topic).get("state") == "FAILED")
+            assert "20 messages in the target queue say that they are copies" in worker.topic(route.topic)["reason"]
+        async with route.worker(*later, "--worker-group-accept-unsigned", at="later") as worker:
+            await worker.caught_up(route.topic, 0)
+            await worker.drain()
+        await route.produce(20, start=20)
+        async with route.worker(*later, at="later") as worker:
+            await until(partial(has_copied, route, *range(40)))
+        async with route.worker(*signing) as worker:
+            await worker.caught_up(route.topic, 0)
+        assert await has_copied(route, *range(40))
