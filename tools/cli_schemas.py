@@ -13,7 +13,7 @@ from replicator.api import answers
 from replicator.command_output import Report
 from replicator.demo.verdict import DemoReport
 from replicator.operate import reports
-from replicator.sandbox.reports import SandboxDown, SandboxReport
+from replicator.sandbox import reports as sandbox
 
 PAGE = Path(__file__).parent.parent / "docs" / "cli-schemas.json"
 
@@ -57,9 +57,12 @@ PRINTED: Final[Mapping[str, Any]] = {
     "plugins list": list[answers.Plugin],
     "readiness": answers.Readiness,
     "reverse": reports.Switched,
-    "sandbox down": SandboxDown,
-    "sandbox status": SandboxReport,
-    "sandbox up": SandboxReport,
+    "sandbox consume": list[sandbox.Consumed],
+    "sandbox down": sandbox.SandboxDown,
+    "sandbox produce": sandbox.Produced,
+    "sandbox status": sandbox.SandboxReport,
+    "sandbox topic": sandbox.TopicMade,
+    "sandbox up": sandbox.SandboxReport,
     "spark-package": reports.Package,
     "top": GroupSnapshot,
     "verify": reports.VerifyReport,

@@ -118,13 +118,13 @@ def without(settings: object, topics: Set[str], copied: Iterable[str]) -> RouteS
         return None
     copied = {*copied}
     if unknown := sorted(topics - copied):
-        named = ", ".join(unknown)
+        what = ", ".join(unknown)
         if all(re.escape(topic) in settings.exclude_topics for topic in unknown):
             raise ConfigError(
-                f"the connector does not copy {named} any more: exclude_topics names it",
+                f"the connector does not copy {what} any more: exclude_topics names it",
                 hint="a failover of these topics ended so before, and nothing is left to do",
             )
-        raise ConfigError(f"the connector does not copy {named}", hint="`replicator lag` lists what it copies")
+        raise ConfigError(f"the connector does not copy {what}", hint="`replicator lag` lists what it copies")
     if retries := sorted(topic for topic in topics if topic.startswith("%")):
         raise ConfigError(f"retry topics go with their groups: {', '.join(retries)}", hint="name other topics only")
     named = [topic for topic in settings.topics if topic not in topics]

@@ -1,10 +1,13 @@
-"""`replicator sandbox up | status | down`: clusters on this machine that outlive the command."""
+"""`replicator sandbox …`: clusters on this machine that outlive the command, with topics and messages."""
 
 from __future__ import annotations
 
 import asyncio
+import signal
 import ssl
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+import sys
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Any, Final
 
@@ -17,10 +20,21 @@ from replicator.command_app import CommandApp, completing
 from replicator.command_output import Output, Shown, show
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.exit_codes import ExitCode
+from replicator.protocol import properties
 from replicator.protocol.codes import Request
-from replicator.sandbox import config, jars, java, probe, tls
+from replicator.protocol.message import StoredMessage
+from replicator.sandbox import config, jars, java, probe, tls, traffic
 from replicator.sandbox.cluster import Cluster, together
-from replicator.sandbox.reports import ClusterReport, ProcessReport, ProcessState, SandboxDown, SandboxReport
+from replicator.sandbox.reports import (
+    ClusterReport,
+    Consumed,
+    ProcessReport,
+    ProcessState,
+    Produced,
+    SandboxDown,
+    SandboxReport,
+    TopicMade,
+)
 from replicator.sandbox.spec import ACL_VERSIONS, VERSIONS, ClusterSpec
 from replicator.sandbox.state import Record, RecordedProcess, State
 
@@ -64,16 +78,65 @@ def down(output: Shown = Output.TABLE) -> None:
     _run(lambda: _down(output))
 
 
+@app.command()
+def topic(
+    name: Annotated[str, typer.Argument(help="The topic.")],
+    cluster: Annotated[str, typer.Option(help="Where; default: the first cluster.")] = "",
+    queues: Annotated[int, typer.Option(help="Queues on each broker.", min=1)] = 4,
+    output: Shown = Output.TABLE,
+) -> None:
+    """Create a topic."""
+    _run(lambda: _topic(name, cluster, queues=queues, output=output))
+
+
+@app.command()
+def produce(
+    topic: Annotated[str, typer.Argument(help="The topic.")],
+    cluster: Annotated[str, typer.Option(help="Where; default: the first cluster.")] = "",
+    count: Annotated[int, typer.Option(help="Messages.", min=1)] = 100,
+    size: Annotated[int, typer.Option(help="Bytes of a body, at least.", min=0, max=2**20)] = 0,
+    rate: Annotated[int, typer.Option(help="Messages each second; 0: as many as possible.", min=0)] = 0,
+    output: Shown = Output.TABLE,
+) -> None:
+    """Send messages to a topic."""
+    _run(lambda: _produce(topic, cluster, count=count, size=size, rate=rate, output=output))
+
+
+@app.command()
+def consume(
+    topic: Annotated[str, typer.Argument(help="The topic.")],
+    cluster: Annotated[str, typer.Option(help="Where; default: the last cluster.")] = "",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more, until Ctrl-C.")] = False,
+    output: Shown = Output.TABLE,
+) -> None:
+    """Show the messages of a topic, from the oldest on, and where each was copied from."""
+    _run(lambda: _consume(topic, cluster, follow=follow, output=output))
+
+
 def _run(command: Callable[[], Coroutine[None, None, int]]) -> None:
     try:
         code = asyncio.run(command())
     except ReplicatorError as error:
         Console(stderr=True, soft_wrap=True).print(str(error), style="red", markup=False, highlight=False)
         code = ExitCode.BAD_CONFIG if isinstance(error, ConfigError) else ExitCode.UNUSABLE
+    except KeyboardInterrupt:
+        code = 128 + signal.SIGINT
     except OSError as error:  # a full disk, a directory without permission
         Console(stderr=True, soft_wrap=True).print(str(error), style="red", markup=False, highlight=False)
         code = ExitCode.UNUSABLE
     raise typer.Exit(code)
+
+
+@contextmanager
+def _telling(what: str) -> Iterator[Callable[[str], None]]:
+    """Says on standard error what is being done; in a terminal it can be replaced, elsewhere it is one line."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        print(what, file=sys.stderr, flush=True)
+        yield lambda _: None
+        return
+    with console.status(what) as line:
+        yield line.update
 
 
 async def _up(
@@ -102,7 +165,7 @@ async def _up(
         for spec in specs:
             state.add(spec)
             added.append(spec)
-        with Console(stderr=True).status(f"Starting {' and '.join(wanted)} …"):
+        with _telling(f"Starting {' and '.join(wanted)} …"):
             await together(_cluster(spec, state=state).start() for spec in specs)
     except BaseException:
         for spec in added:
@@ -139,6 +202,58 @@ async def _down(output: Output) -> int:
             raise result
     show(SandboxDown(ended=names), output, Text(f"Ended {', '.join(names)}." if names else _NONE))
     return 0
+
+
+async def _topic(name: str, cluster: str, *, queues: int, output: Output) -> int:
+    state = State()
+    record = traffic.choose(state, cluster)
+    async with traffic.opened(record, state) as client:
+        made = await traffic.create(client, name, queues=queues)
+    found = TopicMade(cluster=record.name, topic=name, queues=len(made))
+    show(found, output, Text(f"{record.name} has topic {name} with {len(made)} queues."))
+    return 0
+
+
+async def _produce(topic: str, cluster: str, *, count: int, size: int, rate: int, output: Output) -> int:
+    state, sent = State(), 0
+    record = traffic.choose(state, cluster)
+    async with traffic.opened(record, state) as client:
+        with _telling(f"Sending to {topic} …") as tell:
+            async for sent in traffic.produce(client, topic, count=count, size=size, rate=rate):
+                tell(f"Sent {sent:,} of {count:,} to {topic} …")
+    found = Produced(cluster=record.name, topic=topic, messages=sent)
+    show(found, output, Text(f"Sent {sent:,} messages to {topic} at {record.name}."))
+    return 0
+
+
+async def _consume(topic: str, cluster: str, *, follow: bool, output: Output) -> int:
+    if follow and output is Output.JSON:
+        raise ConfigError("--follow never ends, and JSON is printed at the end", hint="leave out one of them")
+    state, found = State(), list[Consumed]()
+    record = traffic.choose(state, cluster, last=True)
+    async with traffic.opened(record, state) as client:
+        async for place, message in traffic.consume(client, topic, follow=follow):
+            shown = _consumed(place, message)
+            if output is Output.JSON:
+                found.append(shown)
+            else:
+                whence = f" (copied from {shown.copied_from})" if shown.copied_from else ""
+                print(f"{shown.broker}/{shown.queue} {shown.offset} {shown.keys} {shown.body}{whence}", flush=True)
+    if output is Output.JSON:
+        show(found, output, "")
+    return 0
+
+
+def _consumed(place: traffic.Place, message: StoredMessage) -> Consumed:
+    named = properties.decode(message.properties)
+    return Consumed(
+        broker=place.broker,
+        queue=place.queue_id,
+        offset=message.queue_offset,
+        keys=named.get("KEYS", ""),
+        body=message.body[4:].decode(errors="replace"),
+        copied_from=named.get("__RPL_SOURCE"),
+    )
 
 
 async def _state_of(process: RecordedProcess, *, record: Record, state: State) -> ProcessState:

@@ -8,7 +8,16 @@ from pydantic import Field
 
 from replicator.command_output import Report
 
-__all__ = ["ClusterReport", "ProcessReport", "ProcessState", "SandboxDown", "SandboxReport"]
+__all__ = [
+    "ClusterReport",
+    "Consumed",
+    "ProcessReport",
+    "ProcessState",
+    "Produced",
+    "SandboxDown",
+    "SandboxReport",
+    "TopicMade",
+]
 
 ProcessState = Literal["running", "does not answer", "ended"]
 
@@ -38,6 +47,35 @@ class SandboxReport(Report):
     """The clusters that `sandbox up` has started."""
 
     clusters: list[ClusterReport]
+
+
+class TopicMade(Report):
+    """A topic that a cluster has now."""
+
+    cluster: str
+    topic: str
+    queues: Annotated[int, Field(description="on all brokers together")]
+
+
+class Produced(Report):
+    """What was sent."""
+
+    cluster: str
+    topic: str
+    messages: int
+
+
+class Consumed(Report):
+    """A message of a topic."""
+
+    broker: str
+    queue: int
+    offset: int
+    keys: str
+    body: str
+    copied_from: Annotated[
+        str | None, Field(description="cluster/broker/queue/offset/store time (ms) at the source; null: no copy")
+    ]
 
 
 class SandboxDown(Report):

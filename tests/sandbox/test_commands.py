@@ -75,9 +75,29 @@ def processes(state: Path) -> list[ProcessId]:
     ]
 
 
+def assert_messages(first: str, last: str) -> None:
+    """Topics are made and messages sent at the first cluster, and shown at the last, unless one is named."""
+    made = json.loads(sandbox("topic", "orders", "--queues", "2", "-o", "json").stdout)
+    assert (made["cluster"], made["queues"] % 2) == (first, 0)
+    sent = sandbox("produce", "orders", "--count", "25", "--size", "200")
+    assert (sent.returncode, sent.stdout) == (0, f"Sent 25 messages to orders at {first}.\n")
+    shown = json.loads(sandbox("consume", "orders", "--cluster", first, "-o", "json").stdout)
+    assert sorted(message["keys"] for message in shown) == sorted(f"order-{i}" for i in range(25))
+    assert all(len(message["body"]) >= 200 and message["copied_from"] is None for message in shown)
+    lines = sandbox("consume", "orders", "--cluster", first).stdout.splitlines()
+    assert len(lines) == 25
+    assert sum(line.startswith(f"{first}-a/0 0 order-") for line in lines) == 1
+    nothing = sandbox("consume", "orders")
+    assert nothing.returncode == 3
+    assert nothing.stderr == "the cluster has no topic 'orders': create it with `replicator sandbox topic orders`\n"
+    nowhere = sandbox("produce", "orders", "--cluster", "x")
+    assert nowhere.returncode == 78
+    assert nowhere.stderr == f"--cluster 'x': there are {first}, {last}: name one of these\n"
+
+
 def test_up_status_down(state: Path) -> None:
     result = sandbox("up", "--clusters", "north,south", "--version", "4.9.7", "--target-version", "5.3.3")
-    assert (result.returncode, result.stderr) == (0, "")
+    assert (result.returncode, result.stderr) == (0, "Starting north and south …\n")
     assert "replicator --source 127.0.0.1:" in result.stdout
     started = processes(state)
     assert len(started) == 4
@@ -92,6 +112,8 @@ def test_up_status_down(state: Path) -> None:
     result = sandbox("up", "--clusters", "south")
     assert (result.returncode, result.stdout) == (3, "")
     assert result.stderr == "cluster south is already running: replicator sandbox down\n"
+
+    assert_messages("north", "south")
 
     started[1].signal(signal.SIGKILL)
     result = sandbox("status")
@@ -110,7 +132,7 @@ def test_up_with_accounts_tls_and_brokers(state: Path) -> None:
     """Each side has the access control of its version; `status` tells how to get in."""
     versions = ("--version", "4.9.7", "--acl", "1.0", "--target-version", "5.5.0", "--target-acl", "2.0")
     result = sandbox("up", "--clusters", "north,south", *versions, "--brokers", "2", "--tls")
-    assert (result.returncode, result.stderr) == (0, "")
+    assert (result.returncode, result.stderr) == (0, "Starting north and south …\n")
     started = processes(state)
     assert len(started) == 6
 
@@ -125,6 +147,8 @@ def test_up_with_accounts_tls_and_brokers(state: Path) -> None:
         (account,) = re.findall(rf"^{name}: access key (\w+), secret key (\w+)$", result.stdout, re.MULTILINE)
         (ca,) = re.findall(rf"^{name}: TLS, certificate authority (.+)$", result.stdout, re.MULTILINE)
         asyncio.run(assert_let_in(address, brokers=[f"{name}-a", f"{name}-b"], account=account, ca=Path(ca)))
+
+    assert_messages("north", "south")
 
     assert sandbox("down").returncode == 0
     assert not any(process.running() for process in started)
@@ -173,4 +197,19 @@ def test_a_wrong_version_is_one_line(state: Path) -> None:
     result = sandbox("up", "--version", "5.0.0")
     assert result.returncode == 78
     assert result.stderr == "version '5.0.0' is not in the sandbox: use one of 4.9.7, 5.3.3, 5.5.0\n"
+    assert not state.exists()
+
+
+@pytest.mark.parametrize("command", [["topic", "orders"], ["produce", "orders"], ["consume", "orders"]])
+def test_messages_without_clusters(state: Path, command: list[str]) -> None:
+    result = sandbox(*command)
+    assert result.returncode == 3
+    assert result.stderr == "no clusters are up: start some with `replicator sandbox up`\n"
+    assert not state.exists()
+
+
+def test_following_has_no_end_to_print_json_at(state: Path) -> None:
+    result = sandbox("consume", "orders", "--follow", "-o", "json")
+    assert result.returncode == 78
+    assert "--follow never ends" in result.stderr
     assert not state.exists()
