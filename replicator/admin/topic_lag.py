@@ -14,10 +14,11 @@ from replicator.aio.bounded import bounded
 from replicator.client.brokers import max_offset, min_offset, offset_at
 from replicator.client.pull import pull
 from replicator.client.unresponsive import UnresponsiveBrokers
-from replicator.connector.context import ConnectorContext, route_options
+from replicator.connector.context import ConnectorContext
 from replicator.connector.route import Route
 from replicator.errors import ClientError
 from replicator.metadata.syncer import ReplicationSnapshot
+from replicator.plugins.route_options import route_options
 from replicator.ranges.reader import RangeReader
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import RouteOptions

@@ -94,7 +94,7 @@ class Backfill:
     @property
     def _wanted(self) -> bool:
         worker = self._bulk.settings
-        if worker.standalone:
+        if worker.standalone or self._settings.engine == "spark":
             return False
         if self._settings.backfill is None:
             return worker.spark_master is not None and not self._settings.transforms

@@ -17,19 +17,18 @@ from replicator.connector.identity import identify, refuse_same_cluster
 from replicator.errors import BrokerRefused, NoTls, ReplicatorError, RequestTimeout, StartupError, Unreachable
 from replicator.observe.audit import Audit
 from replicator.observe.logging import get_logger
-from replicator.plugins.transforms import chain_of
 from replicator.protocol.codes import Response
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.dispatch_barrier import DispatchBarrier
 from replicator.routing.foreign_writes import ForeignWriteInspector
-from replicator.routing.options import Identity, RouteOptions
+from replicator.routing.options import Identity
 from replicator.routing.seal import Sealer
 from replicator.routing.state import Tally
 from replicator.routing.target_watch import TargetWatch
 from replicator.settings import ClusterSettings, RouteSettings, Settings
 from replicator.state.store import Store
 
-__all__ = ["ConnectorContext", "NoSource", "first_look", "look", "route_options"]
+__all__ = ["ConnectorContext", "NoSource", "first_look", "look"]
 
 log = get_logger(__name__)
 
@@ -178,37 +177,3 @@ async def first_look(
 def _is_absence(error: ReplicatorError) -> bool:
     """Whether nobody was there; somebody who is there but wants other TLS settings is not away."""
     return isinstance(error, Unreachable | RequestTimeout) and not isinstance(error, NoTls)
-
-
-def route_options(
-    route: RouteSettings, identity: Identity, *, settle_timeout: float, sealer: Sealer | None = None
-) -> RouteOptions:
-    """What a route's settings mean for the data path.
-
-    Raises:
-        ConfigError: a transform cannot be had.
-    """
-    subscription, tags = Subscription(), None
-    if route.sql:
-        subscription = Subscription("SQL92", route.sql)
-    elif route.tags:
-        subscription = Subscription("TAG", " || ".join(route.tags))
-        tags = frozenset(tag.encode() for tag in route.tags)
-    return RouteOptions(
-        identity=identity,
-        forward=route.forward,
-        born_timestamp=route.born_timestamp,
-        on_error=route.on_error,
-        on_gap=route.on_gap,
-        on_target_loss=route.on_target_loss,
-        subscription=subscription,
-        tags=tags,
-        start_from=route.start_timestamp(),
-        batch_messages=route.batch_messages,
-        batch_bytes=route.batch_bytes,
-        pulls_in_flight=route.pulls_in_flight,
-        settle_timeout=settle_timeout,
-        dead_letter_topic=route.dead_letter_topic,
-        transform=chain_of(route.transforms),
-        sealer=sealer,
-    )

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from replicator.routing.state import Phase, QueueState
 
-__all__ = ["ConnectorLifecycle", "ConnectorPlanning", "ConnectorReporting", "WorkerConnector"]
+__all__ = ["ConnectorLifecycle", "ConnectorPlanning", "ConnectorReporting", "Pair", "WorkerConnector"]
 
 
 class ConnectorPlanning(Protocol):
@@ -112,3 +112,23 @@ class ConnectorReporting(Protocol):
 
 class WorkerConnector(ConnectorPlanning, ConnectorLifecycle, ConnectorReporting, Protocol):
     """A connector as this worker takes part in it. Callers that need only a part of it use that protocol."""
+
+
+class Pair(Protocol):
+    """What copies one queue."""
+
+    state: QueueState
+    topic: str
+    from_start: bool
+
+    async def run(self) -> None:
+        """Until it is drained, has failed by policy, or is cancelled; after that nothing sends to the queue."""
+        ...
+
+    def drain(self) -> None:
+        """No more pulls; what was pulled is still sent, then `run` ends."""
+        ...
+
+    def follow(self, address: str) -> None:
+        """The source broker is read at `address` from now on."""
+        ...

@@ -12,14 +12,15 @@ from collections.abc import Collection, Iterable
 
 from replicator.client.brokers import max_offset
 from replicator.connector.backfill import Backfill
-from replicator.connector.context import ConnectorContext, route_options
+from replicator.connector.context import ConnectorContext
+from replicator.connector.interface import Pair
 from replicator.connector.permissions import refuse_missing_rights
 from replicator.connector.spark_jobs import Bulk
 from replicator.connector.sync.task import SyncTask
 from replicator.connector.topics import RouteTopics
-from replicator.connector.watchdog import Watchdog
 from replicator.errors import ClientError
 from replicator.observe.logging import get_logger
+from replicator.plugins.route_options import route_options
 from replicator.routing.dead_letter import DeadLetters
 from replicator.routing.limiter import RateLimiter
 from replicator.routing.message_queue import MessageQueue
@@ -28,6 +29,7 @@ from replicator.routing.queue_map import Queue
 from replicator.routing.shared import Shared
 from replicator.routing.state import Phase, QueueState
 from replicator.routing.task_id import TaskId
+from replicator.routing.watchdog import Watchdog
 from replicator.settings import RouteSettings
 from replicator.state.record import Kind
 
@@ -68,7 +70,8 @@ class Route:
             message_limit=context.message_limit,
             may_send=context.may_send,
         )
-        self._pairs: dict[MessageQueue, QueuePair] = {}
+        self._bulk = bulk
+        self._pairs: dict[MessageQueue, Pair] = {}
         self._keys: defaultdict[str, set[MessageQueue]] = defaultdict(set)
         self._runs: dict[MessageQueue, asyncio.Task[None]] = {}
         self._ending: set[MessageQueue] = set()
@@ -194,14 +197,23 @@ class Route:
                 self.name, key.topic, key.queue
             )
             topic = self._context.store.target_topic(self.name, key.topic)
-            pair = QueuePair(state, self._shared, topic=topic, from_start=late)
+            pair = self._pair(state, topic=topic, from_start=late)
             made[key] = self._pairs[key] = pair
             self._keys[task].add(key)
             name = str(TaskId(self.name, key.topic, key.queue))
             self._runs[key] = group.create_task(self._guard(pair), name=name)
-        self._backfill.begin(made, group)
+        self._backfill.begin({key: pair for key, pair in made.items() if isinstance(pair, QueuePair)}, group)
 
-    async def _guard(self, pair: QueuePair) -> None:
+    def _pair(self, state: QueueState, *, topic: str, from_start: bool) -> Pair:
+        """What copies a queue: tasks of our own, or of Spark's."""
+        if self.settings.engine == "live":
+            return QueuePair(state, self._shared, topic=topic, from_start=from_start)
+        from replicator.spark.resident.owner import ResidentPair, ResidentRoute  # noqa: PLC0415
+
+        route = ResidentRoute(self.name, self.settings, lambda: self._rates(self._fraction))
+        return ResidentPair(state, self._bulk.residents, route, topic=topic, from_start=from_start)
+
+    async def _guard(self, pair: Pair) -> None:
         """A bug in one queue's tasks ends that queue, not the worker."""
         queue = MessageQueue(pair.state.topic, *pair.state.source)
         try:
@@ -303,6 +315,8 @@ class Route:
     def watch(self, now: float, group: asyncio.TaskGroup) -> None:
         """Restarts queues that failed or make no progress; no other is touched."""
         for key, pair in list(self._pairs.items()):
+            if not isinstance(pair, QueuePair):
+                continue  # its Spark task watches it
             if key in self._ending or not self._watchdog.wants_restart(key, pair.state, now):
                 continue
             log.warning(

@@ -6,11 +6,18 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Final
 
+from replicator.aio.clock import now
 from replicator.group.job_lease import JobLease
 from replicator.group.member import Group
+from replicator.routing.options import Identity
+from replicator.routing.seal import Sealer
 from replicator.settings import Settings
+
+if TYPE_CHECKING:  # a worker that has nothing for Spark to do does without
+    from replicator.spark.resident.owner import Residents
 
 __all__ = ["Bulk", "Claim"]
 
@@ -40,15 +47,49 @@ class Bulk:
     Args:
         group: the worker's group.
         announce: sends a heartbeat with all claims now.
+        identity, sealer: of the routes' copies.
     """
 
-    def __init__(self, settings: Settings, group: Group, announce: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        group: Group,
+        announce: Callable[[], Awaitable[None]],
+        *,
+        identity: Identity,
+        sealer: Sealer | None,
+    ) -> None:
         self.settings = settings
+        self._identity = identity
+        self._sealer = sealer
         self.turn = asyncio.Lock()
         self.runs: dict[str, dict[Any, Any]] = {}
         self._claims: dict[str, Claim] = {}
         self._group = group
         self._announce = announce
+
+    @cached_property
+    def residents(self) -> Residents:
+        """The queues of this worker that live in Spark tasks."""
+        from replicator.ranges.access import Access  # noqa: PLC0415 - only where it is wanted
+        from replicator.spark.jobs.resident import ResidentJobs  # noqa: PLC0415
+        from replicator.spark.resident.job import ResidentJob  # noqa: PLC0415
+        from replicator.spark.resident.owner import Residents  # noqa: PLC0415
+
+        settings, coordinator = self.settings, self._group.coordinator
+        job = partial(
+            ResidentJob,
+            source=Access.of(settings.source),
+            target=Access.of(settings.target),
+            identity=self._identity,
+            sealer=self._sealer,
+            memory_bytes=settings.memory_bytes,
+            settle_timeout=settings.settle_timeout,
+            stall_timeout=settings.stall_timeout,
+            patience=settings.stall_timeout,
+            log_level=settings.log_level,
+        )
+        return Residents(ResidentJobs(settings.spark_master), job, lambda: coordinator.lease_left(now()))
 
     def claimed(self, running: set[str]) -> list[str]:
         """The jobs whose tasks may send, while `running` are the worker's own tasks."""

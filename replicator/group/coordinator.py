@@ -106,6 +106,10 @@ class Coordinator:
         """Whether this worker may send to the target now."""
         return not self._lapsed and now - self.membership.echo <= self._lease
 
+    def lease_left(self, now: float) -> float:
+        """Seconds that this worker may still send; 0 or less if it may not."""
+        return 0.0 if self._lapsed else self._lease - (now - self.membership.echo)
+
     def echoed(self, side: Side, heartbeat: Heartbeat, sent: float, now: float) -> None:
         """A heartbeat of our own, sent at `sent`, has come back; a lease that was over by then stays over."""
         self._lapsed = self._lapsed or (self._held and now - self.membership.echo > self._lease)

@@ -15,7 +15,7 @@ from replicator.client.brokers import max_offset, min_offset, offset_at
 from replicator.client.cluster import Cluster
 from replicator.client.discovery import Discovery
 from replicator.client.pull import pull
-from replicator.connector.context import ConnectorContext, look, route_options
+from replicator.connector.context import ConnectorContext, look
 from replicator.connector.permissions import refuse_missing_rights
 from replicator.connector.topics import RouteTopics
 from replicator.errors import ClientError, ConfigError, StartupError
@@ -24,6 +24,7 @@ from replicator.group.job_claim import claimed, jobs_of
 from replicator.group.membership import MemberState
 from replicator.group.signature import Signer
 from replicator.observe.audit import Audit
+from replicator.plugins.route_options import route_options
 from replicator.protocol.message import StoredMessage
 from replicator.ranges.copier import CopyJob, Range
 from replicator.routing.budget import MemoryBudget

@@ -27,11 +27,15 @@ class Interval(NamedTuple):
 
 
 class OffsetMap:
-    """Both offsets grow from interval to interval; beyond `most` of them the oldest are dropped."""
+    """Both offsets grow from interval to interval; beyond `most` of them the oldest are dropped.
 
-    __slots__ = ("_length", "_most", "_sources", "_targets")
+    `rewound` is how often what came last was forgotten.
+    """
+
+    __slots__ = ("_length", "_most", "_sources", "_targets", "rewound")
 
     def __init__(self, intervals: Iterable[Interval] = (), *, most: int = MAX_INTERVALS) -> None:
+        self.rewound = 0
         self._most = most
         self._sources: list[int] = []
         self._targets: list[int] = []
@@ -62,12 +66,20 @@ class OffsetMap:
         if len(sources) > self._most:
             del sources[0], targets[0], lengths[0]
 
+    def since(self, source: int) -> Iterator[Interval]:
+        """The runs of copies of messages at the source offset `source` or after it."""
+        for i in range(max(0, bisect_right(self._sources, source) - 1), len(self._sources)):
+            gone = max(0, source - self._sources[i])
+            if gone < self._length[i]:
+                yield Interval(self._sources[i] + gone, self._targets[i] + gone, self._length[i] - gone)
+
     def count_from(self, source: int) -> int:
         """Copies of messages at the source offset `source` or after it."""
         return sum(max(0, run.source + run.length - max(run.source, source)) for run in self)
 
     def cut(self, source: int) -> None:
         """Forgets what was copied from the source offset `source` on."""
+        self.rewound += 1
         at = bisect_left(self._sources, source)
         if at:
             self._length[at - 1] = min(self._length[at - 1], source - self._sources[at - 1])
@@ -75,6 +87,7 @@ class OffsetMap:
 
     def clear(self) -> None:
         """Forgets everything: the source's or the target's offsets have started over."""
+        self.rewound += 1
         self._sources.clear()
         self._targets.clear()
         self._length.clear()

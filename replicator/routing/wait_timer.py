@@ -12,12 +12,16 @@ TARGET: Final = 1
 
 
 class WaitTimer:
-    """Seconds spent waiting for `SOURCE` and for `TARGET`, including a wait that is under way."""
+    """Seconds spent waiting for `SOURCE` and for `TARGET`, including a wait that is under way.
+
+    Args:
+        source, target: seconds that were waited before.
+    """
 
     __slots__ = ("_seconds", "_since", "_whom")
 
-    def __init__(self) -> None:
-        self._seconds = [0.0, 0.0]
+    def __init__(self, source: float = 0.0, target: float = 0.0) -> None:
+        self._seconds = [source, target]
         self._whom = -1
         self._since = 0.0
 

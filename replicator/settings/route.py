@@ -102,6 +102,9 @@ class RouteSettings(BaseModel):
         "topic", description="what is assigned to workers: whole topics, or single queues"
     )
 
+    engine: Literal["live", "spark"] = Field(
+        "live", description="what copies the messages: the worker itself, or Spark tasks that it runs"
+    )
     backfill: bool | None = Field(
         None,
         description="have Spark copy what queues hold when they begin; by default where `spark_master` is set and"
@@ -177,6 +180,8 @@ class RouteSettings(BaseModel):
             raise ValueError("retry_topics needs groups in sync: brokers refuse retries of unknown groups")
         if self.protect_target and "topics" not in self.sync:
             raise ValueError("protect_target needs topics in sync, which sets their perm")
+        if self.backfill and self.engine == "spark":
+            raise ValueError("backfill and engine=spark are both set, but Spark's tasks copy what there is already")
         if self.backfill and self.transforms:
             raise ValueError("backfill and transforms are both set, but Spark's tasks copy messages as they are")
         if self.tags and self.sql:

@@ -54,7 +54,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
         *("file_connector_dir", "metrics_per_queue", "log_level"),
     ),
     "REST": ("rest",),
-    "Spark": ("backfill", "backfill_min_lag", "spark_master"),
+    "Spark": ("engine", "backfill", "backfill_min_lag", "spark_master"),
 }
 
 _OF: Final = {name: section for section, names in SECTIONS.items() for name in names}

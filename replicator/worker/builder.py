@@ -75,7 +75,7 @@ async def build(settings: Settings, *, connect: Connect, store: Store, rest_addr
     def may_send() -> bool:
         return coordinator.holds_lease(now())
 
-    if settings.backfill or settings.spark_master is not None:
+    if settings.backfill or settings.spark_master is not None or settings.engine == "spark":
         from replicator.spark.engine.session import refuse_no_spark  # noqa: PLC0415 - only where it is wanted
 
         refuse_no_spark()
@@ -110,7 +110,7 @@ async def _build(
     context = _context(settings, coordinator, store, clusters, found, group)
     probe = TargetProbe(target.cluster)
     heartbeats = Heartbeats(group, mirror, probe, source=identity.source, rest_address=rest_address)
-    bulk = Bulk(settings, group, heartbeats.beat)
+    bulk = Bulk(settings, group, heartbeats.beat, identity=identity, sealer=context.sealer)
     if not found.standby:
         await Route(settings.connector, settings.route, context, bulk).check()
     store.save_identity({"worker": coordinator.me, "source_id": identity.source, "target_id": identity.target})

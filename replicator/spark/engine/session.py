@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -30,7 +31,7 @@ _SETTINGS: Final = {
 
 @contextmanager
 def session(*, master: str | None = None, conf: Mapping[str, str] | None = None) -> Iterator[Any]:
-    """A SparkSession, stopped with the context.
+    """A SparkSession, of which a process has one: stopped with the last context that it is used in.
 
     Args:
         master: `local[*,4]` by default.
@@ -57,18 +58,43 @@ def session(*, master: str | None = None, conf: Mapping[str, str] | None = None)
         settings = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} | settings
     for name, value in settings.items():
         builder = builder.config(name, value)
-    try:
-        spark = builder.getOrCreate()
-    except Exception as error:  # noqa: BLE001 - errors of the JVM have many types
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise StartupError(
-            f"no Spark session at {master or MASTER}: {reason}", hint="see Spark's output above"
-        ) from None
+    spark = _users.enter(builder, master or MASTER)
     try:
         refuse_speculation(spark)
         yield spark
     finally:
-        spark.stop()
+        _users.leave(spark)
+
+
+class _Users:
+    """Counts the contexts that use the process's session; they are of several threads."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._lock = threading.Lock()
+
+    def enter(self, builder: Any, master: str) -> Any:
+        """The session, for one context more."""
+        with self._lock:
+            try:
+                spark = builder.getOrCreate()
+            except Exception as error:  # noqa: BLE001 - errors of the JVM have many types
+                reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+                raise StartupError(
+                    f"no Spark session at {master}: {reason}", hint="see Spark's output above"
+                ) from None
+            self._count += 1
+            return spark
+
+    def leave(self, spark: Any) -> None:
+        """One context is over; with the last one the session ends."""
+        with self._lock:
+            self._count -= 1
+            if not self._count:
+                spark.stop()
+
+
+_users: Final = _Users()
 
 
 def refuse_no_spark() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from replicator.connector.watchdog import Watchdog
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
+from replicator.routing.watchdog import Watchdog
 from tests.support.scene import TARGET, SceneOf
 from tests.support.traffic import configured, connected, send
 from tests.support.worker import until

@@ -1,0 +1,45 @@
+"""What a route's settings mean for the data path, its transforms included."""
+
+from __future__ import annotations
+
+from replicator.client.pull import Subscription
+from replicator.plugins.transforms import chain_of
+from replicator.routing.options import Identity, RouteOptions
+from replicator.routing.seal import Sealer
+from replicator.settings import RouteSettings
+
+__all__ = ["route_options"]
+
+
+def route_options(
+    route: RouteSettings, identity: Identity, *, settle_timeout: float, sealer: Sealer | None = None
+) -> RouteOptions:
+    """What a route's settings mean for the data path.
+
+    Raises:
+        ConfigError: a transform cannot be had.
+    """
+    subscription, tags = Subscription(), None
+    if route.sql:
+        subscription = Subscription("SQL92", route.sql)
+    elif route.tags:
+        subscription = Subscription("TAG", " || ".join(route.tags))
+        tags = frozenset(tag.encode() for tag in route.tags)
+    return RouteOptions(
+        identity=identity,
+        forward=route.forward,
+        born_timestamp=route.born_timestamp,
+        on_error=route.on_error,
+        on_gap=route.on_gap,
+        on_target_loss=route.on_target_loss,
+        subscription=subscription,
+        tags=tags,
+        start_from=route.start_timestamp(),
+        batch_messages=route.batch_messages,
+        batch_bytes=route.batch_bytes,
+        pulls_in_flight=route.pulls_in_flight,
+        settle_timeout=settle_timeout,
+        dead_letter_topic=route.dead_letter_topic,
+        transform=chain_of(route.transforms),
+        sealer=sealer,
+    )

@@ -1,0 +1,105 @@
+"""What a worker and a Spark task that copies its queues tell each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from replicator.routing.queue_map import Queue
+from replicator.spark.resident.snapshot import Snapshot
+
+__all__ = [
+    "Drain",
+    "End",
+    "Grant",
+    "Hello",
+    "Part",
+    "Report",
+    "Said",
+    "Told",
+    "Work",
+    "read_said",
+    "read_told",
+    "write",
+]
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A queue to copy, and what is known of it; `skew` as in `QueueProgress`."""
+
+    route: str
+    topic: str
+    source: Queue
+    target_topic: str
+    target: Queue
+    from_start: bool
+    state: Snapshot
+    skew: float
+
+
+class Work(msgspec.Struct, frozen=True, tag=True):
+    """Queues that the task copies from now on, and the settings of their routes, by name."""
+
+    routes: dict[str, dict[str, Any]]
+    parts: list[Part]
+
+
+class Drain(msgspec.Struct, frozen=True, tag=True):
+    """Queues that the task is to settle and end, by key."""
+
+    keys: list[str]
+
+
+class Grant(msgspec.Struct, frozen=True, tag=True):
+    """The answer to a report: the task may send for so many seconds since it sent that.
+
+    `rates` are the messages and bytes per second of each route, 0 for no limit.
+    """
+
+    sequence: int
+    seconds: float
+    rates: dict[str, tuple[int, int]]
+
+
+class End(msgspec.Struct, frozen=True, tag=True):
+    """Nothing is left to copy: the task is to end."""
+
+
+class Hello(msgspec.Struct, frozen=True, tag=True):
+    """A task that has started: the number of its job, and the machine it runs on."""
+
+    number: int
+    host: str
+
+
+class Report(msgspec.Struct, frozen=True, tag=True):
+    """The states that have changed since the last report."""
+
+    sequence: int
+    states: list[Snapshot]
+
+
+#: What a worker says, and what a task says.
+Told = Work | Drain | Grant | End
+Said = Hello | Report
+
+_told = msgspec.msgpack.Decoder(Told)
+_said = msgspec.msgpack.Decoder(Said)
+write = msgspec.msgpack.Encoder().encode
+
+
+def read_told(body: bytes) -> Told:
+    """What a worker said.
+
+    Raises:
+        msgspec.MsgspecError: it is of another form: of another version.
+    """
+    told: Told = _told.decode(body)
+    return told
+
+
+def read_said(body: bytes) -> Said:
+    """What a task said; errors as those of `read_told`."""
+    said: Said = _said.decode(body)
+    return said

@@ -1,0 +1,296 @@
+"""The Spark task that copies queues for the worker that owns them, until that ends it.
+
+Each queue is a pair of source and sink task, as in a worker, and fails or waits alone. The task reports what has
+changed, and may send only while its owner answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Iterable, Mapping
+from typing import Any, Final
+
+from replicator.aio.clock import now
+from replicator.client.brokers import read_config
+from replicator.client.cluster import Cluster
+from replicator.errors import ReplicatorError
+from replicator.observe.logging import get_logger
+from replicator.plugins.route_options import route_options
+from replicator.routing.budget import MemoryBudget
+from replicator.routing.dead_letter import DeadLetters
+from replicator.routing.foreign_writes import ForeignWriteInspector
+from replicator.routing.limiter import RateLimiter
+from replicator.routing.pair import QueuePair
+from replicator.routing.shared import Shared
+from replicator.routing.state import Phase, QueueState
+from replicator.routing.target_watch import TargetWatch
+from replicator.routing.watchdog import Watchdog
+from replicator.settings import RouteSettings
+from replicator.spark.resident.channel import Channel
+from replicator.spark.resident.job import ResidentJob
+from replicator.spark.resident.lease import GrantedLease
+from replicator.spark.resident.messages import Drain, Grant, Hello, Part, Report, Work, read_told, write
+from replicator.spark.resident.snapshot import Known, Snapshot, put, snapshot
+
+__all__ = ["reside"]
+
+#: Seconds between two reports.
+_REPORT: Final = 0.5
+#: Reports after which everything is sent, changed or not.
+_ALL: Final = 20
+#: Seconds between two looks for queues that stand still, and between two at the clusters.
+_LOOK: Final = 1.0
+_REFRESH: Final = 5.0
+#: Queues that recover at once.
+_RECOVERING: Final = 64
+_MESSAGE_LIMIT: Final = 4 * 1024 * 1024
+
+log = get_logger(__name__)
+
+
+async def reside(job: ResidentJob) -> None:
+    """Copies what the owner asks for; returns when the owner ends it.
+
+    Raises:
+        ChannelLost: the owner is gone, or has another task for this job.
+        StartupError, ClientError: a cluster cannot be reached.
+    """
+    lease = GrantedLease()
+    async with (
+        job.source.connected(patience=job.patience) as source,
+        job.target.connected(patience=job.patience, may_go_on=lease.holds) as target,
+    ):
+        channel = await Channel.connect(job.owner, job.key)
+        try:
+            await _Task(job, channel, lease, source, target).run()
+        finally:
+            channel.close()
+
+
+class _Queue:
+    """A queue that is copied here; `wanted` is set when a failed one is to be tried again, or to be drained."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.state = QueueState(part.topic, part.source, part.target, route=part.route)
+        put(self.state, part.state)
+        self.state.progress.skew = part.skew
+        self.state.set_phase(Phase.STARTING)
+        self.known = Known()
+        self.pair: QueuePair | None = None
+        self.run: asyncio.Task[None] | None = None
+        self.wanted = asyncio.Event()
+        self.draining = False
+        self.ended = False
+        self.told: tuple[object, ...] = ()
+
+    def mark(self) -> tuple[object, ...]:
+        """What the owner is to hear of when it changes."""
+        state, progress, counters = self.state, self.state.progress, self.state.counters
+        return (
+            state.phase,
+            state.reason,
+            state.stalled,
+            progress.position,
+            progress.max_offset,
+            progress.head_timestamp,
+            progress.clean,
+            counters.copied,
+            counters.retries,
+            counters.foreign,
+            counters.duplicates,
+            self.ended,
+        )
+
+
+class _Task:
+    def __init__(
+        self, job: ResidentJob, channel: Channel, lease: GrantedLease, source: Cluster, target: Cluster
+    ) -> None:
+        self._job = job
+        self._channel = channel
+        self._lease = lease
+        self._source = source
+        self._target = target
+        self._budget = MemoryBudget(job.memory_bytes)
+        self._inspector = ForeignWriteInspector()
+        self._watch = TargetWatch()
+        self._recovering = asyncio.Semaphore(_RECOVERING)
+        self._watchdog = Watchdog(job.stall_timeout)
+        self._limits: dict[str, int] = {}
+        self._routes: dict[str, Shared] = {}
+        self._queues: dict[str, _Queue] = {}
+        self._soon = asyncio.Event()
+
+    async def run(self) -> None:
+        """Until the owner ends it; raises what else ended it."""
+        self._channel.send(write(Hello(self._job.number, socket.gethostname())))
+        duties: list[Awaitable[None]] = [
+            *(self._listen(), self._report(), self._refresh(), self._look()),
+            *(self._inspector.run(), self._watch.run(self._target)),
+        ]
+        running = [asyncio.ensure_future(each) for each in duties]
+        try:
+            done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                each.result()
+        finally:
+            ending = [*running, *(queue.run for queue in self._queues.values() if queue.run is not None)]
+            for each in ending:
+                each.cancel()
+            await asyncio.wait(ending)
+
+    # What the owner says.
+
+    async def _listen(self) -> None:
+        while True:
+            match read_told(await self._channel.receive()):
+                case Work(routes, parts):
+                    await self._begin(routes, parts)
+                case Drain(keys):
+                    self._drain(keys)
+                case Grant(sequence, seconds, rates):
+                    self._lease.grant(sequence, seconds)
+                    self._limit(rates)
+                case _:
+                    return
+
+    async def _begin(self, routes: Mapping[str, dict[str, Any]], parts: Iterable[Part]) -> None:
+        await self._learn_limits({part.target.broker for part in parts} - self._limits.keys())
+        for name, settings in routes.items():
+            self._routes[name] = self._shared(RouteSettings(**settings))
+        for part in parts:
+            queue = self._queues[part.state.key] = _Queue(part)
+            queue.run = asyncio.create_task(self._copy(queue), name=part.state.key)
+
+    def _shared(self, settings: RouteSettings) -> Shared:
+        job = self._job
+        options = route_options(settings, job.identity, settle_timeout=job.settle_timeout, sealer=job.sealer)
+        return Shared(
+            source=self._source,
+            target=self._target,
+            options=options,
+            budget=self._budget,
+            limiter=RateLimiter(),
+            dead_letters=DeadLetters.of(self._target, options, self._limit_of),
+            inspector=self._inspector,
+            recovering=self._recovering,
+            message_limit=self._limit_of,
+            may_send=self._lease.holds,
+            watch=self._watch,
+        )
+
+    def _limit_of(self, broker: str) -> int:
+        return self._limits.get(broker, _MESSAGE_LIMIT)
+
+    def _limit(self, rates: Mapping[str, tuple[int, int]]) -> None:
+        for name, (messages, size) in rates.items():
+            shared = self._routes.get(name)
+            if shared is not None and (shared.limiter.messages, shared.limiter.size) != (messages, size):
+                shared.limiter.set(messages, size)
+
+    def _drain(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            queue = self._queues.get(key)
+            if queue is not None:
+                queue.draining = True
+                queue.wanted.set()
+                if queue.pair is not None:
+                    queue.pair.drain()
+
+    # The queues.
+
+    async def _copy(self, queue: _Queue) -> None:
+        """Copies a queue until it is drained; what ended because the lease was lost begins again with another."""
+        state, part = queue.state, queue.part
+        while not queue.draining:
+            await _first(self._lease.granted(), queue.wanted.wait())
+            queue.wanted.clear()
+            if queue.draining:
+                state.set_phase(Phase.STOPPED)
+                break
+            queue.pair = QueuePair(
+                state, self._routes[part.route], topic=part.target_topic, from_start=part.from_start
+            )
+            try:
+                await queue.pair.run()
+            except Exception as error:
+                state.set_phase(Phase.FAILED, f"{type(error).__name__}: {error}")
+                log.exception("queue failed", connector=part.route, queue=state.key)
+            queue.pair = None
+            if state.phase is Phase.FAILED and not queue.draining:
+                await queue.wanted.wait()
+        queue.ended = True
+        self._soon.set()
+
+    async def _look(self) -> None:
+        """Restarts queues that failed or stand still."""
+        while True:
+            await asyncio.sleep(_LOOK)
+            for key, queue in list(self._queues.items()):
+                if queue.draining or not self._watchdog.wants_restart(key, queue.state, now()):
+                    continue
+                log.warning("queue restarted", queue=key, state=str(queue.state.phase), reason=queue.state.reason)
+                if queue.state.phase is Phase.FAILED:
+                    queue.wanted.set()
+                elif queue.run is not None:
+                    queue.run.cancel()
+                    queue.run = asyncio.create_task(self._again(queue.run, queue), name=key)
+
+    async def _again(self, before: asyncio.Task[None], queue: _Queue) -> None:
+        await asyncio.wait([before])
+        await self._copy(queue)
+
+    # What the owner is told.
+
+    async def _report(self) -> None:
+        sequence = 0
+        while True:
+            sequence += 1
+            states = list(self._news(everything=sequence % _ALL == 0))
+            self._lease.ask(sequence)
+            self._channel.send(write(Report(sequence, states)))
+            self._soon.clear()
+            await _first(asyncio.sleep(_REPORT), self._soon.wait())
+
+    def _news(self, *, everything: bool) -> Iterable[Snapshot]:
+        for key, queue in list(self._queues.items()):
+            mark = queue.mark()
+            if mark != queue.told or everything:
+                queue.told = mark
+                yield snapshot(queue.state, queue.known, ended=queue.ended)
+            if queue.ended:
+                del self._queues[key]
+
+    # The clusters.
+
+    async def _refresh(self) -> None:
+        while True:
+            await asyncio.sleep(_REFRESH)
+            for cluster in (self._source, self._target):
+                try:
+                    await cluster.refresh()
+                except ReplicatorError as error:
+                    log.debug("cluster cannot be looked at", reason=str(error))
+            await self._learn_limits({queue.part.target.broker for queue in self._queues.values()})
+            for queue in self._queues.values():
+                if queue.pair is not None:
+                    queue.pair.follow(self._source.reader(queue.part.source.broker).address)
+
+    async def _learn_limits(self, brokers: Iterable[str]) -> None:
+        for broker in brokers:
+            try:
+                self._limits[broker] = (await read_config(self._target.master(broker))).max_message_size
+            except ReplicatorError as error:
+                log.debug("broker does not tell its limit", broker=broker, reason=str(error))
+
+
+async def _first(*what: Awaitable[object]) -> None:
+    """Returns when one of them has; the others are cancelled."""
+    running = [asyncio.ensure_future(each) for each in what]
+    try:
+        await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in running:
+            each.cancel()
