@@ -40,7 +40,7 @@ class _Commands(DeferredGroup):
         "demo": DeferredCommand("replicator.demo.command", "Start two clusters, copy orders, and show it live."),
         "export": DeferredCommand("replicator.operate.export", "Write topics as Parquet files, by Spark."),
         "import": DeferredCommand("replicator.operate.restore", "Send exported topics to a cluster, by Spark."),
-        "run": DeferredCommand("replicator.operate.run", "Copy topics in this process or by Spark."),
+        "run": DeferredCommand("replicator.operate.run", "Copy topics, as without a command."),
         "sandbox": DeferredCommand("replicator.sandbox.commands", "Run real RocketMQ clusters on this machine."),
         "secret": DeferredCommand("replicator.operate.secret", "Make a secret for the workers of a group."),
         "spark-package": DeferredCommand("replicator.operate.package", "Pack what Spark's executors need."),

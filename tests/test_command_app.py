@@ -79,7 +79,7 @@ def test_each_setting_is_in_one_section() -> None:
         (["export", "--help"], "pyarrow", "spark"),
         (["import", "--help"], "pyarrow", "spark"),
         (["spark-package", "package"], "pyarrow", "spark"),
-        (["run", "--engine", "spark", *CLUSTERS, "--checkpoint", "checkpoint"], "pyspark", "spark"),
+        (["run", "--engine", "spark", *CLUSTERS], "pyspark", "spark"),
     ],
 )
 def test_what_needs_an_extra_names_it(tmp_path: Path, arguments: list[str], package: str, extra: str) -> None:

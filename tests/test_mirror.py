@@ -47,7 +47,7 @@ ELSEWHERE = {
     "replicator.operate.export": "spark/test_archive.py",
     "replicator.operate.manifest": "spark/test_archive.py",
     "replicator.operate.restore": "spark/test_archive.py",
-    "replicator.operate.run": "spark/test_run.py",
+    "replicator.operate.run": "test_cli.py",
     "replicator.operate.verify": "spark/test_verify.py",
     "replicator.plugins.interface": "plugins/test_file.py",
     "replicator.protocol.compression": "plugins/test_transforms.py",

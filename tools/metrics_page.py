@@ -23,7 +23,7 @@ process's own: `process_…`, `python_…`.
 _JOBS = """
 ## Spark jobs
 
-`replicator backfill`, `verify`, `export`, `import` and `run --engine spark` serve these on the port of `--metrics-port`, at 127.0.0.1 where
+`replicator backfill`, `verify`, `export` and `import` serve these on the port of `--metrics-port`, at 127.0.0.1 where
 the driver runs, while they run.
 
 | metric | kind | labels | what it says |

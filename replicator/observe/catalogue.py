@@ -179,7 +179,7 @@ JOBS: Final = {
     for spec in (
         _job_spec("job_messages", "counter", "Messages that the job has copied, read or written."),
         _job_spec("job_messages_expected", "gauge", "Messages that the job has to process in all, where known."),
-        _job_spec("job_queues", "gauge", "Queues open, done, failed; of `run`, parts of micro-batches.", "state"),
+        _job_spec("job_queues", "gauge", "Queues open, done, failed.", "state"),
         _job_spec(
             "job_findings", "gauge", "Findings: gaps, duplicates, and differences that verify found.", "finding"
         ),

@@ -81,13 +81,6 @@ class JobPreflight:
             for source, target in plan.queue_map.items()
         }
 
-    async def look_again(self) -> None:
-        """Looks for topics and queues that were added meanwhile; raises the errors of `make_ready`."""
-        await self.context.source.refresh()
-        await self.context.target.refresh()
-        self.topics.plan()
-        await self.make_ready()
-
     async def find_maps(self) -> None:
         """Finds the existing queue maps; writes nothing.
 

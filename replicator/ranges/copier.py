@@ -63,10 +63,7 @@ class CopyFailed(ReplicatorError):
 
 
 class Range(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Messages [start, end) of a source queue, and the target queue that they go to.
-
-    `behind` is the last copy if its sender has ended cleanly, so that no more of its requests can arrive.
-    """
+    """Messages [start, end) of a source queue, and the target queue that they go to."""
 
     topic: str
     source: Queue
@@ -74,7 +71,6 @@ class Range(msgspec.Struct, frozen=True, omit_defaults=True):
     target: Queue
     start: int
     end: int
-    behind: CopyRecord | None = None
 
     @property
     def key(self) -> str:
@@ -182,8 +178,7 @@ async def copy_range(job: CopyJob, part: Range) -> CopyOutcome:
                 source, part.topic, part.source, part.start, first, on_loss="skip", options=job.options
             ).chunks()
 
-        if part.behind is None:  # else the range before this one was copied to where this one starts
-            await refuse_later_start(job.options.identity, part, target, before)
+        await refuse_later_start(job.options.identity, part, target, before)
         past_end = partial(_refuse_shorter_source, part, source)
         make = partial(QueuePair, end=part.end)
         return await run_pair(job, part, source, target, make, may_send=may_send, past_end=past_end)
@@ -224,10 +219,6 @@ async def run_pair(
     started = time.monotonic()
     state = QueueState(part.topic, part.source, part.target)
     state.progress.position = state.progress.start = part.start
-    if part.behind is not None:  # what a live route would have restored: the known end need not be searched for
-        state.progress.offsets.add(part.behind.source, part.behind.target, 1)
-        state.progress.store_timestamp = part.behind.stored
-        state.progress.clean = True
     async with _auditing() as inspector:
         shared = replace(await _shared(job, part, source, target, inspector), may_send=may_send)
         copying = asyncio.create_task(make(state, shared, topic=part.target_topic, from_start=False).run())

@@ -147,23 +147,6 @@ async def test_nothing_is_put_behind_what_it_belongs_before(scene: SceneOf) -> N
         assert (await copy_range(tagged, part)).copied == 0
 
 
-async def test_a_range_goes_on_right_behind_a_clean_end(scene: SceneOf) -> None:
-    """Without settling; and by the target's tail where what is said of it is wrong."""
-    async with scene(queues=1) as here:
-        await here.produce(300)
-        (part, *_) = await ranges_of(here, 300)
-        job = job_of(here)
-        job = replace(job, options=replace(job.options, settle_timeout=20.0))
-        first = await copy_range(job_of(here), Range(*msgs(part), 0, 100))
-        assert first.tail is not None
-        assert (first.tail.source, first.tail.target) == (99, 99)
-        second = await asyncio.wait_for(copy_range(job, Range(*msgs(part), 100, 200, first.tail)), 15)
-        assert second.copied == 100
-        third = await asyncio.wait_for(copy_range(job, Range(*msgs(part), 100, 300, first.tail)), 15)
-        assert (third.before, third.copied) == (100, 100)
-        await here.assert_clean(300)
-
-
 async def test_a_topic_made_anew_is_not_taken_for_the_old_one(scene: SceneOf) -> None:
     """Where it has fewer messages than were copied."""
     async with scene(queues=1) as here:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-import os
-import signal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,11 +15,11 @@ from acl_sync.model import PUB, SUB, Account, Kind
 from replicator.client.pull import pull
 from replicator.client.security import Credentials
 from replicator.errors import BrokerRefused
+from replicator.settings.secret_file import write_secret
 from tests.e2e.test_missing_rights import guarded
-from tests.spark.stream_job import Job
 from tests.spark.test_archive import export, restore, told
 from tests.spark.test_surroundings import NEW, OLD
-from tests.spark.waiting import ends, settled
+from tests.spark.waiting import settled
 from tests.support.acl_scene import Side
 from tests.support.clusters import ClusterPool
 from tests.support.guarded import access, shown
@@ -109,7 +107,7 @@ async def test_accounts_that_lack_a_right(
 async def test_import_and_a_route_by_spark(
     command: Any, scene: SceneOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """ACL 1.0 to ACL 2.0; the checkpoint, the archive and Spark's event log hold no secret."""
+    """ACL 1.0 to ACL 2.0; the archive, Spark's event log and the worker's own log hold no secret."""
     async with scene(source=OLD, target=NEW, queues=2) as here:
         await here.produce(1000)
         await settled(here.source, here.topic, 1000)
@@ -131,22 +129,17 @@ async def test_import_and_a_route_by_spark(
         verdict = await judge(here.source, here.target, here.topic, target_topic=f"{here.topic}-again")
         assert (verdict.clean, verdict.copies) == (True, 1000), verdict.report()
 
-        given = {**os.environ, **environment, "SPARK_CONF_DIR": str(conf)}
-        job = Job(here, tmp_path, "--spark-master", "local[2,4]", environment=given)
-
-        async def all_there() -> bool:
-            return sum(await ends(here.target, here.topic)) == 1000
-
-        async with job.running() as stream:
-            await until(all_there, seconds=120, what="1000 copies")
-            stream.send_signal(signal.SIGTERM)
-            assert await asyncio.wait_for(stream.wait(), 60) == 0, job.log
+        write_secret(tmp_path / "secret")
+        secret_file = ("--worker-group-secret-file", str(tmp_path / "secret"))
+        flags = ("--engine", "spark", "--spark-master", "local[2,4]", *secret_file)
+        async with here.worker(*flags, environment={**environment, "SPARK_CONF_DIR": str(conf)}) as worker:
+            await worker.caught_up(here.topic, 1000, seconds=120)
+            assert await worker.drain() == 0
         await here.assert_clean(1000)
-        places = ("checkpoint", "events", "archive", "store")
+        places = ("worker", "events", "archive", "store")
         files = [file for place in places for file in (tmp_path / place).rglob("*") if file.is_file()]
         written = {file: file.read_text(encoding="latin-1") for file in files}
         (log,) = (text for file, text in written.items() if file.parent == events)
         assert "SparkListenerApplicationEnd" in log
-        assert [file for file in files if file.parent.name == "commits"]
-        for cluster in (here.source, here.target):
-            assert not shown(cluster.secret_key, job.log, *written.values())
+        for secret in (here.source.secret_key, here.target.secret_key, (tmp_path / "secret").read_text().strip()):
+            assert not shown(secret, worker.log, *written.values())

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from tests.spark.stream_job import Job
 from tests.spark.waiting import ends, settled
 from tests.support.scene import Scene, SceneOf
 from tests.support.standalone import Standalone, standalone
@@ -78,7 +77,7 @@ async def an_executor_killed(
 
 @pytest.mark.timeout(900)
 async def test_executors_are_killed_in_mid_task(scene: SceneOf, tmp_path: Path) -> None:
-    """Of a backfill, and of a stream that copies what comes: nothing lost, nothing twice, order kept.
+    """Of a backfill, and of a route whose engine is Spark: nothing lost, nothing twice, order kept.
 
     Between them everything else that runs in executors: `verify`, `export`, `import`, rows read and written.
     """
@@ -124,18 +123,12 @@ async def test_executors_are_killed_in_mid_task(scene: SceneOf, tmp_path: Path) 
 
         await here.produce(8000, start=8000)
         await settled(here.source, here.topic, 16_000)
-        job = Job(here, tmp_path, "--spark-master", cluster.url, *slowly, environment=environment)
-
-        async def all_there() -> bool:
-            return sum(await ends(here.target, here.topic)) == 16_000
-
-        async with job.running() as stream:
-            await an_executor_killed(
-                here, cluster, lambda: None if stream.returncode is None else job.log, before=4000
-            )
-            await until(all_there, seconds=120, what="the stream has copied what came")
-            stream.send_signal(signal.SIGTERM)
-            assert await asyncio.wait_for(stream.wait(), 60) == 0, job.log
+        engine = ("--engine", "spark", "--spark-master", cluster.url)
+        async with here.worker(*engine, *slowly, environment=environment) as worker:
+            await an_executor_killed(here, cluster, lambda: None, before=4000)
+            await worker.set_rates()
+            await worker.caught_up(here.topic, 1, seconds=120)
+            assert await worker.drain() == 0
         await here.assert_clean(16_000)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from typing import Any, Final
+from typing import Any
 
 from replicator.errors import ReplicatorError
 from replicator.observe.logging import configure
@@ -15,8 +15,6 @@ from replicator.spark.resident.owner import Room
 from replicator.spark.resident.task import reside
 
 __all__ = ["ResidentJobs"]
-
-_GROUP: Final = "rocketmq-replicator resident"
 
 
 class ResidentJobs:
@@ -47,7 +45,7 @@ class ResidentJobs:
             ReplicatorError: Spark gave it up.
         """
         context = self._spark.sparkContext
-        context.setJobGroup(f"{_GROUP} {job.number}", "copies queues until its worker ends it", True)
+        context.setJobGroup(_group(job.number), "copies queues until its worker ends it", True)
         try:
             context.parallelize([job], 1).mapPartitions(_reside).count()
         except Exception as error:  # noqa: BLE001 - errors of the JVM have many types
@@ -55,12 +53,20 @@ class ResidentJobs:
             reason = next((line for line in reversed(lines) if "Lost" in line or "Error" in line), lines[0])
             raise ReplicatorError(reason) from None
 
+    def cancel(self, number: int) -> None:
+        """Ends the job of that number, which may not have begun."""
+        self._spark.sparkContext.cancelJobGroup(_group(number))
+
     def close(self) -> None:
         """Cancels the jobs that run, and ends the session."""
         if self._spark is not None:
             self._spark.sparkContext.cancelAllJobs()
             self._spark = None
         self._stack.close()
+
+
+def _group(number: int) -> str:
+    return f"rocketmq-replicator resident {number}"
 
 
 def _reside(jobs: Iterable[ResidentJob]) -> Iterator[None]:

@@ -11,7 +11,7 @@ import asyncio
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
@@ -35,6 +35,8 @@ _GRANT: Final = 3.0
 #: Seconds until a job that ended is submitted again, or Spark is asked again: the first time, and at most.
 _AGAIN_FIRST: Final = 1.0
 _AGAIN_MOST: Final = 30.0
+#: Seconds within which a task that is not needed any more must end by itself.
+_ENDING: Final = 30.0
 #: Seconds within which a new connection must say which job it is of.
 _HELLO: Final = 10.0
 
@@ -63,6 +65,10 @@ class SparkJobs(Protocol):
 
     def run(self, job: ResidentJob) -> None:
         """Runs one job to its end."""
+        ...
+
+    def cancel(self, number: int) -> None:
+        """Ends the job of that number, which may not have begun."""
         ...
 
     def close(self) -> None:
@@ -118,14 +124,17 @@ class ResidentPair:
 
 @dataclass(eq=False)
 class Slot:
-    """A job, its task, and the queues that it copies. The task may send until `granted` (the loop's clock)."""
+    """A job, its task, and the queues that it copies. The task may send until `granted` (the loop's clock).
+
+    It is `ending` when no queue is left.
+    """
 
     number: int
     pairs: dict[str, ResidentPair] = field(default_factory=dict)
     channel: Channel | None = None
     granted: float = -inf
     attempts: int = 0
-    ending: bool = False
+    ending: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Residents:
@@ -193,7 +202,7 @@ class Residents:
             with suppress(ValueError):
                 self._waiting.remove(pair)
         elif slot.pairs.pop(pair.state.key, None) is not None and not slot.pairs:
-            slot.ending = True
+            slot.ending.set()
             if slot.channel is not None:
                 slot.channel.send(write(End()))
         self._wake.set()
@@ -219,27 +228,36 @@ class Residents:
                 await _in_thread(self._jobs.close)
 
     async def _serve(self, room: Room) -> None:
-        server = await asyncio.start_server(self._accept, room.bind, 0)
+        working: set[asyncio.Task[None]] = set()
+
+        def begin(work: Coroutine[None, None, None]) -> None:
+            task = asyncio.create_task(work)
+            working.add(task)
+            task.add_done_callback(working.discard)
+
+        server = await asyncio.start_server(
+            lambda reader, writer: begin(self._accept(reader, writer)), room.bind, 0
+        )
         port = server.sockets[0].getsockname()[1]
         log.info("queues are copied by Spark", slots=room.slots, address=f"{room.host}:{port}")
-        keeping: set[asyncio.Task[None]] = set()
         try:
             while self._waiting or self._slots:
                 self._wake.clear()
                 for slot in self._divide(room.slots):
                     job = self._job(number=slot.number, owner=(room.host, port), key=self._key)
-                    keeping.add(asyncio.create_task(self._keep(slot, job)))
+                    begin(self._keep(slot, job))
                 await self._wake.wait()
         finally:
             server.close()
-            for each in keeping:
+            for each in working:
                 each.cancel()
+            await asyncio.gather(*working, return_exceptions=True)
 
     def _divide(self, most: int) -> list[Slot]:
         """Gives each queue that waits to the job with the fewest; returns jobs that are to be submitted."""
         new = []
         for pair in self._waiting:
-            slots = [slot for slot in self._slots.values() if not slot.ending]
+            slots = [slot for slot in self._slots.values() if not slot.ending.is_set()]
             slot = min(slots, key=lambda each: len(each.pairs), default=None)
             if slot is None or len(slots) < most:
                 self._numbers += 1
@@ -255,18 +273,22 @@ class Residents:
     async def _keep(self, slot: Slot, job: ResidentJob) -> None:
         """Has Spark run a job, again and again while it has queues."""
         backoff = Backoff(_AGAIN_FIRST, _AGAIN_MOST)
-        while not slot.ending:
-            reason = "it ended by itself"
-            try:
-                await _in_thread(lambda: self._jobs.run(job))
-            except Exception as error:  # noqa: BLE001 - as above
-                reason = str(error).partition("\n")[0]
-            if not slot.ending:
-                seconds = backoff.next()
-                log.warning(
-                    "Spark job ended, and is submitted again", job=slot.number, reason=reason, seconds=seconds
-                )
-                await asyncio.sleep(seconds)
+        ending = asyncio.create_task(slot.ending.wait())
+        while not ending.done():
+            running = asyncio.create_task(_in_thread(lambda: self._jobs.run(job)))
+            await asyncio.wait({running, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if ending.done():
+                if (
+                    slot.channel is None or not (await asyncio.wait({running}, timeout=_ENDING))[0]
+                ):  # it would wait for room, to be told that it is not needed
+                    await _in_thread(lambda: self._jobs.cancel(slot.number))
+                await asyncio.wait({running})
+                running.exception()  # ignored: the job is over
+                break
+            seconds, error = backoff.next(), running.exception()
+            reason = "it ended by itself" if error is None else str(error).partition("\n")[0]
+            log.warning("Spark job ended, and is submitted again", job=slot.number, reason=reason, seconds=seconds)
+            await asyncio.wait({ending}, timeout=seconds)
         del self._slots[slot.number]
         self._wake.set()
 
@@ -279,16 +301,17 @@ class Residents:
             async with asyncio.timeout(_HELLO):
                 hello = read_said(await channel.receive())
             slot = self._slots.get(hello.number) if isinstance(hello, Hello) else None
-            if slot is None or slot.ending or not isinstance(hello, Hello):
-                channel.send(write(End()))
+            if slot is None or not isinstance(hello, Hello):
                 return
             if await self._is_the_one(slot, channel):
+                if slot.ending.is_set():
+                    channel.send(write(End()))
                 log.info("Spark task began", job=slot.number, host=hello.host, queues=len(slot.pairs))
                 self._give(slot, channel, slot.pairs.values())
                 while True:
                     self._answer(slot, channel, read_said(await channel.receive()))
         except (ChannelLost, msgspec.MsgspecError, TimeoutError) as error:
-            if slot is not None and slot.channel is channel and not slot.ending:
+            if slot is not None and slot.channel is channel and not slot.ending.is_set():
                 log.warning("Spark task ended", job=slot.number, reason=str(error))
         finally:
             channel.close()

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import asyncio
-from abc import abstractmethod
 from collections.abc import Collection, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, TypeVar
@@ -23,54 +22,32 @@ from pyspark.sql.streaming.datasource import (
 from replicator.client.cluster import Cluster
 from replicator.client.topics import TopicConfig
 from replicator.errors import ReplicatorError
-from replicator.ranges.access import Access
 from replicator.routing.message_queue import MessageQueue
 from replicator.spark.source.latest_offsets import Watch
-from replicator.spark.source.offsets import Part, freeze
+from replicator.spark.source.offsets import freeze
 from replicator.spark.source.options import ReadOptions
 from replicator.spark.source.scan import plan, scan
 from replicator.spark.source.stream_offsets import Progress, advance, begins, of_json, parts, to_json, until
 
-__all__ = ["QueueStream", "StreamReader"]
+__all__ = ["StreamReader"]
 
 T = TypeVar("T")
 
 
-class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Micro-batches over queues; subclasses define what is read from them.
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Micro-batches over queues; their rows are messages, as in a batch read."""
 
-    Args:
-        most: maximum offsets of a micro-batch; None: all that exist.
-        may_lose: continues if a queue no longer has the messages to be read next.
-    """
-
-    _way_out = "failOnDataLoss=false continues with what exists"
-
-    def __init__(self, access: Access, *, most: int | None, may_lose: bool) -> None:
-        self._access = access
-        self._most = most
-        self._may_lose = may_lose
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
         self._open: tuple[asyncio.Runner, AsyncExitStack, Cluster, Watch] | None = None
         self._last: Progress | None = None
         self._seen: Progress = {}
 
-    @abstractmethod
-    def selects(self, topic: TopicConfig, system: Collection[str]) -> bool:
-        """Whether a topic is read; `system` are names that brokers use for topics of their own."""
-
-    @abstractmethod
-    async def first(self, cluster: Cluster) -> Progress:
-        """The start offsets of a query without a checkpoint."""
-
-    @abstractmethod
-    async def planned(self, cluster: Cluster, found: Sequence[Part]) -> Sequence[InputPartition]:
-        """The partitions of a micro-batch."""
-
     def initialOffset(self) -> dict[str, Any]:
-        return to_json(self._run(self.first(self._connected()[0])))
+        return to_json(self._run(self._first(self._connected()[0])))
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        return ReadAllAvailable() if self._most is None else ReadMaxRows(self._most)
+        return ReadAllAvailable() if (most := self._options.max_offsets) is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._last = self._run(self._connected()[1].ends({}))
@@ -85,6 +62,9 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         return self._run(self._plan(of_json(start), of_json(end)))
 
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return scan(self._options, partition)
+
     def stop(self) -> None:
         if self._open is not None:
             runner, context, *_ = self._open
@@ -92,18 +72,26 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             runner.run(context.aclose())
             runner.close()
 
+    def _selects(self, topic: TopicConfig, system: Collection[str]) -> bool:
+        return self._options.selects(topic.name, system)
+
+    async def _first(self, cluster: Cluster) -> Progress:
+        return {part.message_queue: part.start for part in await freeze(cluster, self._options)}
+
     async def _advance(self, start: Progress, most: int | None) -> Progress:
         _, watch = self._connected()
         ends = self._seen = await watch.ends(start)
         lost = sorted(queue for queue, offset in start.items() if ends.get(queue, -1) < offset)
-        if lost and not self._may_lose:
-            raise ReplicatorError(_loss(lost[0], start, ends), hint=self._way_out)
+        if lost and self._options.fail_on_data_loss:
+            raise ReplicatorError(
+                _loss(lost[0], start, ends), hint="failOnDataLoss=false continues with what exists"
+            )
         if self._last is not None:
             ends = until(ends, start, self._last)
         return advance(await self._begins(start, ends), ends, most)
 
     async def _plan(self, start: Progress, end: Progress) -> Sequence[InputPartition]:
-        return await self.planned(self._connected()[0], parts(await self._begins(start, end), end))
+        return await plan(self._connected()[0], self._options, parts(await self._begins(start, end), end))
 
     async def _begins(self, start: Progress, ends: Progress) -> Progress:
         recreated = [queue for queue, end in ends.items() if start.get(queue, end + 1) > end]
@@ -113,8 +101,8 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Connects at the first use: readers are also sent to tasks, which need no connection."""
         if self._open is None:
             runner, context = asyncio.Runner(loop_factory=uvloop.new_event_loop), AsyncExitStack()
-            cluster = runner.run(context.enter_async_context(self._access.connected()))
-            self._open = runner, context, cluster, Watch(cluster, self.selects)
+            cluster = runner.run(context.enter_async_context(self._options.access.connected()))
+            self._open = runner, context, cluster, Watch(cluster, self._selects)
         return self._open[2], self._open[3]
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -126,23 +114,3 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def _loss(queue: MessageQueue, start: Progress, ends: Progress) -> str:
     now = f"ends at offset {ends[queue]}" if queue in ends else "is gone"
     return f"{queue} {now}, and was read to offset {start[queue]}: the topic was deleted, recreated, or truncated"
-
-
-class StreamReader(QueueStream):
-    """Messages as rows, as in a batch read."""
-
-    def __init__(self, options: ReadOptions) -> None:
-        super().__init__(options.access, most=options.max_offsets, may_lose=not options.fail_on_data_loss)
-        self._options = options
-
-    def selects(self, topic: TopicConfig, system: Collection[str]) -> bool:
-        return self._options.selects(topic.name, system)
-
-    async def first(self, cluster: Cluster) -> Progress:
-        return {part.message_queue: part.start for part in await freeze(cluster, self._options)}
-
-    async def planned(self, cluster: Cluster, found: Sequence[Part]) -> Sequence[InputPartition]:
-        return await plan(cluster, self._options, found)
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return scan(self._options, partition)

@@ -1,0 +1,303 @@
+"""The worker's side, with tasks that say what a test wants: who gets which queue, and when none may send to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import CancelledError, Future
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from replicator.routing.queue_map import Queue
+from replicator.routing.state import Phase, QueueState
+from replicator.settings import RouteSettings
+from replicator.spark.resident import owner as under_test
+from replicator.spark.resident.channel import Channel, ChannelLost
+from replicator.spark.resident.job import ResidentJob
+from replicator.spark.resident.messages import Drain, End, Grant, Hello, Part, Report, Work, read_told, write
+from replicator.spark.resident.owner import ResidentPair, ResidentRoute, Residents, Room
+from replicator.spark.resident.snapshot import Known, snapshot
+from tests.support.worker import until
+
+GRANT = 0.4
+
+
+class Task:
+    """A task that a test plays: what it was told, and what it says."""
+
+    def __init__(self, job: ResidentJob) -> None:
+        self.job = job
+        self.parts: dict[str, Part] = {}
+        self.drains: list[str] = []
+        self.grants: list[Grant] = []
+        self.over = False
+        self._sequence = 0
+
+    async def run(self) -> None:
+        self.channel = await Channel.connect(self.job.owner, self.job.key)
+        self.channel.send(write(Hello(self.job.number, "here")))
+        try:
+            while not self.over:
+                match read_told(await self.channel.receive()):
+                    case Work(_, parts):
+                        self.parts |= {part.state.key: part for part in parts}
+                    case Drain(keys):
+                        self.drains += keys
+                    case Grant() as grant:
+                        self.grants.append(grant)
+                    case End():
+                        self.over = True
+        except ChannelLost:
+            self.over = True
+        finally:
+            self.channel.close()
+
+    def report(self, *states: QueueState, ended: bool = False) -> None:
+        self._sequence += 1
+        found = [snapshot(state, Known(), ended=ended) for state in states]
+        self.channel.send(write(Report(self._sequence, found)))
+
+    def state(self, key: str, position: int) -> QueueState:
+        part = self.parts[key]
+        state = QueueState(part.topic, part.source, part.target, route=part.route)
+        state.set_phase(Phase.RUNNING)
+        state.progress.position = position
+        return state
+
+
+class Spark:
+    """Runs jobs as tasks in the test's own loop; each call still comes from a thread."""
+
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+        self.tasks: list[Task] = []
+        self.opened = 0
+        self.refusal = ""
+        self.running: dict[int, Future[None]] = {}
+        self._loop = asyncio.get_running_loop()
+
+    def open(self) -> Room:
+        if self.refusal:
+            raise RuntimeError(self.refusal)
+        self.opened += 1
+        return Room("127.0.0.1", "127.0.0.1", self.slots)
+
+    def run(self, job: ResidentJob) -> None:
+        task = Task(job)
+        self._loop.call_soon_threadsafe(self.tasks.append, task)
+        running = self.running[job.number] = asyncio.run_coroutine_threadsafe(task.run(), self._loop)
+        try:
+            running.result()
+        except CancelledError:
+            raise RuntimeError("the job was cancelled") from None
+
+    def cancel(self, number: int) -> None:
+        self.running[number].cancel()
+
+    def close(self) -> None:
+        self.opened -= 1 if self.opened else 0
+
+
+class Scene:
+    def __init__(self, slots: int) -> None:
+        self.spark = Spark(slots)
+        self.left = 100.0
+        job = cast("Callable[..., ResidentJob]", SimpleNamespace)
+        self.residents = Residents(self.spark, job, lambda: self.left)
+        self.runs: list[asyncio.Task[None]] = []
+        self.route = ResidentRoute("route", RouteSettings(), lambda: (1000, 0))
+
+    def add(self, number: int) -> ResidentPair:
+        state = QueueState("T", Queue("a", number), Queue("b", number), route="route")
+        pair = ResidentPair(state, self.residents, self.route, topic="T", from_start=False)
+        self.runs.append(asyncio.create_task(pair.run()))
+        return pair
+
+    async def tasks(self, count: int) -> list[Task]:
+        """Those that are under way, once each of so many has something to copy."""
+
+        def there() -> list[Task] | None:
+            live = [task for task in self.spark.tasks if not task.over and task.parts]
+            return live if len(live) == count else None
+
+        return cast("list[Task]", await until(there, seconds=10))
+
+
+@pytest.fixture
+async def make(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[[int], Scene]]:
+    monkeypatch.setattr(under_test, "_GRANT", GRANT)
+    monkeypatch.setattr(under_test, "_AGAIN_FIRST", 0.05)
+    made: list[Scene] = []
+
+    def scene(slots: int) -> Scene:
+        made.append(Scene(slots))
+        return made[-1]
+
+    yield scene
+    for each in made:
+        for run in each.runs:
+            run.cancel()
+        await asyncio.gather(*each.runs, return_exceptions=True)
+        await until(partial(_closed, each.spark), seconds=10, what="the session ends")
+
+
+def _closed(spark: Spark) -> bool:
+    return not spark.opened
+
+
+def _drains(task: Task, pair: ResidentPair) -> bool:
+    return pair.state.key in task.drains
+
+
+def _granted(task: Task, before: int) -> bool:
+    return len(task.grants) > before
+
+
+async def test_queues_are_divided_and_followed(make: Callable[[int], Scene]) -> None:
+    """As many jobs as there is room for; later queues go to the job with the fewest; states are what tasks say."""
+    scene = make(2)
+    pairs = [scene.add(i) for i in range(3)]
+    tasks = await scene.tasks(2)
+    await until(lambda: sorted(len(task.parts) for task in tasks) == [1, 2])
+    pairs.append(scene.add(3))
+    await until(lambda: [len(task.parts) for task in tasks] == [2, 2])
+    for task in tasks:
+        task.report(*(task.state(key, 42) for key in task.parts))
+    await until(lambda: [pair.state.progress.position for pair in pairs] == [42] * 4)
+    assert {pair.state.phase for pair in pairs} == {Phase.RUNNING}
+    await until(lambda: all(task.grants for task in tasks))
+    assert {task.grants[0].rates["route"] for task in tasks} == {(500, 0)}
+    assert tasks[0].grants[0].seconds == GRANT
+
+
+async def test_a_queue_is_drained(make: Callable[[int], Scene]) -> None:
+    """It ends when its task says so; with the last one the job ends, and Spark with the last job."""
+    scene = make(1)
+    pairs = [scene.add(i) for i in range(2)]
+    (task,) = await scene.tasks(1)
+    for pair, run in zip(pairs, scene.runs, strict=True):
+        pair.drain()
+        await until(partial(_drains, task, pair))
+        assert not run.done()
+        task.report(task.state(pair.state.key, 7), ended=True)
+        await run
+        assert (pair.state.phase, pair.state.progress.position) == (Phase.STOPPED, 7)
+    await until(lambda: task.over and not scene.spark.opened)
+
+
+async def test_a_lost_task_is_followed_by_another_when_it_may_not_send_any_more(
+    make: Callable[[int], Scene],
+) -> None:
+    """What it was granted last runs out first; the next one begins where the last one was seen."""
+    scene = make(1)
+    pair = scene.add(0)
+    (task,) = await scene.tasks(1)
+    task.report(task.state(pair.state.key, 42))
+    await until(lambda: task.grants)
+    clock = asyncio.get_running_loop().time
+    lost = clock()
+    task.channel.close()
+    await until(lambda: pair.state.phase is Phase.WAITING)
+    assert "its Spark task is gone" in pair.state.reason
+    (again,) = await scene.tasks(1)
+    assert again is not task
+    assert clock() - lost > GRANT * 0.8
+    assert again.parts[pair.state.key].state.progress.position == 42
+
+
+async def test_a_second_task_of_a_job_takes_over_from_the_first(
+    make: Callable[[int], Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark took an executor for lost that lives: its task is dropped, and may not send when the other begins."""
+    monkeypatch.setattr(under_test, "_AGAIN_FIRST", 30.0)
+    scene = make(1)
+    scene.add(0)
+    (first,) = await scene.tasks(1)
+    first.report()
+    await until(lambda: first.grants)
+    second = Task(first.job)
+    scene.spark.tasks.append(second)
+    running = asyncio.create_task(second.run())
+    await until(lambda: first.over)
+    assert not second.parts
+    await until(lambda: second.parts)
+    second.channel.close()
+    await running
+
+
+async def test_no_lease_no_grant(make: Callable[[int], Scene]) -> None:
+    """A task never gets more than the worker has left."""
+    scene = make(1)
+    scene.add(0)
+    (task,) = await scene.tasks(1)
+    for left, granted in ((0.1, 0.1), (-3.0, 0.0)):
+        scene.left = left
+        before = len(task.grants)
+        task.report()
+        await until(partial(_granted, task, before))
+        assert task.grants[-1].seconds == granted
+
+
+async def test_a_queue_is_given_up(make: Callable[[int], Scene]) -> None:
+    """When it is cancelled it takes as long as its task may send; the others of that task go on elsewhere."""
+    scene = make(1)
+    pairs = [scene.add(i) for i in range(2)]
+    (task,) = await scene.tasks(1)
+    await until(lambda: len(task.parts) == 2)
+    task.report()
+    await until(lambda: task.grants)
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    scene.runs[0].cancel()
+    await asyncio.wait([scene.runs[0]])
+    assert clock() - began > GRANT * 0.8
+    (again,) = await scene.tasks(1)
+    assert list(again.parts) == [pairs[1].state.key]
+
+
+async def test_drained_while_no_task_has_it(make: Callable[[int], Scene]) -> None:
+    """A queue that no task was told of is as it was; one whose task is gone may have been written to since."""
+    scene = make(1)
+    scene.spark.refusal = "no room"
+    pair = scene.add(0)
+    pair.state.progress.clean = True
+    await until(lambda: pair.state.phase is Phase.WAITING)
+    assert pair.state.reason == "Spark cannot be used: no room"
+    pair.drain()
+    await scene.runs[0]
+    assert (pair.state.phase, pair.state.progress.clean) == (Phase.STOPPED, True)
+    scene.spark.refusal = ""
+    other = scene.add(1)
+    other.state.progress.clean = True
+    (task,) = await scene.tasks(1)
+    task.report()
+    await until(lambda: task.grants)
+    task.channel.close()
+    await until(lambda: other.state.phase is Phase.WAITING)
+    other.drain()
+    await scene.runs[1]
+    assert (other.state.phase, other.state.progress.clean) == (Phase.STOPPED, False)
+
+
+async def test_strangers(make: Callable[[int], Scene]) -> None:
+    """Whoever has not the key is not listened to, and disturbs nobody."""
+    scene = make(1)
+    scene.add(0)
+    (task,) = await scene.tasks(1)
+    stranger = await Channel.connect(task.job.owner, b"x" * 32)
+    stranger.send(write(Hello(task.job.number, "evil")))
+    with pytest.raises(ChannelLost):
+        await stranger.receive()
+    stranger.close()
+    assert not task.over
+
+
+def test_types() -> None:
+    """What the worker's side needs of Spark is what `ResidentJobs` has."""
+    from replicator.spark.jobs.resident import ResidentJobs
+
+    jobs: under_test.SparkJobs = ResidentJobs(None)
+    assert cast("Any", jobs)
