@@ -208,7 +208,7 @@ class Route:
         """What copies a queue: tasks of our own, or of Spark's."""
         if self.settings.engine == "live":
             return QueuePair(state, self._shared, topic=topic, from_start=from_start)
-        from replicator.spark.resident.owner import ResidentPair, ResidentRoute  # noqa: PLC0415
+        from replicator.spark.resident.pair import ResidentPair, ResidentRoute  # noqa: PLC0415
 
         route = ResidentRoute(self.name, self.settings, lambda: self._rates(self._fraction))
         return ResidentPair(state, self._bulk.residents, route, topic=topic, from_start=from_start)

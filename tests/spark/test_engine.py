@@ -10,7 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from replicator.protocol import properties
+from replicator.sandbox import ClusterSpec
+from tests.support.clusters import ClusterPool
+from tests.support.group import WEST, share, workers_of
 from tests.support.scene import SceneOf
+from tests.support.traffic import connected, create_topic, produce, raw_topic, send
 from tests.support.worker import Worker, until
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.spark]
@@ -78,3 +83,54 @@ async def test_live_to_spark_and_back_under_load(scene: SceneOf) -> None:
                 assert worker.get("/connectors/route/readiness")
                 assert await worker.drain() == 0
         await here.assert_clean(2000 + load.acknowledged)
+
+
+async def test_a_queue_fails_alone_and_an_owner_dies(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """Two workers, each with a Spark of its own: the other takes over; one queue that fails holds up no other."""
+    source, target = await clusters.pair(ClusterSpec(name="east", version="5.5.0"), WEST)
+    topics = [topic_name(str(number)) for number in range(2)]
+    for topic in topics:
+        await create_topic(source, topic, queues=2)
+        await produce(source, topic, 200)
+    flags = (
+        "--topics",
+        topic_name(".*"),
+        "--engine",
+        "spark",
+        "--spark-master",
+        "local[1,4]",
+        "--tags",
+        "tag0,tag1",
+    )
+    async with workers_of(source, target, tmp_path, 2, *flags) as workers:
+        await until(lambda: share(workers, 2), seconds=120, what="each has a topic")
+        async with connected(source) as client:
+            await send(client, "east-a", topics[0], 0, [(b"", {"TAGS": "tag0", "p": "x" * 32_740})])
+
+        def states() -> set[tuple[int, str]]:
+            found = [queue for worker in workers if worker.pid for queue in worker.queues(topics[0])]
+            return {(queue["source"]["queue"], queue["state"]) for queue in found}
+
+        await until(lambda: states() == {(0, "FAILED"), (1, "RUNNING")})
+        (owner,) = [worker for worker in workers if worker.queues(topics[0])]
+        other = workers[workers[0] is owner]
+        (failed,) = [queue for queue in owner.queues(topics[0]) if queue["state"] == "FAILED"]
+        assert "its properties are" in failed["reason"]
+        assert owner.metric("skipped_messages_total") > 0
+        await owner.kill()
+        for topic in topics:
+            await produce(source, topic, 100, start=200)
+        await until(lambda: len(other.queues(topics[0])) == 2, seconds=30, what="the other takes over")
+
+        def all_but_one() -> bool:
+            queues = other.queues(topics[0]) + other.queues(topics[1])
+            flowing = [queue for queue in queues if queue["state"] == "RUNNING"]
+            return len(queues) - 1 == len(flowing) == 3 and all(q["position"] == q["max_offset"] for q in flowing)
+
+        await until(all_but_one, seconds=60, what="all but that queue flow again")
+    for topic in topics:
+        for (_, queue), messages in (await raw_topic(target, topic)).items():
+            numbers = [int(properties.decode(message.properties)["n"]) for message in messages]
+            assert numbers == sorted(set(numbers)), (topic, queue)

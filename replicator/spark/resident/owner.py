@@ -9,26 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import threading
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
-from math import inf
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
 from replicator.aio.backoff import Backoff
+from replicator.aio.own_thread import in_own_thread
 from replicator.observe.logging import get_logger
-from replicator.routing.state import Phase, QueueState
-from replicator.settings import RouteSettings
+from replicator.routing.state import Phase
 from replicator.spark.resident.channel import Channel, ChannelLost
 from replicator.spark.resident.job import ResidentJob
 from replicator.spark.resident.messages import Drain, End, Grant, Hello, Part, Report, Work, read_said, write
+from replicator.spark.resident.pair import ResidentPair, Slot
 from replicator.spark.resident.snapshot import Known, put, snapshot
 
-__all__ = ["ResidentPair", "ResidentRoute", "Residents", "Room", "SparkJobs"]
+__all__ = ["Residents", "Room", "SparkJobs"]
 
 #: Seconds that a task may send after it was allowed to, at most: so long a queue waits for another task.
 _GRANT: Final = 3.0
@@ -42,8 +40,6 @@ _HELLO: Final = 10.0
 
 _NO_TASK: Final = "waits for a Spark task: Spark has started none for it yet"
 _LOST: Final = "its Spark task is gone: waits for Spark to start another one"
-
-T = TypeVar("T")
 
 log = get_logger(__name__)
 
@@ -74,67 +70,6 @@ class SparkJobs(Protocol):
     def close(self) -> None:
         """Cancels what runs, and ends the session."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class ResidentRoute:
-    """A route whose queues live in Spark tasks; `rates` are messages and bytes per second, 0 for no limit."""
-
-    name: str
-    settings: RouteSettings
-    rates: Callable[[], tuple[int, int]]
-
-
-class ResidentPair:
-    """A queue of this worker, as a route sees it: like `QueuePair`, but a Spark task copies it."""
-
-    def __init__(
-        self, state: QueueState, residents: Residents, route: ResidentRoute, *, topic: str, from_start: bool
-    ) -> None:
-        self.state = state
-        self.topic = topic
-        self.from_start = from_start
-        self.route = route
-        self.ended = asyncio.Event()
-        self.draining = False
-        #: The job that it belongs to, and whether its task was told of the queue.
-        self.slot: Slot | None = None
-        self.given = False
-        self._residents = residents
-
-    async def run(self) -> None:
-        """Until it is drained. If it is cancelled, until no task may send to the queue any more."""
-        if not self.draining:
-            self._residents.add(self)
-            try:
-                await self.ended.wait()
-            except asyncio.CancelledError:
-                await self._residents.give_up(self)
-                raise
-        self.state.set_phase(Phase.STOPPED)
-
-    def drain(self) -> None:
-        """No more pulls; what was pulled is still sent, then `run` ends."""
-        self.draining = True
-        self._residents.drain(self)
-
-    def follow(self, address: str) -> None:
-        """Its task looks for the source's broker by itself."""
-
-
-@dataclass(eq=False)
-class Slot:
-    """A job, its task, and the queues that it copies. The task may send until `granted` (the loop's clock).
-
-    It is `ending` when no queue is left.
-    """
-
-    number: int
-    pairs: dict[str, ResidentPair] = field(default_factory=dict)
-    channel: Channel | None = None
-    granted: float = -inf
-    attempts: int = 0
-    ending: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Residents:
@@ -214,7 +149,7 @@ class Residents:
         backoff = Backoff(_AGAIN_FIRST, _AGAIN_MOST)
         while self._waiting:
             try:
-                room = await _in_thread(self._jobs.open)
+                room = await in_own_thread(self._jobs.open)
                 await self._serve(room)
                 backoff.reset()
             except Exception as error:  # noqa: BLE001 - Spark's come as many types, and none may end the worker
@@ -225,7 +160,7 @@ class Residents:
                     pair.state.set_phase(Phase.WAITING, reason)
                 await asyncio.sleep(seconds)
             finally:
-                await _in_thread(self._jobs.close)
+                await in_own_thread(self._jobs.close)
 
     async def _serve(self, room: Room) -> None:
         working: set[asyncio.Task[None]] = set()
@@ -275,13 +210,12 @@ class Residents:
         backoff = Backoff(_AGAIN_FIRST, _AGAIN_MOST)
         ending = asyncio.create_task(slot.ending.wait())
         while not ending.done():
-            running = asyncio.create_task(_in_thread(lambda: self._jobs.run(job)))
+            running = asyncio.create_task(in_own_thread(lambda: self._jobs.run(job)))
             await asyncio.wait({running, ending}, return_when=asyncio.FIRST_COMPLETED)
             if ending.done():
-                if (
-                    slot.channel is None or not (await asyncio.wait({running}, timeout=_ENDING))[0]
-                ):  # it would wait for room, to be told that it is not needed
-                    await _in_thread(lambda: self._jobs.cancel(slot.number))
+                # One that has not begun would wait for room, to be told that it is not needed.
+                if slot.channel is None or not (await asyncio.wait({running}, timeout=_ENDING))[0]:
+                    await in_own_thread(lambda: self._jobs.cancel(slot.number))
                 await asyncio.wait({running})
                 running.exception()  # ignored: the job is over
                 break
@@ -386,29 +320,3 @@ def _part(pair: ResidentPair) -> Part:
         snapshot(state, Known()),
         state.progress.skew,
     )
-
-
-async def _in_thread(work: Callable[[], T]) -> T:
-    """What `work` returns, in a thread of its own: jobs run for days, and the loop's own threads are few."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
-
-    def tell(result: T | None, error: BaseException | None) -> None:
-        if future.done():
-            return
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)  # type: ignore[arg-type]
-
-    def run() -> None:
-        result, error = None, None
-        try:
-            result = work()
-        except BaseException as raised:  # noqa: BLE001 - it is raised where it is waited for
-            error = raised
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(tell, result, error)
-
-    threading.Thread(target=run, name="spark", daemon=True).start()
-    return await future

@@ -18,7 +18,8 @@ from replicator.spark.resident import owner as under_test
 from replicator.spark.resident.channel import Channel, ChannelLost
 from replicator.spark.resident.job import ResidentJob
 from replicator.spark.resident.messages import Drain, End, Grant, Hello, Part, Report, Work, read_told, write
-from replicator.spark.resident.owner import ResidentPair, ResidentRoute, Residents, Room
+from replicator.spark.resident.owner import Residents, Room
+from replicator.spark.resident.pair import ResidentPair, ResidentRoute
 from replicator.spark.resident.snapshot import Known, snapshot
 from tests.support.worker import until
 
