@@ -38,6 +38,7 @@ class _Commands(DeferredGroup):
         "acl": DeferredCommand("replicator.operate.acl", "Sync accounts and permissions to the target."),
         "backfill": DeferredCommand("replicator.operate.backfill", "Copy what the source has now, by Spark."),
         "demo": DeferredCommand("replicator.demo.command", "Start two clusters, copy orders, and show it live."),
+        "doctor": DeferredCommand("replicator.operate.doctor.command", "Check all that a route needs."),
         "export": DeferredCommand("replicator.operate.export", "Write topics as Parquet files, by Spark."),
         "import": DeferredCommand("replicator.operate.restore", "Send exported topics to a cluster, by Spark."),
         "run": DeferredCommand("replicator.operate.run", "Copy topics, as without a command."),

@@ -13,6 +13,7 @@ from replicator.api import answers
 from replicator.command_output import Report
 from replicator.demo.verdict import DemoReport
 from replicator.operate import reports
+from replicator.operate.doctor.finding import Examination
 from replicator.sandbox import reports as sandbox
 
 PAGE = Path(__file__).parent.parent / "docs" / "cli-schemas.json"
@@ -47,6 +48,7 @@ PRINTED: Final[Mapping[str, Any]] = {
     "connectors tasks": list[answers.Task],
     "connectors update": answers.ConnectorInfo,
     "demo": DemoReport,
+    "doctor": Examination,
     "export": reports.ExportReport,
     "failback": reports.Switched,
     "failover": answers.FailoverReport,

@@ -27,6 +27,7 @@ __all__ = [
     "offset_at",
     "offset_near",
     "read_config",
+    "read_runtime",
     "read_settings",
 ]
 
@@ -100,12 +101,25 @@ async def dispatched(broker: Endpoint) -> tuple[int, int]:
         BrokerRefused: it cannot say; 4.9.7 in its first second answers with code 1.
         ProtocolError: what it says is not understood.
     """
+    table = await read_runtime(broker)
+    try:
+        return int(table["commitLogMaxOffset"]), int(table["dispatchBehindBytes"])
+    except (KeyError, ValueError):
+        raise ProtocolError(f"{broker.address} does not report its queue offsets") from None
+
+
+async def read_runtime(broker: Endpoint) -> dict[str, str]:
+    """What `broker` says of itself now (28): version, disks, offsets.
+
+    Raises:
+        BrokerRefused: it cannot say; 4.9.7 in its first second answers with code 1.
+        ProtocolError: what it says is not understood.
+    """
     answer = await broker.ask(Request.GET_BROKER_RUNTIME_INFO, {})
     try:
-        table = parse(answer.body)["table"]
-        return int(table["commitLogMaxOffset"]), int(table["dispatchBehindBytes"])
-    except (KeyError, TypeError, ValueError):
-        raise ProtocolError(f"{broker.address} does not report its queue offsets") from None
+        return {str(name): str(value) for name, value in parse(answer.body)["table"].items()}
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise ProtocolError(f"{broker.address} does not say how it is") from None
 
 
 async def max_offset(broker: Endpoint, topic: str, queue_id: int) -> int:

@@ -1,0 +1,109 @@
+"""This machine: secrets, the place of the state files, compiled code, Spark. Nothing is written."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from replicator.errors import ConfigError, StartupError
+from replicator.group.signature import Signer
+from replicator.operate.doctor.finding import Finding, bad, good, odd
+from replicator.plugins.transforms import chain_of
+from replicator.protocol.uniform_run import COMPILED
+from replicator.settings import Settings
+from replicator.spark.engine.session import refuse_no_spark
+
+__all__ = ["examine_machine"]
+
+#: Bytes that state files and the audit log may need.
+_ROOM: Final = 256 * 1024 * 1024
+_CHECK: Final = "this machine"
+
+
+def examine_machine(settings: Settings) -> Iterator[Finding]:
+    """What a worker with `settings` needs here."""
+    yield _compiled()
+    yield from _secrets(settings)
+    yield _store(settings.store_path)
+    yield from _spark(settings)
+    try:
+        chain_of(settings.transforms)
+    except ConfigError as error:
+        yield bad(_CHECK, "transforms", error.message, error.hint or "install the package that brings it")
+
+
+def _compiled() -> Finding:
+    if COMPILED:
+        return good(_CHECK, "compiled code", "messages are packed by compiled code")
+    return odd(
+        _CHECK,
+        "compiled code",
+        "it could not be loaded: copying takes three times the CPU",
+        "install again with a C compiler at hand; `pip install` fetches one",
+    )
+
+
+def _secrets(settings: Settings) -> Iterator[Finding]:
+    for side, cluster in (("source", settings.source), ("target", settings.target)):
+        if cluster.access_key is None:
+            continue
+        try:
+            cluster.secret()
+        except ConfigError as error:
+            yield bad(_CHECK, f"{side}.secret_key_file", error.message, error.hint)
+        else:
+            yield good(_CHECK, f"{side}.access_key", f"account {cluster.access_key}, with its secret")
+    try:
+        signer = Signer.of(settings)
+    except ConfigError as error:
+        yield bad(_CHECK, "worker_group_secret_file", error.message, error.hint)
+        return
+    if signer.secret is not None:
+        yield good(_CHECK, "worker_group_secret_file", "the group signs what it writes")
+    elif not settings.standalone:
+        yield odd(
+            _CHECK,
+            "worker_group_secret_file",
+            "the group does not sign: who may write its system topics can control it",
+            "replicator secret FILE, and set worker_group_secret_file to it on all workers",
+        )
+
+
+def _store(path: Path) -> Finding:
+    place = path
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        return bad(_CHECK, "store_path", f"{path} cannot be written", "name another directory with --store-path")
+    free = shutil.disk_usage(place).free
+    if free < _ROOM:
+        return odd(_CHECK, "store_path", f"{path} has {free // 2**20} MiB left", "make room, or name another one")
+    if _is_used(path / ".lock"):
+        return good(_CHECK, "store_path", f"{path} is used by a worker that runs now")
+    return good(_CHECK, "store_path", f"{path} can be written, {free // 2**30} GiB are free")
+
+
+def _is_used(lock: Path) -> bool:
+    try:
+        with lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _spark(settings: Settings) -> Iterator[Finding]:
+    wanted = settings.engine == "spark" or settings.backfill or settings.spark_master is not None
+    try:
+        refuse_no_spark()
+    except StartupError as error:
+        if wanted:
+            yield bad(_CHECK, "Spark", error.message, error.hint)
+    else:
+        yield good(_CHECK, "Spark", "PySpark and Java are installed")

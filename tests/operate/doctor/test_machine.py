@@ -1,0 +1,65 @@
+"""What a worker needs of its machine; nothing is written there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from replicator.operate.doctor.finding import Level
+from replicator.operate.doctor.machine import examine_machine
+from replicator.settings import Settings, load
+from replicator.settings.secret_file import write_secret
+from replicator.state.store import Store
+
+
+def settings(tmp_path: Path, **more: object) -> Settings:
+    given = {"source": {"namesrv": "a:1"}, "target": {"namesrv": "b:1"}, "store_path": str(tmp_path / "s")} | more
+    return load(given, file=None)
+
+
+def found(given: Settings) -> dict[str, tuple[Level, str]]:
+    return {each.subject: (each.level, each.message) for each in examine_machine(given)}
+
+
+def test_a_machine_that_has_all(tmp_path: Path) -> None:
+    write_secret(tmp_path / "secret")
+    told = found(settings(tmp_path, worker_group_secret_file=str(tmp_path / "secret")))
+    assert {level for level, _ in told.values()} == {Level.OK}
+    assert [*tmp_path.iterdir()] == [tmp_path / "secret"]
+
+
+def test_the_place_of_the_state(tmp_path: Path) -> None:
+    """In use by a worker; in the way of it a file; no room."""
+    given = settings(tmp_path)
+    store = Store(tmp_path / "s")
+    assert "is used by a worker" in found(given)["store_path"][1]
+    store.close()
+    assert "can be written" in found(given)["store_path"][1]
+    (tmp_path / "file").write_text("in the way")
+    assert found(settings(tmp_path, store_path=str(tmp_path / "file" / "s")))["store_path"][0] is Level.ERROR
+
+
+def test_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 5 * 2**20}))
+    assert found(settings(tmp_path))["store_path"] == (Level.WARNING, f"{tmp_path / 's'} has 5 MiB left")
+
+
+def test_secrets_and_transforms(tmp_path: Path) -> None:
+    """One line each, and no secret in any."""
+    (tmp_path / "readable").write_text("a secret for everybody")
+    (tmp_path / "readable").chmod(0o644)
+    account = {"namesrv": "a:1", "access_key": "me", "secret_key_file": str(tmp_path / "readable")}
+    told = found(
+        settings(tmp_path, source=account, transforms=["none"], worker_group_secret_file=str(tmp_path / "readable"))
+    )
+    for subject in ("source.secret_key_file", "worker_group_secret_file", "transforms"):
+        assert told[subject][0] is Level.ERROR
+    assert "a secret for everybody" not in str(told)
+
+
+def test_no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said only where it is wanted."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    assert "Spark" not in found(settings(tmp_path))
+    assert found(settings(tmp_path, engine="spark"))["Spark"] == (Level.ERROR, "PySpark is not installed")
