@@ -47,12 +47,20 @@ def test_the_version(tmp_path: Path) -> None:
 
 def test_a_worker_does_not_load_what_only_other_commands_need() -> None:
     """It would cost each start a tenth more; what its HTTP is made with, a third."""
-    script = "import sys, replicator.cli; print(*sys.modules)"
+    script = "import sys, replicator.cli, replicator.service; print(*sys.modules)"
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     loaded = ended.stdout.split()
     assert "replicator.service" in loaded
     later = ("replicator.demo", "replicator.sandbox", "replicator.spark", "fastapi")
     assert [name for name in loaded if name.startswith(later)] == []
+
+
+def test_the_help_does_not_load_what_a_worker_is_made_of() -> None:
+    """It is three quarters of all."""
+    script = "import sys, replicator.cli; print(*sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    later = ("replicator.service", "replicator.worker", "replicator.connector", "uvicorn", "prometheus_client")
+    assert [name for name in ended.stdout.split() if name.startswith(later)] == []
 
 
 @pytest.mark.parametrize("command", ["config", "backfill", "verify", "run", "spark-package", "sandbox", "demo"])
