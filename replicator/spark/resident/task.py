@@ -147,7 +147,7 @@ class _Task:
         while True:
             match read_told(await self._channel.receive()):
                 case Work(routes, parts):
-                    await self._begin(routes, parts)
+                    self._begin(routes, parts)
                 case Drain(keys):
                     self._drain(keys)
                 case Grant(sequence, seconds, rates):
@@ -156,8 +156,7 @@ class _Task:
                 case _:
                     return
 
-    async def _begin(self, routes: Mapping[str, dict[str, Any]], parts: Iterable[Part]) -> None:
-        await self._learn_limits({part.target.broker for part in parts} - self._limits.keys())
+    def _begin(self, routes: Mapping[str, dict[str, Any]], parts: Iterable[Part]) -> None:
         for name, settings in routes.items():
             self._routes[name] = self._shared(RouteSettings(**settings))
         for part in parts:
@@ -204,6 +203,8 @@ class _Task:
     async def _copy(self, queue: _Queue) -> None:
         """Copies a queue until it is drained; what ended because the lease was lost begins again with another."""
         state, part = queue.state, queue.part
+        if part.target.broker not in self._limits:
+            await self._learn_limits([part.target.broker])
         while not queue.draining:
             await _first(self._lease.granted(), queue.wanted.wait())
             queue.wanted.clear()
