@@ -43,6 +43,7 @@ class Cluster:
         self.nameservers: list[NameServer] = []
         self._tls: tls.TlsFiles | None = None
         self.brokers: list[Broker] = []
+        self._setup: Setup | None = None
 
     async def __aenter__(self) -> Cluster:
         await self.start()
@@ -108,7 +109,7 @@ class Cluster:
         self.directory.mkdir(parents=True, exist_ok=True)
         if self.spec.tls:
             self._tls = tls.make(self.directory / "tls", client_auth=self.spec.tls_client_auth)
-        setup = Setup(
+        setup = self._setup = Setup(
             spec=self.spec,
             classpath=classpath,
             archive=archive,
@@ -118,14 +119,21 @@ class Cluster:
             record=self._record,
         )
         self.nameservers = [
-            NameServer(f"{self.spec.name}-{name}", home=self.directory / name, setup=setup)
-            for name in self.spec.nameserver_names()
+            NameServer(
+                f"{self.spec.name}-{name}",
+                home=self.directory / name,
+                setup=setup,
+                controller=index == 0 and self.spec.ha == "controller",
+            )
+            for index, name in enumerate(self.spec.nameserver_names())
         ]
         try:
             self.brokers = [self._broker(name, setup=setup) for name in self.spec.broker_names()]
             await together(each.start() for each in self.nameservers)
             await together(broker.start() for broker in self.brokers)
             await together(broker.slave.start() for broker in self.brokers if broker.slave)
+            if self.spec.ha == "controller":
+                await self.in_sync()
             if archive.wanted:
                 first = (self.nameserver, self.brokers[0])
                 await asyncio.to_thread(archive.make, [node.loaded_classes for node in first])
@@ -151,9 +159,27 @@ class Cluster:
                 await broker.assist()
                 await asyncio.sleep(0.2)
 
+    async def in_sync(self) -> None:
+        """Wait until the controller counts all replicas as in sync."""
+        deadline = time.monotonic() + _REGISTER_SECONDS
+        for broker in self.brokers:
+            while not await broker.in_sync():
+                if time.monotonic() > deadline:
+                    raise SandboxError(f"the replicas of {broker.name} were not in sync in {_REGISTER_SECONDS:g} s")
+                await asyncio.sleep(0.1)
+
+    async def add_broker(self) -> Broker:
+        """Start one more broker, which has no topic yet."""
+        if self._setup is None:
+            raise SandboxError(f"cluster {self.spec.name} has not been started")
+        broker = self._broker(self.spec.broker_name(len(self.brokers)), setup=self._setup)
+        self.brokers.append(broker)
+        await together(node.start() for node in (broker, broker.slave) if node is not None)
+        return broker
+
     def _broker(self, name: str, *, setup: Setup) -> Broker:
         broker = Broker(name, home=self.directory / name, setup=setup, nameservers=self.nameservers)
-        if self.spec.slaves:
+        if self.spec.slaves or self.spec.ha == "controller":
             home = self.directory / f"{name}-slave"
             broker.slave = Broker(name, home=home, setup=setup, nameservers=self.nameservers, is_slave=True)
         return broker
