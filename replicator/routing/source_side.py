@@ -71,10 +71,12 @@ class BrokerSource:
 
     async def check(self) -> None:
         state, shared = self._state, self._shared
-        connection = await self._reader().connection()
+        reader, broker = self._reader(), state.source.broker
+        connection = await reader.connection()
         if connection is self._checked:
             return
-        await shared.identities.check(shared.source, state.source.broker, connection)
+        master = shared.source.is_master(broker, reader.address)
+        await shared.identities.check(shared.source, broker, connection, master=master)
         if state.progress.position is None:
             state.progress.position = await self.first_offset()
         elif state.progress.last is not None and not await self.has(state.progress.last):

@@ -76,7 +76,8 @@ class TargetCheck:
             connection = await writer.connection()
             state.set_phase(Phase.RECOVERING, state.reason)
             tail, _ = await both(
-                self._read(), shared.identities.check(shared.target, state.target.broker, connection)
+                self._read(),
+                shared.identities.check(shared.target, state.target.broker, connection, master=True),
             )
         if self.unsettled:
             await self._settle(tail)
