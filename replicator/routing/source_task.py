@@ -227,7 +227,9 @@ class SourceTask:
         kept, copies = select(messages, self._options, self._state)
         self._budget.charge(size)
         self._state.progress.read_to = end
-        self._channel.put(Chunk(kept, end, size, copies=copies))
+        seen = bool(messages) and messages[-1].queue_offset == end - 1
+        stored = messages[-1].store_timestamp if seen else 0
+        self._channel.put(Chunk(kept, end, size, copies=copies, last_stored=stored))
 
     def _moved(self, start: int, pulled: Pulled) -> Exception:
         if start < pulled.min_offset:

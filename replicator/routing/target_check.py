@@ -15,6 +15,8 @@ from structlog.stdlib import BoundLogger
 from replicator.aio.bounded import both
 from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
+from replicator.client.pull import pull
+from replicator.routing import provenance
 from replicator.routing.faults import QueueFailed, TargetBlocked
 from replicator.routing.provenance import Provenance
 from replicator.routing.recovery import CopyRecord, Tail, first_copy, read_on, read_tail
@@ -150,7 +152,7 @@ class TargetCheck:
             self._log.error("duplicates at the target", count=tail.duplicates)
         if tail.recreated:
             progress.offsets.clear()
-            progress.position = None
+            progress.position = progress.seen = None
             progress.target_floor = tail.copies[0].target
         known = progress.last
         for copy in tail.copies:
@@ -162,6 +164,15 @@ class TargetCheck:
         if tail.last is not None:
             progress.position = max(progress.position or 0, tail.last.source + 1)
             progress.store_timestamp = tail.last.stored
+
+    async def copy_at(self, target: int) -> CopyRecord | None:
+        """Our copy at the target offset `target`; None: something else is there, or nothing any more."""
+        pulled = await pull(*self.place(), target, count=1)
+        message = next(iter(pulled.messages), None)
+        found = None if message is None else provenance.read(message.properties)
+        if message is None or message.queue_offset != target or found is None or not self.is_ours(found):
+            return None
+        return CopyRecord(found.offset, found.stored, target)
 
     async def first_copied(self) -> int | None:
         """The source offset of the oldest copy that the target still has."""

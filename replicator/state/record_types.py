@@ -86,6 +86,7 @@ class _Position(Struct):
     start: Count | None = None
     copied: Count = 0
     known_end: Count = 0
+    seen: tuple[Count, Count] | None = None
     anomalies: _Anomalies | None = None
 
 

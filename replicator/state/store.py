@@ -24,7 +24,7 @@ import msgspec
 from replicator.errors import StartupError
 from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.queue_map import Queue, QueueMap
-from replicator.routing.state import QueueState
+from replicator.routing.state import QueueState, Seen
 from replicator.routing.task_id import TaskId
 from replicator.state import state_file
 from replicator.state.record import Kind, Record, Version
@@ -272,6 +272,7 @@ class Store:
             state.progress.position = position["position"]
             state.progress.start = position["start"]
             state.progress.known_end = position.get("known_end", 0)
+            state.progress.seen = Seen(*position["seen"]) if position.get("seen") else None
             state.counters.copied_before = position.get("copied", 0)
             state.counters.restore(position.get("anomalies", {}))
         if offset is not None:
@@ -301,6 +302,7 @@ class Store:
                 "start": state.progress.start,
                 "copied": state.counters.copied_in_all,
                 "known_end": state.progress.known_end,
+                **({"seen": list(state.progress.seen)} if state.progress.seen else {}),
                 **({"anomalies": anomalies} if anomalies else {}),
             }
             if offset != self.state.get(Kind.OFFSET, key):
