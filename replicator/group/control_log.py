@@ -116,6 +116,16 @@ class ControlLog:
         await self._cluster.refresh()
         self._follow()
 
+    def forget(self, broker: str) -> None:
+        """No more reading or writing at `broker`, until the name servers list it again."""
+        self._cluster.forget(broker)
+        for queue in [queue for queue in self._tails if queue.broker == broker]:
+            self._tails.pop(queue).cancel()
+            self._read_whole(queue)
+        attempt = self._shunned.pop(broker, None)
+        if attempt is not None:
+            attempt.cancel()
+
     async def close(self) -> None:
         """Stops reading."""
         running = [*self._tails.values(), *(each for each in self._shunned.values() if each is not None)]

@@ -43,7 +43,6 @@ class Cluster:
         self.nameservers: list[NameServer] = []
         self._tls: tls.TlsFiles | None = None
         self.brokers: list[Broker] = []
-        self._setup: Setup | None = None
 
     async def __aenter__(self) -> Cluster:
         await self.start()
@@ -109,7 +108,7 @@ class Cluster:
         self.directory.mkdir(parents=True, exist_ok=True)
         if self.spec.tls:
             self._tls = tls.make(self.directory / "tls", client_auth=self.spec.tls_client_auth)
-        setup = self._setup = Setup(
+        setup = Setup(
             spec=self.spec,
             classpath=classpath,
             archive=archive,
@@ -167,15 +166,6 @@ class Cluster:
                 if time.monotonic() > deadline:
                     raise SandboxError(f"the replicas of {broker.name} were not in sync in {_REGISTER_SECONDS:g} s")
                 await asyncio.sleep(0.1)
-
-    async def add_broker(self) -> Broker:
-        """Start one more broker, which has no topic yet."""
-        if self._setup is None:
-            raise SandboxError(f"cluster {self.spec.name} has not been started")
-        broker = self._broker(self.spec.broker_name(len(self.brokers)), setup=self._setup)
-        self.brokers.append(broker)
-        await together(node.start() for node in (broker, broker.slave) if node is not None)
-        return broker
 
     def _broker(self, name: str, *, setup: Setup) -> Broker:
         broker = Broker(name, home=self.directory / name, setup=setup, nameservers=self.nameservers)

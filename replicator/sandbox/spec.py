@@ -97,7 +97,4 @@ class ClusterSpec:
         return ["namesrv", *(f"namesrv-{number}" for number in range(2, self.name_servers + 1))]
 
     def broker_names(self) -> list[str]:
-        return [self.broker_name(index) for index in range(self.brokers)]
-
-    def broker_name(self, index: int) -> str:
-        return f"{self.name}-{chr(ord('a') + index)}"
+        return [f"{self.name}-{chr(ord('a') + index)}" for index in range(self.brokers)]
