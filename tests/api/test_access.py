@@ -11,7 +11,7 @@ from tools.openapi import document
 
 
 def test_every_path_has_a_role() -> None:
-    """What changes nothing is to read; connectors themselves and brokers are the admin's; the rest is to operate."""
+    """What changes nothing is to read; connectors and brokers themselves are the admin's; all else to operate."""
     found: dict[Role, set[str]] = {role: set() for role in Role}
     for path, operations in document()["paths"].items():
         for method in operations:
