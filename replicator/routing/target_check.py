@@ -18,6 +18,7 @@ from replicator.client.endpoint import Endpoint
 from replicator.client.pull import pull
 from replicator.routing import provenance
 from replicator.routing.faults import QueueFailed, TargetBlocked
+from replicator.routing.fork import last_common
 from replicator.routing.provenance import Provenance
 from replicator.routing.recovery import CopyRecord, Tail, first_copy, read_on, read_tail
 from replicator.routing.shared import Shared
@@ -85,7 +86,7 @@ class TargetCheck:
             await self._settle(tail)
         known = state.progress.last
         if known is not None and not tail.known_holds:
-            self._lost(known, tail)
+            await self._lost(known, tail)
         self._take(tail)
         self.suspicious |= self.unsettled
         self.unsettled = state.progress.clean = False
@@ -121,14 +122,22 @@ class TargetCheck:
             await shared.barrier.caught_up(place[0])
             await read_on(*place, tail, mine=self.is_ours)
 
-    def _lost(self, known: CopyRecord, tail: Tail) -> None:
+    async def _lost(self, known: CopyRecord, tail: Tail) -> None:
         """The target has lost what it had acknowledged: policy decides.
+
+        Where a later copy was stored before that was seen, what lies before it cannot be copied again in order: a
+        broker that becomes a slave and the master again may lose its tail without a connection breaking.
 
         Raises:
             TargetBlocked, QueueFailed: by policy.
+            ClientError: see there.
         """
-        state, policy = self._state, self._shared.options.on_target_loss
-        first, count = state.lose_at_target(tail.last)
+        state, policy, last = self._state, self._shared.options.on_target_loss, tail.last
+        overtaken = last is not None and last.source > known.source
+        if overtaken:
+            held = await last_common(state.progress.offsets, self._holds)
+            last = None if held is None else CopyRecord(held, 0, 0)
+        first, count = state.lose_at_target(last)
         what = (
             f"the target has lost {count} messages that it had acknowledged,"
             f" source offsets {first} to {known.source}"
@@ -139,8 +148,19 @@ class TargetCheck:
             )
         if policy == "fail":
             raise QueueFailed(what, hint="on_target_loss=resend copies them again")
-        self._log.error("target lost messages", count=count, first=first, last=known.source, copied_again=True)
+        self._log.error(
+            "target lost messages", count=count, first=first, last=known.source, copied_again=not overtaken
+        )
         state.copy_again(first)
+
+    async def _holds(self, source: int, target: int) -> bool | None:
+        """Whether the target queue still has the copy of the source offset `source`; None: retention deleted it."""
+        pulled = await pull(*self.place(), target, count=1)
+        if target < pulled.min_offset:
+            return None
+        message = next(iter(pulled.messages), None)
+        found = None if message is None else provenance.read(message.properties)
+        return found is not None and self.is_ours(found) and found.offset == source
 
     def _take(self, tail: Tail) -> None:
         """Makes the state agree with what the target has."""
