@@ -188,6 +188,9 @@ class Route:
                 continue
             if (tally := self._context.tallies.pop(state.key, None)) is not None:
                 state.count_on(tally)
+            if lost := state.lose_abandoned():
+                told = {"count": lost, "copied_again": state.progress.position is None}
+                log.error("target broker was given up with copies", connector=self.name, queue=str(key), **told)
             late = state.progress.position is None and self._context.store.begins_late(
                 self.name, key.topic, key.queue
             )

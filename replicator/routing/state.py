@@ -54,6 +54,7 @@ class QueueProgress:
     """How far the copy of a queue is, in offsets of both sides."""
 
     __slots__ = (
+        "abandoned",
         "clean",
         "head_timestamp",
         "known_end",
@@ -76,6 +77,9 @@ class QueueProgress:
         self.position: int | None = None
         """The next source offset that is not settled: all before it are acknowledged by the target, or left out for
         a reason that was counted."""
+
+        self.abandoned = 0
+        """Copies at a target queue that was given up, which are not counted as lost there yet."""
 
         self.clean = False
         """Whether nothing of ours can still be stored after `position`, so that the next owner may rely on it."""
@@ -346,6 +350,12 @@ class QueueState:
             counters.target_lost += count
             counters.lost_at_target = (first, count)
         return first, count
+
+    def lose_abandoned(self) -> int:
+        """Counts the copies at a target queue that was given up as lost there, once; how many there are."""
+        lost, self.progress.abandoned = self.progress.abandoned, 0
+        self.counters.target_lost += lost
+        return lost
 
     def copy_again(self, first: int) -> None:
         """The copy continues from the source offset `first`, as if nothing after it had ever been copied."""

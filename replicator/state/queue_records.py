@@ -69,16 +69,15 @@ def restore(
         topic: the record of its topic, with the queue map.
     """
     progress, counters = state.progress, state.counters
-    anomalies: Mapping[str, Any] = {}
     if position is not None:
         progress.position = position["position"]
         progress.start = position["start"]
         progress.known_end = position.get("known_end", 0)
         progress.seen = Seen(*position["seen"]) if position.get("seen") else None
         counters.copied_before = position.get("copied", 0)
-        anomalies = position.get("anomalies", {})
+        counters.restore(position.get("anomalies", {}))
     if offset is not None and not is_about(offset, state.target):
-        anomalies = _move(state, offset, anomalies, topic or {})
+        _move(state, offset, topic or {})
     elif offset is not None:
         progress.offsets = OffsetMap(Interval(*interval) for interval in offset["intervals"])
         progress.target_floor = offset["target_floor"]
@@ -86,22 +85,14 @@ def restore(
         progress.clean = offset["clean"]
     elif position is None:
         progress.clean = topic is not None and name_of(state.source) in topic["fresh"]
-    counters.restore(anomalies)
 
 
-def _move(
-    state: QueueState, offset: Mapping[str, Any], anomalies: Mapping[str, Any], topic: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    """Begins at the new target; what was at the old one counts as lost there, and is copied again or not.
-
-    Returns:
-        the anomalies, with what was lost: the same however often they are restored.
-    """
+def _move(state: QueueState, offset: Mapping[str, Any], topic: Mapping[str, Any]) -> None:
+    """Begins at the new target; what was at the old one is lost there, and is copied again or not."""
     progress = state.progress
     if topic.get("moved", {}).get(name_of(state.source)) == "skip":
         progress.start = progress.position
     else:
         progress.position = None  # from `start` on, or the oldest message that the source has
     progress.seen, progress.clean = None, False
-    lost = sum(length for _, _, length in offset["intervals"])
-    return {**anomalies, "target_lost": anomalies.get("target_lost", 0) + lost}
+    progress.abandoned = sum(length for _, _, length in offset["intervals"])

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from replicator.sandbox import Cluster, ClusterSpec
+from replicator.sandbox import Broker, Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.offsets import commit, make_group
 from tests.support.readiness import asked, exact, ready
@@ -54,6 +54,11 @@ async def assert_clean_soon(source: Cluster, target: Cluster, topic: str, copies
     assert verdict.copies == copies
 
 
+async def lists(cluster: Cluster, broker: Broker, wanted: bool) -> bool:
+    """Whether the name server lists a broker, or does not any more."""
+    return await cluster.nameserver.lists(broker.address) == wanted
+
+
 async def not_ready(worker: Worker) -> bool:
     """Whether the end of a queue is not known."""
     found: dict[str, Any] = await asked(worker, "GET", "readiness")
@@ -66,6 +71,7 @@ async def test_at_the_source(clusters: ClusterPool, tmp_path: Path, topic_name: 
     async with clusters.lent(WIDE) as source:
         broker = source.brokers[1]
         await broker.kill()  # before this worker has ever seen it
+        await until(partial(lists, source, broker, False))
         await create_topic(source, topic, queues=2)
         flags = ("--topics", topic, *SYNC_QUICKLY, "--metadata-refresh-interval", "5")
         async with Worker(source, target, tmp_path, *flags) as worker:

@@ -44,6 +44,7 @@ def test_at_a_new_target_it_begins_as_was_decided(policy: str, position: int | N
         state = restored(OTHER, {"a/x/1": policy}, times=times)
         assert (state.progress.position, state.progress.start) == (position, start)
         assert (list(state.progress.offsets), state.progress.seen, state.progress.clean) == ([], None, False)
+        assert [state.lose_abandoned() for _ in range(2)] == [30, 0]
         assert state.counters.target_lost == 33
 
 

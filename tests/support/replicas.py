@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 
-from replicator.client.brokers import max_offset
 from replicator.client.endpoint import Endpoint
 from replicator.client.security import Security
 from replicator.client.topics import TopicConfig, read_topics, write_topic
@@ -13,7 +12,7 @@ from replicator.sandbox import Broker, Cluster
 from tests.support.traffic import connected
 from tests.support.worker import until
 
-__all__ = ["Replicas", "has", "know_topic"]
+__all__ = ["Replicas", "know_topic"]
 
 
 async def know_topic(broker: Broker, topic: str) -> None:
@@ -22,15 +21,6 @@ async def know_topic(broker: Broker, topic: str) -> None:
     try:
         await write_topic(endpoint, TopicConfig(name=topic, read_queues=1, write_queues=1))
         await until(lambda: _knows(endpoint, topic), what="the slave knows the topic")
-    finally:
-        await endpoint.close()
-
-
-async def has(broker: Broker, topic: str, count: int) -> bool:
-    """Whether a slave shows as many messages in queue 0 of `topic`."""
-    endpoint = Endpoint(broker.address, Security())
-    try:
-        return await max_offset(endpoint, topic, 0) == count
     finally:
         await endpoint.close()
 
