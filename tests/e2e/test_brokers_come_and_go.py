@@ -66,7 +66,7 @@ async def not_ready(worker: Worker) -> bool:
 
 
 async def test_at_the_source(clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]) -> None:
-    """One is added under load, moves, is taken away for good, and is there again after all."""
+    """One is added under load, is taken away for good, and is there again after all, at another address."""
     topic, target = topic_name("t"), await clusters.get(TARGET)
     async with clusters.lent(WIDE) as source:
         broker = source.brokers[1]
@@ -87,13 +87,6 @@ async def test_at_the_source(clusters: ClusterPool, tmp_path: Path, topic_name: 
             await assert_clean_soon(source, target, topic, total)
             assert worker.metric("errors_total") == 0
 
-            await broker.stop()
-            broker.move()
-            await broker.start()
-            await produce(source, topic, 100, start=910_000)
-            total += 100
-            await assert_clean_soon(source, target, topic, total)
-
             assert worker.ask("POST", f"/brokers/source/{broker.name}/forget", {})[0] == 409
             await broker.kill()
             await until(partial(not_ready, worker), what="the end of its queues is not known")
@@ -104,13 +97,14 @@ async def test_at_the_source(clusters: ClusterPool, tmp_path: Path, topic_name: 
             assert done.returncode == 0, done.stderr
             queues = json.loads(done.stdout)["queues"]
             assert [each["source"]["queue"] for each in queues] == [0, 1]
-            assert sum(each["position"] for each in queues) == 54
+            assert sum(each["position"] for each in queues) == 4
             await ready(worker)
             assert states(worker)["source", broker.name] == "FORGOTTEN"
             assert {queue["source"]["broker"] for queue in worker.queues(topic)} == {source.brokers[0].name}
 
+            broker.move()
             await broker.start()
-            await produce(source, topic, 100, start=920_000)
+            await produce(source, topic, 100, start=910_000)
             await assert_clean_soon(source, target, topic, total + 100)
             assert states(worker)["source", broker.name] == "ONLINE"
             assert "forgotten broker is back" in worker.log
