@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from replicator.api import answers
+from replicator.api import answers, broker_answers
 from replicator.command_output import Report
 from replicator.demo.verdict import DemoReport
 from replicator.operate import reports
@@ -34,6 +34,8 @@ PRINTED: Final[Mapping[str, Any]] = {
     "allocated": dict[str, list[answers.TaskOfWorker]],
     "apply": list[answers.Applied],
     "backfill": reports.CopyReport,
+    "brokers forget": broker_answers.RemovalReport,
+    "brokers list": list[broker_answers.KnownBroker],
     "cluster": answers.Cluster,
     "config check": dict[str, reports.SettingValue],
     "connectors config": dict[str, Any],

@@ -15,6 +15,7 @@ from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import read_range
 from replicator.routing.task_id import TaskId
 from replicator.state.connector_configs import Connector, Unknown
+from replicator.state.queue_records import is_about
 from replicator.state.record import Kind
 from replicator.worker.worker import Worker
 
@@ -38,8 +39,10 @@ async def by_offset(
         if queue != (source if there else target):
             continue
         key = str(TaskId(connector.name, topic, source))
-        held = worker.store.state.get(Kind.OFFSET, key) or {"intervals": []}
-        offsets = OffsetMap(Interval(*interval) for interval in held["intervals"])
+        held = worker.store.state.get(Kind.OFFSET, key) or {}
+        if not is_about(held, target):
+            held = {}  # its copy has not started at its new target
+        offsets = OffsetMap(Interval(*interval) for interval in held.get("intervals", ()))
         found = offsets.target_of(offset) if there else offsets.source_of(offset)
         name = worker.store.target_topic(connector.name, topic)
         if found is None:

@@ -18,7 +18,7 @@ OPEN: Final = frozenset({"/metrics", "/health/live", "/health/ready"})
 #: Methods that change nothing.
 READING: Final = ("GET", "HEAD", "OPTIONS")
 
-_CONNECTOR: Final = re.compile(r"/connectors/[^/]+")
+_ADMIN: Final = re.compile(r"/connectors/[^/]+|/brokers/.*")
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
 
 
@@ -34,11 +34,11 @@ def required(method: str, path: str) -> Role:
     """The role that a request needs.
 
     To read: all that changes nothing. To operate: the states and rates of connectors, syncs, failovers, the log
-    level. Only an admin creates, changes and deletes connectors.
+    level. Only an admin creates, changes and deletes connectors, and gives up brokers.
     """
     if method in READING or path == "/plugin/config/validate":
         return Role.READ
-    return Role.ADMIN if _CONNECTOR.fullmatch(path) else Role.OPERATE
+    return Role.ADMIN if _ADMIN.fullmatch(path) else Role.OPERATE
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 __all__ = [
+    "Answer",
     "Applied",
     "Cluster",
     "ConnectorInfo",
@@ -37,18 +38,20 @@ __all__ = [
 Body = TypeVar("Body")
 
 
-class _Answer(BaseModel):
+class Answer(BaseModel):
+    """What all of them have in common."""
+
     model_config = ConfigDict(extra="forbid")
 
 
-class Envelope(_Answer, Generic[Body]):
+class Envelope(Answer, Generic[Body]):
     """RocketMQ Connect's envelope; `status` is the HTTP status, too."""
 
     status: int
     body: Body
 
 
-class Errors(_Answer):
+class Errors(Answer):
     """Why a request was refused, in the envelope."""
 
     errors: Annotated[list[str], Field(description="one line for each mistake or cause")]
@@ -62,7 +65,7 @@ TaskState = Literal[
 ConnectorState = Literal["RUNNING", "PAUSED", "STOPPED"]
 
 
-class Queue(_Answer):
+class Queue(Answer):
     broker: str
     queue: Annotated[int, Field(description="queue id")]
 
@@ -74,14 +77,14 @@ class Location(Queue):
     offset: int
 
 
-class CopyOfKey(_Answer):
+class CopyOfKey(Answer):
     """A copy, and the message that it is a copy of."""
 
     source: Location
     target: Location
 
 
-class WorkerInfo(_Answer):
+class WorkerInfo(Answer):
     worker_id: str
     address: Annotated[str, Field(description="host:port of its REST")]
     version: str
@@ -98,7 +101,7 @@ class WorkerInfo(_Answer):
     tasks: Annotated[int, Field(description="number of tasks that it runs")]
 
 
-class Cluster(_Answer):
+class Cluster(Answer):
     """The group of workers."""
 
     group: str
@@ -110,38 +113,38 @@ class Cluster(_Answer):
     workers: list[WorkerInfo]
 
 
-class Task(_Answer):
+class Task(Answer):
     id: Annotated[str, Field(description="name within its connector: topic, topic/broker/queue, or a plugin's own")]
     worker_id: str
     state: TaskState
     trace: Annotated[str | None, Field(description="why it failed; null unless its state is FAILED")]
 
 
-class TaskOfWorker(_Answer):
+class TaskOfWorker(Answer):
     connector: str
     task: str
     state: TaskState
 
 
-class TaskName(_Answer):
+class TaskName(Answer):
     connector: str
     task: str
 
 
-class ConnectorInfo(_Answer):
+class ConnectorInfo(Answer):
     name: str
     config: dict[str, Any]
     tasks: list[TaskName]
     type: Literal["ROUTE", "SOURCE", "SINK"]
 
 
-class ConnectorCondition(_Answer):
+class ConnectorCondition(Answer):
     state: ConnectorState
     worker_id: Annotated[str, Field(description="the group's leader, which assigns its tasks")]
     trace: str | None
 
 
-class TopicStatus(_Answer):
+class TopicStatus(Answer):
     """The sum over a topic's queues; counters count messages."""
 
     topic: str
@@ -170,7 +173,7 @@ class TopicStatus(_Answer):
     skipped: int
 
 
-class ConnectorStatus(_Answer):
+class ConnectorStatus(Answer):
     name: str
     connector: ConnectorCondition
     tasks: list[Task]
@@ -179,7 +182,7 @@ class ConnectorStatus(_Answer):
     type: Literal["ROUTE", "SOURCE", "SINK"]
 
 
-class ListedConnector(_Answer):
+class ListedConnector(Answer):
     status: ConnectorStatus
     info: ConnectorInfo
 
@@ -187,19 +190,19 @@ class ListedConnector(_Answer):
 ConnectorList = dict[str, ListedConnector]
 
 
-class NamedState(_Answer):
+class NamedState(Answer):
     name: str
     state: ConnectorState
 
 
-class RatesShown(_Answer):
+class RatesShown(Answer):
     """Limits of a connector over all workers, per second; 0 is no limit."""
 
     rate_messages: int
     rate_bytes: int
 
 
-class QueueMapping(_Answer):
+class QueueMapping(Answer):
     """A source queue and the target queue that it is copied to."""
 
     topic: str
@@ -211,7 +214,7 @@ class QueueMapping(_Answer):
     ]
 
 
-class QueueStatus(_Answer):
+class QueueStatus(Answer):
     """One queue that this worker copies; counters start with its process."""
 
     topic: str
@@ -235,7 +238,7 @@ class QueueStatus(_Answer):
     retries: int
 
 
-class WorkerStatus(_Answer):
+class WorkerStatus(Answer):
     """This worker alone."""
 
     version: str
@@ -248,12 +251,12 @@ class WorkerStatus(_Answer):
     problems: dict[str, str]
 
 
-class Ready(_Answer):
+class Ready(Answer):
     ready: bool
     reasons: Annotated[dict[str, str], Field(description="by topic, or `worker`")]
 
 
-class PlanStep(_Answer):
+class PlanStep(Answer):
     """A difference between what the target has and what it should have."""
 
     kind: Literal["topics", "groups", "offsets", "acl"]
@@ -273,7 +276,7 @@ class Applied(PlanStep):
     """A step that was attempted; `error` is empty if it succeeded."""
 
 
-class SyncStatus(_Answer):
+class SyncStatus(Answer):
     """How the metadata task is doing; empty before it has run."""
 
     owner: Annotated[str | None, Field(description="worker that runs it")] = None
@@ -281,7 +284,7 @@ class SyncStatus(_Answer):
     audit: Annotated[list[dict[str, Any]], Field(description="the last hundred changes except those of offsets")]
 
 
-class UnknownQueue(_Answer):
+class UnknownQueue(Answer):
     """A source queue whose end cannot be asked for, and how far it was copied."""
 
     broker: str
@@ -293,7 +296,7 @@ class UnknownQueue(_Answer):
     ]
 
 
-class TopicLag(_Answer):
+class TopicLag(Answer):
     topic: str
     target: Annotated[str, Field(description="its name at the target")]
     messages: Annotated[int, Field(description="that the route would copy and the target does not have")]
@@ -305,7 +308,7 @@ class TopicLag(_Answer):
     unknown_queues: list[UnknownQueue]
 
 
-class GroupReadiness(_Answer):
+class GroupReadiness(Answer):
     """What a consumer group would find if it switched to the target now, in messages."""
 
     group: str
@@ -320,7 +323,7 @@ class GroupReadiness(_Answer):
     ]
 
 
-class Readiness(_Answer):
+class Readiness(Answer):
     """Whether a failover now would be complete."""
 
     ready: bool
@@ -332,7 +335,7 @@ class Readiness(_Answer):
     differences: list[PlanStep]
 
 
-class FailoverReport(_Answer):
+class FailoverReport(Answer):
     connector: str
     topics: Annotated[list[str], Field(description="those that were to be switched; empty: all of the connector")]
     dry_run: Annotated[bool, Field(description="nothing was changed: what a failover now would do")]
@@ -345,7 +348,7 @@ class FailoverReport(_Answer):
     problems: list[str]
 
 
-class Plugin(_Answer):
+class Plugin(Answer):
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
     class_: Annotated[str, Field(alias="class")]
@@ -353,17 +356,17 @@ class Plugin(_Answer):
     version: str
 
 
-class Option(_Answer):
+class Option(Answer):
     name: str
     default: Any
     documentation: str | None
     required: bool
 
 
-class Validation(_Answer):
+class Validation(Answer):
     valid: bool
     errors: list[str]
 
 
-class LogLevel(_Answer):
+class LogLevel(Answer):
     level: Literal["debug", "info", "warning", "error"]

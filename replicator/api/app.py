@@ -12,6 +12,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from replicator import __version__
 from replicator.api import answers
 from replicator.api.actor import install_actor
+from replicator.api.brokers import broker_routes
 from replicator.api.connectors import connector_routes
 from replicator.api.envelope import install
 from replicator.api.group import group_routes
@@ -43,6 +44,7 @@ def make_app(worker: Worker, *, metrics: Callable[[], Awaitable[bytes]], stoppin
     app.include_router(connector_routes(worker))
     app.include_router(group_routes(worker))
     app.include_router(sync_routes(worker))
+    app.include_router(broker_routes(worker))
     app.include_router(log_routes())
 
     @app.get(

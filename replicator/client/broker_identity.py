@@ -19,13 +19,16 @@ class BrokerIdentities:
     def __init__(self) -> None:
         self._asked: WeakKeyDictionary[Connection, asyncio.Task[BrokerConfig]] = WeakKeyDictionary()
 
-    async def check(self, cluster: Cluster, broker: str, connection: Connection) -> None:
+    async def check(self, cluster: Cluster, broker: str, connection: Connection, *, master: bool) -> None:
         """Returns when `connection` is known to lead to `broker` of `cluster`.
 
         An account that may not read the broker's configuration has to believe the name servers.
 
+        Args:
+            master: it is to lead to the master. What the name servers said may be older than an election.
+
         Raises:
-            WrongBroker: it leads to another one.
+            WrongBroker: it leads to another one, or to a slave instead of the master.
             Unreachable, RequestTimeout: see there.
         """
         try:
@@ -37,6 +40,11 @@ class BrokerIdentities:
             raise WrongBroker(
                 connection.address,
                 f"broker {found.name} of cluster {found.cluster} answers there, not {broker} of {cluster.known_as}",
+            )
+        if master and found.is_slave:
+            self._asked.pop(connection, None)  # it may be elected while the connection lasts
+            raise WrongBroker(
+                connection.address, f"{broker} is a slave there now; the name servers will say who is its master"
             )
 
     async def _config(self, connection: Connection) -> BrokerConfig:

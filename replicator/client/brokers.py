@@ -20,6 +20,7 @@ __all__ = [
     "BrokerConfig",
     "check_filter",
     "config_over",
+    "confirmed",
     "dispatched",
     "first_after",
     "max_offset",
@@ -37,13 +38,14 @@ _DEFAULT_MAX_MESSAGE: Final = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """The settings of a broker that matter to us: which broker of which cluster it is, and how large a message,
-    or a batch, may be (bytes).
+    """The settings of a broker that matter to us: which broker of which cluster it is, whether it is a slave now,
+    and how large a message, or a batch, may be (bytes).
     """
 
     max_message_size: int
     name: str = ""
     cluster: str = ""
+    is_slave: bool = False
 
 
 async def read_settings(broker: Endpoint) -> dict[str, str]:
@@ -67,6 +69,7 @@ def _config(values: Mapping[str, str]) -> BrokerConfig:
         int(size) if size.isdecimal() else _DEFAULT_MAX_MESSAGE,
         name=values.get("brokerName", ""),
         cluster=values.get("brokerClusterName", ""),
+        is_slave=values.get("brokerRole") == "SLAVE",
     )
 
 
@@ -120,6 +123,33 @@ async def read_runtime(broker: Endpoint) -> dict[str, str]:
         return {str(name): str(value) for name, value in parse(answer.body)["table"].items()}
     except (AttributeError, KeyError, TypeError, ValueError):
         raise ProtocolError(f"{broker.address} does not say how it is") from None
+
+
+async def confirmed(broker: Endpoint) -> int | None:
+    """Up to which position of its commit log `broker`, a master, shows messages at most (907).
+
+    In controller mode with `allAckInSyncStateSet` that is what all replicas in sync have stored. None: it shows
+    all that it has dispatched, or the account may not ask.
+
+    Raises:
+        ProtocolError: what it says is not understood.
+        Unreachable, RequestTimeout: see there.
+    """
+    try:
+        settings = await read_settings(broker)
+        if settings.get("enableControllerMode") != "true" or settings.get("allAckInSyncStateSet") != "true":
+            return None
+        answer = await broker.ask(Request.GET_BROKER_HA_STATUS, {})
+    except BrokerRefused:
+        return None
+    try:
+        status = parse(answer.body)
+        acknowledged = [int(each["slaveAckOffset"]) for each in status["haConnectionInfo"] if each["inSync"]]
+        if len(acknowledged) < int(status["inSyncSlaveNums"]):
+            return 0  # one of them is away and still counts as in sync: nothing more is shown for now
+        return min(acknowledged, default=int(status["masterCommitLogMaxOffset"]))
+    except (KeyError, TypeError, ValueError):
+        raise ProtocolError(f"{broker.address} does not report what its replicas have") from None
 
 
 async def max_offset(broker: Endpoint, topic: str, queue_id: int) -> int:

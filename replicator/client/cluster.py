@@ -179,6 +179,10 @@ class Cluster:
             endpoint = self._endpoints[address] = Endpoint(address, self._security, may_go_on=self._may_go_on)
         return endpoint
 
+    def forget(self, broker: str) -> None:
+        """No more waiting for the return of `broker`; it is known again when the name servers list it."""
+        self._brokers.pop(broker, None)
+
     def drop(self) -> None:
         """Ends all connections to brokers, with all that was not yet delivered; others are made when needed."""
         for endpoint in (*self._vips.values(), *self._endpoints.values()):

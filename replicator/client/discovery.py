@@ -68,6 +68,15 @@ class Discovery:
         self.masters = masters
         return topology, any(changed)
 
+    def forget(self, broker: str) -> bool:
+        """No more waiting for the return of `broker`; whether it was known."""
+        known = broker in self._tables or broker in self.cluster.brokers()
+        for each in (self._tables, self._configs, self.failures):
+            each.pop(broker, None)
+        self.masters.discard(broker)
+        self.cluster.forget(broker)
+        return known
+
     async def _look(self, name: str, masters: set[str]) -> bool:
         """Whether a broker's topics differ from the last look; puts it into `masters` if its master says so."""
         broker: Endpoint = self.cluster.master(name) if self._masters_only else self.cluster.reader(name)

@@ -193,6 +193,9 @@ class Route:
                 continue
             if (tally := self._context.tallies.pop(state.key, None)) is not None:
                 state.count_on(tally)
+            if lost := state.lose_abandoned():
+                told = {"count": lost, "copied_again": state.progress.position is None}
+                log.error("target broker was given up with copies", connector=self.name, queue=str(key), **told)
             late = state.progress.position is None and self._context.store.begins_late(
                 self.name, key.topic, key.queue
             )
@@ -291,9 +294,9 @@ class Route:
     # Jobs.
 
     def end_deleted(self) -> None:
-        """Topics that are gone from the source are copied no more."""
-        there = {plan.topic for plan in self.topics.plans}
-        gone = [key for key in self._pairs if key.topic not in there]
+        """Topics that are gone from the source, and queues of brokers that were forgotten, are copied no more."""
+        there = {plan.topic: plan.queue_map for plan in self.topics.plans}
+        gone = [key for key in self._pairs if key.queue not in there.get(key.topic, ())]
         for key in gone:
             self._backfill.stop([key])
             self._pairs[key].drain()
@@ -301,7 +304,9 @@ class Route:
             self._forget(key)
         for topic, queues in Counter(key.topic for key in gone).items():
             log.warning(
-                "topic was deleted at the source, or is no longer selected: copying stops",
+                "queues are no longer copied, since their source broker is forgotten"
+                if topic in there
+                else "topic was deleted at the source, or is no longer selected: copying stops",
                 connector=self.name,
                 topic=topic,
                 queues=queues,

@@ -26,6 +26,7 @@ from replicator.routing.recovery import last_copy
 from replicator.routing.selector import TopicSelector
 from replicator.routing.task_id import TaskId
 from replicator.settings import RouteSettings
+from replicator.state.known_brokers import forgotten
 from replicator.state.record import Kind
 
 __all__ = ["RouteTopics"]
@@ -96,11 +97,13 @@ class RouteTopics:
         plans = make_plan(
             source,
             self._context.target.topics,
-            maps,
+            {topic: store.whole_queue_map(self.name, topic) for topic in maps},
             selector=self.selector,
             template=self.settings.rename,
             identity=self._context.identity,
             system=[*self._context.system_names()],
+            forgotten=forgotten(store.state, "source"),
+            left={topic: store.left(self.name, topic) for topic in maps},
         )
         return sorted([*plans, *away], key=lambda plan: plan.topic)
 

@@ -8,6 +8,7 @@ one of them is down. A topic that was deleted is created again.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
@@ -32,6 +33,8 @@ _PAUSE_FIRST: Final = 0.05
 _PAUSE_MOST: Final = 0.5
 #: Seconds that a write may take before it is tried elsewhere.
 _WRITE: Final = 2.0
+#: Seconds that name servers are asked who the masters are after a write that no broker took.
+_LOOK: Final = 1.0
 #: Messages per pull, and concurrent pulls of what exists at the start: a broker may be far away.
 _COUNT: Final = 32
 _AT_ONCE: Final = 8
@@ -116,6 +119,16 @@ class ControlLog:
         await self._cluster.refresh()
         self._follow()
 
+    def forget(self, broker: str) -> None:
+        """No more reading or writing at `broker`, until the name servers list it again."""
+        self._cluster.forget(broker)
+        for queue in [queue for queue in self._tails if queue.broker == broker]:
+            self._tails.pop(queue).cancel()
+            self._read_whole(queue)
+        attempt = self._shunned.pop(broker, None)
+        if attempt is not None:
+            attempt.cancel()
+
     async def close(self) -> None:
         """Stops reading."""
         running = [*self._tails.values(), *(each for each in self._shunned.values() if each is not None)]
@@ -156,7 +169,14 @@ class ControlLog:
             if failure is None:
                 return
             failures.append(failure)
+        await self._find_masters()
         raise failures[0] if failures else ClientError(f"the {self._side} has no broker")
+
+    async def _find_masters(self) -> None:
+        """Another replica may be the master by now: leases must not wait for the next look at the cluster."""
+        with contextlib.suppress(ReplicatorError, TimeoutError):
+            async with asyncio.timeout(_LOOK):
+                await self._cluster.refresh()
 
     def _order(self) -> list[str]:
         return sorted(self._cluster.brokers(), key=lambda broker: (broker in self._shunned, broker))

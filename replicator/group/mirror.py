@@ -64,6 +64,8 @@ class MirrorLog(Protocol):
 
     async def refresh(self) -> None: ...
 
+    def forget(self, broker: str) -> None: ...
+
     async def close(self) -> None: ...
 
     async def write(self, topic: str, body: bytes, *, copies: int = 1) -> None: ...
@@ -236,6 +238,11 @@ class Mirror:
         """
         if self._opened and self._log is not None:
             await self._log.refresh()
+
+    def forget(self, broker: str) -> None:
+        """No more waiting for the return of a target broker."""
+        if self._opened and self._log is not None:
+            self._log.forget(broker)
 
     async def close(self) -> None:
         """Stops reading."""

@@ -26,5 +26,8 @@ class NoLog:
     async def refresh(self) -> None:
         """There is nothing to look for."""
 
+    def forget(self, broker: str) -> None:
+        """It is on no broker."""
+
     async def close(self) -> None:
         """There is nothing to close."""

@@ -58,8 +58,10 @@ class Tables(Generic[T]):
             except (ClientError, ProtocolError) as error:
                 failures[name] = str(error)
 
-        await asyncio.gather(*(look(name) for name in self._cluster.brokers()))
-        self._known |= answered
+        brokers = self._cluster.brokers()
+        await asyncio.gather(*(look(name) for name in brokers))
+        # Those that were forgotten meanwhile are gone with what they had.
+        self._known = {name: table for name, table in (self._known | answered).items() if name in brokers}
         self.failures = failures
         self.masters = frozenset(masters)
         self.tables = dict(sorted((answered if self._masters_only else self._known).items()))

@@ -44,9 +44,10 @@ class GroupPositions:
         self.consumed = Tables(source, lambda broker, known: read_offsets(broker, known=known), masters_only=False)
         self.there = Tables(target, lambda broker, known: read_offsets(broker, known=known), masters_only=True)
         self._floors: dict[tuple[str, Queue], tuple[float, int]] = {}
-        self._older: dict[tuple[str, Queue], tuple[int, int, OffsetMap]] = {}
-        self._found: dict[tuple[str, str, Queue], tuple[int, int]] = {}
-        self._returned: dict[tuple[str, str, Queue], tuple[int, int | None]] = {}
+        # By source and target queue, since queues may move to another target.
+        self._older: dict[tuple[str, Queue, Queue], tuple[int, int, OffsetMap]] = {}
+        self._found: dict[tuple[str, str, Queue, Queue], tuple[int, int]] = {}
+        self._returned: dict[tuple[str, str, Queue, Queue], tuple[int, int | None]] = {}
         self._unresponsive = UnresponsiveBrokers({})
         self.failures: dict[str, str] = {}
 
@@ -115,7 +116,7 @@ class GroupPositions:
 
     async def _deeper(self, place: GroupQueue, queue: CopiedQueue, begin: int) -> OffsetMap:
         """The offset map with what lies between the group's place at the target and its beginning."""
-        key = (place.topic, queue.source)
+        key = (place.topic, queue.source, queue.target)
         start = max(place.target or 0, queue.floor)
         known = self._older.get(key)
         if known is None or known[0] > start or known[1] != begin:
@@ -131,7 +132,8 @@ class GroupPositions:
         return known[2].followed_by(queue.offsets)
 
     async def _find(self, place: GroupQueue, stop: int) -> int:
-        queue, key = place.queue, (place.group, place.topic, place.queue.source)
+        queue = place.queue
+        key = (place.group, place.topic, queue.source, queue.target)
         known = self._found.get(key)
         if known is None or known[0] != place.source:
             offset = await offset_after_copy(
@@ -152,7 +154,7 @@ class GroupPositions:
         at = place.source - 1 if run is None or place.source > run.source + run.length else run.source - 1
         if at < 0:
             return None
-        key = (place.group, place.topic, place.queue.source)
+        key = (place.group, place.topic, place.queue.source, place.queue.target)
         known = self._returned.get(key)
         if known is None or known[0] != at:
             try:

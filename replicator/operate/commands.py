@@ -1,4 +1,4 @@
-"""`replicator cluster | connectors | allocated | lag | where | plugins | top`."""
+"""`replicator cluster | connectors | brokers | allocated | lag | where | plugins | top`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rich.text import Text
 from replicator.command_app import CommandApp
 from replicator.command_output import Output, Shown, show
 from replicator.errors import ConfigError
+from replicator.operate.brokers import brokers
 from replicator.operate.rest import HERE, Rest, Url, path
 from replicator.operate.reverse import failback, reverse
 from replicator.operate.show import cluster_table, lag_table, table
@@ -37,6 +38,7 @@ plugins = CommandApp(no_args_is_help=True, help="List connector plugins and show
 def add_commands(app: typer.Typer) -> None:
     """Adds all commands that query or control a running group to `app`."""
     app.add_typer(connectors, name="connectors")
+    app.add_typer(brokers, name="brokers")
     app.add_typer(plugins, name="plugins")
     for command in (
         *(cluster, allocated, lag, where, top, plan, apply, readiness, failover, reverse, failback, version),

@@ -13,10 +13,11 @@ class Batch:
 
     `count` messages are in it, and `size` bytes in its body; `position` is the source offset that is settled once
     the batch is; `held` bytes of the memory budget are free then. `left_out` counts messages that transforms have
-    left out and that are settled with it.
+    left out and that are settled with it. `last_stored` is when the source stored the message before `position`
+    (ms); 0: that is not known, or the batch ends within a chunk.
     """
 
-    __slots__ = ("count", "held", "left_out", "packs", "position", "size")
+    __slots__ = ("count", "held", "last_stored", "left_out", "packs", "position", "size")
 
     def __init__(self) -> None:
         self.packs: list[Pack] = []
@@ -25,6 +26,7 @@ class Batch:
         self.count = 0
         self.size = 0
         self.left_out = 0
+        self.last_stored = 0
 
     def add(self, pack: Pack) -> None:
         """Appends `pack`."""
@@ -77,6 +79,7 @@ class Batcher:
             while packs and self._put(batch, packs[0]):
                 packs.popleft()
             batch.position = packs[0].offsets[0] if packs else chunk.next_offset
+            batch.last_stored = 0 if packs else chunk.last_stored
             if chunk.transformed is not None:
                 _settle_left_out(batch, chunk.transformed)
             if packs:

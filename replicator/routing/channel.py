@@ -34,15 +34,25 @@ class Chunk:
     `messages` may be fewer than the offsets that they cover: what was filtered out is not in it. `copies`
     says that some of them are copies themselves. Once they are packed they are in `packs` instead.
     `transformed` is None until the route's transforms have seen the messages; always where there are none.
+    `last_stored` is when the source stored the message before `next_offset` (ms); 0: nobody has seen that one.
     """
 
-    __slots__ = ("copies", "messages", "next_offset", "packs", "size", "transformed")
+    __slots__ = ("copies", "last_stored", "messages", "next_offset", "packs", "size", "transformed")
 
-    def __init__(self, messages: Sequence[StoredMessage], next_offset: int, size: int, *, copies: bool) -> None:
+    def __init__(
+        self,
+        messages: Sequence[StoredMessage],
+        next_offset: int,
+        size: int,
+        *,
+        copies: bool,
+        last_stored: int = 0,
+    ) -> None:
         self.messages = messages
         self.copies = copies
         self.next_offset = next_offset
         self.size = size
+        self.last_stored = last_stored
         self.packs: deque[Pack] = deque()
         self.transformed: Transformed | None = None
 

@@ -1,8 +1,8 @@
 """What brokers have stored and do not show yet.
 
 A broker acknowledges a message once it is in its commit log; the queue shows it when it has been dispatched
-there, usually milliseconds later, under load even seconds. Readers of a queue's tail must not take what is not
-shown yet for what was never stored.
+there, usually milliseconds later, under load even seconds. In controller mode it may dispatch only what all its
+replicas in sync have. Readers of a queue's tail must not take what is not shown yet for what was never stored.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import itertools
 from collections import defaultdict
 from typing import Final
 
-from replicator.client.brokers import dispatched
+from replicator.client.brokers import confirmed, dispatched
 from replicator.client.endpoint import Endpoint
 from replicator.errors import BrokerRefused
 from replicator.routing.faults import TargetBlocked
@@ -51,15 +51,18 @@ class DispatchBarrier:
 
 
 async def _caught_up(broker: Endpoint) -> None:
-    goal: int | None = None
-    for _ in range(int(_LIMIT / _PAUSE)):
+    goal = 0
+    for attempt in range(int(_LIMIT / _PAUSE)):
+        limit = await confirmed(broker)  # asked first: it only grows, and what is behind is behind the limit
         try:
             stored, behind = await dispatched(broker)
         except BrokerRefused:
             await asyncio.sleep(_BLIND)
             return
-        goal = stored if goal is None else goal
-        if stored - behind >= goal:
+        goal = goal if attempt else stored
+        if (stored if limit is None else limit) - behind >= goal:
             return
         await asyncio.sleep(_PAUSE)
+    if limit is not None and limit < goal:
+        raise TargetBlocked(f"{broker.address} has stored messages that not all of its replicas in sync have yet")
     raise TargetBlocked(f"{broker.address} has stored {behind} bytes of messages that its queues do not show yet")

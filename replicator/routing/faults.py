@@ -117,6 +117,9 @@ _ABOUT_THE_MESSAGE = ("size exceeded", "newPosition", "IllegalArgumentException"
 #: Remarks of code 1 that mean the disk: nothing is stored when the next file of the commit log cannot be made.
 _ABOUT_THE_DISK = "create mapped file failed"
 
+#: A remark of code 1 that means the replicas: nothing is stored while fewer than `minInSyncReplicas` are in sync.
+_ABOUT_REPLICAS = "in-sync replicas not enough"
+
 _HINTS = {
     Response.SYSTEM_BUSY: "the target is busy",
     Response.SERVICE_NOT_AVAILABLE: "its disk may be full, or it is not a master",
@@ -168,6 +171,8 @@ def _by_remark(error: BrokerRefused, code: str) -> Fault:
         return TargetBlocked(error.message, hint=_HINTS[denied], code=denied.name.lower())
     if _ABOUT_THE_DISK in error.remark:
         return TargetBlocked(error.message, hint=_HINTS[Response.SERVICE_NOT_AVAILABLE], code=code)
+    if _ABOUT_REPLICAS in error.remark:
+        return TargetBlocked(error.message, hint="replicas of the target broker are away", code=code)
     if any(words in error.remark for words in _ABOUT_THE_MESSAGE):
         return MessageRejected(error.message, code=code)
     if "queueId" in error.remark:

@@ -222,7 +222,8 @@ class QueuePair:
         if isinstance(fault, SourceGap):
             state.progress.position = fault.end
             return
-        state.progress.position = await self.source.after_reset(fault)
+        state.progress.position = await self.source.after_reset(fault, self._target.copy_at)
+        state.progress.seen = None
         state.counters.reset_at = None
         state.progress.offsets.clear()
         state.progress.target_floor = state.progress.target_end or 0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 
 from replicator.client.topics import READABLE, WRITABLE, TopicConfig
@@ -55,6 +56,8 @@ def make_plan(
     template: str,
     identity: Identity,
     system: Sequence[str],
+    forgotten: Collection[str] = (),
+    left: Mapping[str, Collection[Queue]] = MappingProxyType({}),
 ) -> list[TopicPlan]:
     """A plan for every selected topic of the source, sorted by name.
 
@@ -62,6 +65,8 @@ def make_plan(
         target: its brokers that have a master; at least one.
         known: queue maps made before, by source topic. They are only ever extended.
         system: names of clusters and brokers, which brokers use as topics of their own.
+        forgotten: source brokers whose queues are known and not copied any more.
+        left: target queues that nothing may go to, by source topic.
 
     Raises:
         ConfigError: two topics would get one name, or one an impossible name.
@@ -74,21 +79,31 @@ def make_plan(
             {broker: topics[name] for broker, topics in source.items() if name in topics},
             target,
             known.get(name, {}),
+            forgotten=forgotten,
+            left=left.get(name, ()),
         )
         for name in sorted(names)
     ]
 
 
 def _plan_topic(
-    name: str, target_name: str, source: Mapping[str, TopicConfig], target: Topics, known: QueueMap
+    name: str,
+    target_name: str,
+    source: Mapping[str, TopicConfig],
+    target: Topics,
+    known: QueueMap,
+    *,
+    forgotten: Collection[str],
+    left: Collection[Queue],
 ) -> TopicPlan:
     there = [topics[target_name] for topics in target.values() if target_name in topics]
     too_many = (f"at the target {unsupported(each)}" for each in there if each.queues > MAX_QUEUES)
     problem = next(filter(None, (*map(unsupported, source.values()), *too_many)), "")
+    copied = {source: queue for source, queue in known.items() if source.broker not in forgotten}
     if problem:
-        return TopicPlan(topic=name, target_topic=target_name, queue_map=known, problem=problem)
+        return TopicPlan(topic=name, target_topic=target_name, queue_map=copied, problem=problem)
     queues = [Queue(broker, i) for broker, config in source.items() for i in range(config.queues)]
-    queue_map = extend(known, queues, list(target))
+    queue_map = extend(known, queues, list(target), left=left)
     model = next(iter(source.values()))
     writes = []
     for broker, count in sorted(needed_queues(queue_map).items()):
@@ -98,7 +113,8 @@ def _plan_topic(
         wanted = _wanted(target[broker].get(target_name), model, target_name, count, writable)
         if wanted is not None:
             writes.append((broker, wanted))
-    return TopicPlan(topic=name, target_topic=target_name, queue_map=queue_map, writes=writes)
+    copied = {source: queue for source, queue in queue_map.items() if source.broker not in forgotten}
+    return TopicPlan(topic=name, target_topic=target_name, queue_map=copied, writes=writes)
 
 
 def _wanted(

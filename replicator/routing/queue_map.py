@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from replicator.client.topics import TopicConfig
 
-__all__ = ["Queue", "QueueMap", "extend", "needed_queues", "write_queues"]
+__all__ = ["Queue", "QueueMap", "extend", "moved_to", "needed_queues", "write_queues"]
 
 
 class Queue(NamedTuple):
@@ -26,12 +26,15 @@ class Queue(NamedTuple):
 QueueMap = Mapping[Queue, Queue]
 
 
-def extend(known: QueueMap, sources: Iterable[Queue], target_brokers: Sequence[str]) -> dict[Queue, Queue]:
+def extend(
+    known: QueueMap, sources: Iterable[Queue], target_brokers: Sequence[str], *, left: Iterable[Queue] = ()
+) -> dict[Queue, Queue]:
     """`known` with a target for each of `sources` that has none.
 
     Args:
         known: stays as it is, whatever brokers exist now.
         target_brokers: names, at least one.
+        left: target queues that nothing may go to: they hold what was copied there before they were given up.
 
     Returns:
         A map in which no two source queues share a target.
@@ -39,7 +42,7 @@ def extend(known: QueueMap, sources: Iterable[Queue], target_brokers: Sequence[s
     if not target_brokers:
         raise ValueError("no target broker")
     result = dict(known)
-    taken = set(known.values())
+    taken = {*known.values(), *left}
     targets = sorted(target_brokers)
     home = _homes(known, targets)
     for source in sorted(set(sources) - set(known)):
@@ -66,6 +69,22 @@ def _next_home(source: str, home: Mapping[str, str], targets: Sequence[str]) -> 
         return source
     used = list(home.values())
     return min(targets, key=lambda target: (used.count(target), target))
+
+
+def moved_to(
+    known: QueueMap, lost: str, broker: str, *, existing: int, left: Iterable[Queue] = ()
+) -> dict[Queue, Queue]:
+    """A new target on `broker` for each source queue whose target is on the broker `lost`.
+
+    Args:
+        existing: how many queues the topic has on `broker`; only queues after those are taken, so that whatever is
+            found in them was copied there.
+        left: as in `extend`.
+    """
+    taken = [queue.queue_id for queue in (*known.values(), *left) if queue.broker == broker]
+    first = max(existing, 1 + max(taken, default=-1))
+    moving = sorted(source for source, target in known.items() if target.broker == lost)
+    return {source: Queue(broker, first + i) for i, source in enumerate(moving)}
 
 
 def needed_queues(queue_map: QueueMap) -> dict[str, int]:

@@ -38,7 +38,7 @@ from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import RouteOptions
 from replicator.routing.packing import Pack
 from replicator.routing.selector import RETRY_PREFIX
-from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState
+from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState, Seen
 from replicator.routing.transforming import Transforming
 from replicator.routing.wait_timer import SOURCE, TARGET
 
@@ -132,6 +132,8 @@ class SinkTask:
                     await self._deliver(batch)
                 # Also where there was nothing to send: what was filtered out is behind the position, too.
                 self._state.progress.position = batch.position
+                if batch.last_stored:
+                    self._state.progress.seen = Seen(batch.position - 1, batch.last_stored)
                 self._state.counters.skip("transform", batch.left_out)
                 self._state.progress.head_timestamp = 0
             finally:

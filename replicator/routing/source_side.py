@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Protocol
 
 from replicator.client.brokers import check_filter, first_after, max_offset, min_offset, offset_at
@@ -10,12 +12,17 @@ from replicator.client.endpoint import Endpoint
 from replicator.client.pull import pull
 from replicator.routing.channel import Channel, Source
 from replicator.routing.faults import SourceLost, SourceReset
+from replicator.routing.fork import last_common
 from replicator.routing.recovery import CopyRecord
 from replicator.routing.shared import Shared
 from replicator.routing.source_task import SourceTask
 from replicator.routing.state import QueueState
 
-__all__ = ["BrokerSource", "SourceSide"]
+__all__ = ["BrokerSource", "CopyAt", "SourceSide"]
+
+
+#: What the target has at one of its offsets; None: no copy of the queue, or nothing any more.
+CopyAt = Callable[[int], Awaitable[CopyRecord | None]]
 
 
 class SourceSide(Protocol):
@@ -34,7 +41,7 @@ class SourceSide(Protocol):
         """The source offset where the copy begins, if nothing has been copied."""
         ...
 
-    async def after_reset(self, reset: SourceReset) -> int:
+    async def after_reset(self, reset: SourceReset, copy_at: CopyAt) -> int:
         """The source offset where the copy continues after the source was truncated or recreated."""
         ...
 
@@ -71,24 +78,41 @@ class BrokerSource:
 
     async def check(self) -> None:
         state, shared = self._state, self._shared
-        connection = await self._reader().connection()
+        reader, broker = self._reader(), state.source.broker
+        connection = await reader.connection()
         if connection is self._checked:
             return
-        await shared.identities.check(shared.source, state.source.broker, connection)
+        master = shared.source.is_master(broker, reader.address)
+        await shared.identities.check(shared.source, broker, connection, master=master)
         if state.progress.position is None:
             state.progress.position = await self.first_offset()
-        elif state.progress.last is not None and not await self.has(state.progress.last):
+        elif not await self._is_the_same(state.progress.position):
             place = (self._reader(), state.topic, state.source.queue_id)
             raise SourceReset(state.progress.position, await min_offset(*place), await max_offset(*place))
         self._checked = connection
 
-    async def has(self, copy: CopyRecord) -> bool:
-        """Whether the source still has the message that `copy` came from, as far as it can be seen."""
+    async def _is_the_same(self, position: int) -> bool:
+        """Whether the source still has what was read last before `position`, as far as it can be seen.
+
+        The last copy does not show it where later messages were left out, such as copies that came from the target.
+        """
+        last, seen = self._state.progress.last, self._state.progress.seen
+        if last is not None and await self._has(last.source, last.stored) is False:
+            return False
+        if seen is None or seen.offset >= position or (last is not None and seen.offset <= last.source):
+            return True
+        return await self._has(*seen) is not False
+
+    async def _has(self, offset: int, stored: int) -> bool | None:
+        """Whether the source has a message at `offset` that it stored at `stored` (ms); None: there is none now.
+
+        That is no answer: retention has deleted it, or the queue ends before it, which pulling will show.
+        """
         state = self._state
-        pulled = await pull(self._reader(), state.topic, state.source.queue_id, copy.source, count=1)
-        if not pulled.messages or pulled.messages[0].queue_offset != copy.source:
-            return True  # retention has deleted it, or the queue ends before it: pulling will show it
-        return pulled.messages[0].store_timestamp == copy.stored
+        pulled = await pull(self._reader(), state.topic, state.source.queue_id, offset, count=1)
+        if not pulled.messages or pulled.messages[0].queue_offset != offset:
+            return None
+        return pulled.messages[0].store_timestamp == stored
 
     async def first_offset(self) -> int:
         state, start_from = self._state, self._shared.options.start_from
@@ -101,11 +125,24 @@ class BrokerSource:
             return await max_offset(*place)
         return await offset_at(*place, start_from)
 
-    async def after_reset(self, reset: SourceReset) -> int:
-        """In a recreated topic that is the first of all, in a truncated queue what came since, or its end."""
+    async def after_reset(self, reset: SourceReset, copy_at: CopyAt) -> int:
+        """In a recreated topic that is the first of all, in a truncated queue what came since, or its end.
+
+        Where the last common message cannot be seen, store times tell, of which one broker's clock goes on.
+        """
         state = self._state
+        common = await last_common(state.progress.offsets, partial(self._holds, reset, copy_at))
+        if common is not None:
+            return common + 1
         place = (self._reader(), state.topic, state.source.queue_id)
         return await first_after(*place, reset.min_offset, reset.max_offset, state.progress.store_timestamp)
+
+    async def _holds(self, reset: SourceReset, copy_at: CopyAt, source: int, target: int) -> bool | None:
+        """Whether the source still has the message that was copied to the target offset `target`."""
+        if source >= reset.max_offset:
+            return False
+        copy = None if source < reset.min_offset else await copy_at(target)
+        return None if copy is None else await self._has(copy.source, copy.stored)
 
     async def open(self, channel: Channel, offset: int) -> Source:
         shared, broker, reader = self._shared, self._state.source.broker, self._reader()

@@ -227,7 +227,16 @@ class SourceTask:
         kept, copies = select(messages, self._options, self._state)
         self._budget.charge(size)
         self._state.progress.read_to = end
-        self._channel.put(Chunk(kept, end, size, copies=copies))
+        self._channel.put(Chunk(kept, end, size, copies=copies, last_stored=self._left_out(messages, kept, end)))
+
+    def _left_out(self, messages: Sequence[StoredMessage], kept: Sequence[StoredMessage], end: int) -> int:
+        """When the source stored the last of `messages`, where that is before `end` and may be left out; else 0.
+
+        What is copied as it came is not looked at: it may be an uncut run, and its copies say it.
+        """
+        if len(kept) == len(messages) and self._options.transform is None:
+            return 0
+        return messages[-1].store_timestamp if messages and messages[-1].queue_offset == end - 1 else 0
 
     def _moved(self, start: int, pulled: Pulled) -> Exception:
         if start < pulled.min_offset:

@@ -17,7 +17,7 @@ from replicator.routing.recovery import CopyRecord
 from replicator.routing.task_id import TaskId
 from replicator.routing.wait_timer import SOURCE, TARGET, WaitTimer
 
-__all__ = ["LATENCY_BUCKETS", "Phase", "QueueState", "Tally"]
+__all__ = ["LATENCY_BUCKETS", "Phase", "QueueState", "Seen", "Tally"]
 
 #: Seconds; upper bounds of the histogram of source store time to acknowledgement.
 LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
@@ -43,10 +43,18 @@ class Phase(StrEnum):
     UNASSIGNED = "UNASSIGNED"
 
 
+class Seen(NamedTuple):
+    """A message of the source queue: its offset, and when the source stored it (ms)."""
+
+    offset: int
+    stored: int
+
+
 class QueueProgress:
     """How far the copy of a queue is, in offsets of both sides."""
 
     __slots__ = (
+        "abandoned",
         "clean",
         "head_timestamp",
         "known_end",
@@ -54,6 +62,7 @@ class QueueProgress:
         "offsets",
         "position",
         "read_to",
+        "seen",
         "skew",
         "start",
         "store_timestamp",
@@ -68,6 +77,9 @@ class QueueProgress:
         self.position: int | None = None
         """The next source offset that is not settled: all before it are acknowledged by the target, or left out for
         a reason that was counted."""
+
+        self.abandoned = 0
+        """Copies at a target queue that was given up, which are not counted as lost there yet."""
 
         self.clean = False
         """Whether nothing of ours can still be stored after `position`, so that the next owner may rely on it."""
@@ -89,6 +101,9 @@ class QueueProgress:
 
         self.read_to = 0
         """The source offset after all that was pulled."""
+
+        self.seen: Seen | None = None
+        """The last message before `position` that was read, if it is known: copied, or left out."""
 
         self.store_timestamp = 0
         """When the source stored the newest copied message; ms, by the source broker's clock."""
@@ -336,10 +351,17 @@ class QueueState:
             counters.lost_at_target = (first, count)
         return first, count
 
+    def lose_abandoned(self) -> int:
+        """Counts the copies at a target queue that was given up as lost there, once; how many there are."""
+        lost, self.progress.abandoned = self.progress.abandoned, 0
+        self.counters.target_lost += lost
+        return lost
+
     def copy_again(self, first: int) -> None:
         """The copy continues from the source offset `first`, as if nothing after it had ever been copied."""
         self.progress.offsets.cut(first)
         self.progress.position = first
+        self.progress.seen = None
         self.counters.lost_at_target = None
 
 

@@ -15,7 +15,10 @@ from structlog.stdlib import BoundLogger
 from replicator.aio.bounded import both
 from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
+from replicator.client.pull import pull
+from replicator.routing import provenance
 from replicator.routing.faults import QueueFailed, TargetBlocked
+from replicator.routing.fork import last_common
 from replicator.routing.provenance import Provenance
 from replicator.routing.recovery import CopyRecord, Tail, first_copy, read_on, read_tail
 from replicator.routing.shared import Shared
@@ -76,7 +79,8 @@ class TargetCheck:
             connection = await writer.connection()
             state.set_phase(Phase.RECOVERING, state.reason)
             tail, _ = await both(
-                self._read(), shared.identities.check(shared.target, state.target.broker, connection)
+                self._read(),
+                shared.identities.check(shared.target, state.target.broker, connection, master=True),
             )
         if self.unsettled:
             await self._settle(tail)
@@ -84,7 +88,7 @@ class TargetCheck:
             self._doubt(tail)
         known = state.progress.last
         if known is not None and not tail.known_holds:
-            self._lost(known, tail)
+            await self._lost(known, tail)
         self._take(tail)
         self.suspicious |= self.unsettled
         self.unsettled = state.progress.clean = False
@@ -139,14 +143,22 @@ class TargetCheck:
             )
         self._log.error("copies of others are not believed", count=tail.unsealed)
 
-    def _lost(self, known: CopyRecord, tail: Tail) -> None:
+    async def _lost(self, known: CopyRecord, tail: Tail) -> None:
         """The target has lost what it had acknowledged: policy decides.
+
+        Where a later copy was stored before that was seen, what lies before it cannot be copied again in order: a
+        broker that becomes a slave and the master again may lose its tail without a connection breaking.
 
         Raises:
             TargetBlocked, QueueFailed: by policy.
+            ClientError: see there.
         """
-        state, policy = self._state, self._shared.options.on_target_loss
-        first, count = state.lose_at_target(tail.last)
+        state, policy, last = self._state, self._shared.options.on_target_loss, tail.last
+        overtaken = last is not None and last.source > known.source
+        if overtaken:
+            held = await last_common(state.progress.offsets, self._holds)
+            last = None if held is None else CopyRecord(held, 0, 0)
+        first, count = state.lose_at_target(last)
         what = (
             f"the target has lost {count} messages that it had acknowledged,"
             f" source offsets {first} to {known.source}"
@@ -157,8 +169,19 @@ class TargetCheck:
             )
         if policy == "fail":
             raise QueueFailed(what, hint="on_target_loss=resend copies them again")
-        self._log.error("target lost messages", count=count, first=first, last=known.source, copied_again=True)
+        self._log.error(
+            "target lost messages", count=count, first=first, last=known.source, copied_again=not overtaken
+        )
         state.copy_again(first)
+
+    async def _holds(self, source: int, target: int) -> bool | None:
+        """Whether the target queue still has the copy of the source offset `source`; None: retention deleted it."""
+        pulled = await pull(*self.place(), target, count=1)
+        if target < pulled.min_offset:
+            return None
+        message = next(iter(pulled.messages), None)
+        found = None if message is None else provenance.read(message.properties)
+        return found is not None and self.is_ours(found) and found.offset == source
 
     def _take(self, tail: Tail) -> None:
         """Makes the state agree with what the target has."""
@@ -170,7 +193,7 @@ class TargetCheck:
             self._log.error("duplicates at the target", count=tail.duplicates)
         if tail.recreated:
             progress.offsets.clear()
-            progress.position = None
+            progress.position = progress.seen = None
             progress.target_floor = tail.copies[0].target
         known = progress.last
         for copy in tail.copies:
@@ -182,6 +205,15 @@ class TargetCheck:
         if tail.last is not None:
             progress.position = max(progress.position or 0, tail.last.source + 1)
             progress.store_timestamp = tail.last.stored
+
+    async def copy_at(self, target: int) -> CopyRecord | None:
+        """Our copy at the target offset `target`; None: something else is there, or nothing any more."""
+        pulled = await pull(*self.place(), target, count=1)
+        message = next(iter(pulled.messages), None)
+        found = None if message is None else provenance.read(message.properties)
+        if message is None or message.queue_offset != target or found is None or not self.is_ours(found):
+            return None
+        return CopyRecord(found.offset, found.stored, target)
 
     async def first_copied(self) -> int | None:
         """The source offset of the oldest copy that the target still has."""

@@ -1,4 +1,4 @@
-"""A broker of the sandbox: a master with its optional slave, or a slave."""
+"""A broker of the sandbox: a master with its optional slave, a slave, or one of two replicas."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _LOCAL = "127.0.0.1"
 
 
 class Broker(Node):
-    """One broker process. It registers `address`, which routes name; it listens on 127.0.0.1 itself."""
+    """One broker process. It registers `address`, which routes name; it listens on 127.0.0.1 itself.
+
+    `slave` is the second process of its name. With a controller that one may be the master as well.
+    """
 
     def __init__(
         self,
@@ -31,7 +34,8 @@ class Broker(Node):
         super().__init__(name, home=home, setup=setup)
         self._nameservers = nameservers
         self._is_slave = is_slave
-        self.role = "slave" if is_slave else "master"
+        self._controller = next((each.controller for each in nameservers if each.controller is not None), None)
+        self.role = "replica" if self._controller is not None else "slave" if is_slave else "master"
         self.slave: Broker | None = None
         self.address = f"{setup.spec.broker_ip}:{self.port}"
         self.vip_port = self.port - 2
@@ -62,6 +66,22 @@ class Broker(Node):
             body=body,
         )
 
+    async def promote(self) -> None:
+        """Restart a slave as the master, on its own store: what operators do where no controller does it."""
+        await self.stop()
+        self._is_slave, self.role = False, "master"
+        await self.start()
+
+    async def in_sync(self, count: int = 2) -> bool:
+        """Whether the controller counts as many replicas of it as in sync."""
+        found = None if self._controller is None else await self._controller.replicas(self.name)
+        return found is not None and len(found.in_sync) == count
+
+    def move(self) -> None:
+        super().move()
+        self.address = f"{self._setup.spec.broker_ip}:{self.port}"
+        self.vip_port = self.port - 2
+
     def wipe(self) -> None:
         """Delete its store: messages, topics, groups, offsets and accounts."""
         self._delete(self.home / "store")
@@ -76,8 +96,8 @@ class Broker(Node):
             name=self.name,
             namesrv=";".join(each.address for each in self._nameservers),
             port=self.port,
-            ha_port=self.port - 1,
             slave=self._is_slave,
+            controller=None if self._controller is None else self._controller.address,
         )
         return ["-c", str(path)]
 

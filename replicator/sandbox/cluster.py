@@ -118,14 +118,21 @@ class Cluster:
             record=self._record,
         )
         self.nameservers = [
-            NameServer(f"{self.spec.name}-{name}", home=self.directory / name, setup=setup)
-            for name in self.spec.nameserver_names()
+            NameServer(
+                f"{self.spec.name}-{name}",
+                home=self.directory / name,
+                setup=setup,
+                controller=index == 0 and self.spec.ha == "controller",
+            )
+            for index, name in enumerate(self.spec.nameserver_names())
         ]
         try:
             self.brokers = [self._broker(name, setup=setup) for name in self.spec.broker_names()]
             await together(each.start() for each in self.nameservers)
             await together(broker.start() for broker in self.brokers)
             await together(broker.slave.start() for broker in self.brokers if broker.slave)
+            if self.spec.ha == "controller":
+                await self.in_sync()
             if archive.wanted:
                 first = (self.nameserver, self.brokers[0])
                 await asyncio.to_thread(archive.make, [node.loaded_classes for node in first])
@@ -151,9 +158,18 @@ class Cluster:
                 await broker.assist()
                 await asyncio.sleep(0.2)
 
+    async def in_sync(self) -> None:
+        """Wait until the controller counts all replicas as in sync."""
+        deadline = time.monotonic() + _REGISTER_SECONDS
+        for broker in self.brokers:
+            while not await broker.in_sync():
+                if time.monotonic() > deadline:
+                    raise SandboxError(f"the replicas of {broker.name} were not in sync in {_REGISTER_SECONDS:g} s")
+                await asyncio.sleep(0.1)
+
     def _broker(self, name: str, *, setup: Setup) -> Broker:
         broker = Broker(name, home=self.directory / name, setup=setup, nameservers=self.nameservers)
-        if self.spec.slaves:
+        if self.spec.slaves or self.spec.ha == "controller":
             home = self.directory / f"{name}-slave"
             broker.slave = Broker(name, home=home, setup=setup, nameservers=self.nameservers, is_slave=True)
         return broker

@@ -35,7 +35,7 @@ from replicator.sandbox.reports import (
     SandboxReport,
     TopicMade,
 )
-from replicator.sandbox.spec import ACL_VERSIONS, VERSIONS, ClusterSpec
+from replicator.sandbox.spec import ACL_VERSIONS, HA_VERSIONS, VERSIONS, ClusterSpec
 from replicator.sandbox.state import Record, RecordedProcess, State
 
 __all__ = ["app"]
@@ -43,6 +43,7 @@ __all__ = ["app"]
 _NONE: Final = "No clusters are up."
 #: What is possible, in the help and for the shell.
 _VERSION: Final[Any] = {"metavar": f"[{'|'.join(VERSIONS)}]", "autocompletion": completing(VERSIONS)}
+_HA: Final[Any] = {"metavar": f"[{'|'.join(HA_VERSIONS)}]", "autocompletion": completing(HA_VERSIONS)}
 _ACL: Final[Any] = {"metavar": f"[{'|'.join(ACL_VERSIONS)}]", "autocompletion": completing(ACL_VERSIONS)}
 
 app = CommandApp(help="Run real RocketMQ clusters on this machine.", no_args_is_help=True)
@@ -56,6 +57,9 @@ def up(
     version: Annotated[str, typer.Option(help="RocketMQ version.", **_VERSION)] = "5.3.3",
     target_version: Annotated[str, typer.Option(help="Version of all but the first cluster.", **_VERSION)] = "",
     brokers: Annotated[int, typer.Option(help="Masters in each cluster.")] = 1,
+    ha: Annotated[
+        str, typer.Option(help="controller: two replicas of each broker, whose master a controller elects.", **_HA)
+    ] = "none",
     acl: Annotated[str, typer.Option(help="Access control.", **_ACL)] = "none",
     target_acl: Annotated[str, typer.Option(help="Access control of all but the first cluster.", **_ACL)] = "",
     tls: Annotated[bool, typer.Option("--tls", help="Accept TLS connections only.")] = False,
@@ -63,7 +67,8 @@ def up(
 ) -> None:
     """Start clusters, which run until `sandbox down`."""
     versions, acls = (version, target_version or version), (acl, target_acl or acl)
-    _run(lambda: _up(clusters, versions=versions, acls=acls, brokers=brokers, with_tls=tls, output=output))
+    common = {"brokers": brokers, "ha": ha, "tls": tls}
+    _run(lambda: _up(clusters, versions=versions, acls=acls, common=common, output=output))
 
 
 @app.command()
@@ -144,16 +149,18 @@ async def _up(
     *,
     versions: tuple[str, str],
     acls: tuple[str, str],
-    brokers: int,
-    with_tls: bool,
+    common: Mapping[str, Any],
     output: Output,
 ) -> int:
-    """Of `versions` and `acls` the first is the first cluster's, the second that of all others."""
+    """Of `versions` and `acls` the first is the first cluster's, the second that of all others.
+
+    `common` are fields that all specs have.
+    """
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     if not wanted or len(set(wanted)) < len(wanted):
         raise ConfigError(f"--clusters {names!r} must name each cluster once")
     specs = [
-        ClusterSpec(name=name, version=versions[index > 0], brokers=brokers, acl=acls[index > 0], tls=with_tls)
+        ClusterSpec(name=name, version=versions[index > 0], acl=acls[index > 0], **common)
         for index, name in enumerate(wanted)
     ]
     state = State()

@@ -36,16 +36,35 @@ _LOGBACK = """\
 """
 
 
-def nameserver(home: Path, *, spec: ClusterSpec, port: int) -> Path:
-    """Write the name server's files below `home`; the path of its configuration."""
+def nameserver(home: Path, *, spec: ClusterSpec, port: int, controller_port: int | None = None) -> Path:
+    """Write the name server's files below `home`; the path of its configuration.
+
+    Args:
+        controller_port: where its controller listens; None: it has none.
+    """
     settings = {"listenPort": str(port)}
+    if controller_port is not None:
+        settings |= {
+            "enableControllerInNamesrv": "true",
+            "controllerDLegerGroup": spec.name,
+            "controllerDLegerPeers": f"n0-127.0.0.1:{controller_port}",
+            "controllerDLegerSelfId": "n0",
+            "controllerStorePath": str(home / "controller"),
+            "mappedFileSize": "4194304",  # of its log; the default maps 1 GB
+        }
     if not spec.version.startswith("4."):
         settings["bindAddress"] = "127.0.0.1"
     return _write(home / "conf" / "namesrv.conf", _lines(settings))
 
 
-def broker(home: Path, *, spec: ClusterSpec, name: str, namesrv: str, port: int, ha_port: int, slave: bool) -> Path:
-    """Write a broker's files below `home`; the path of its configuration."""
+def broker(
+    home: Path, *, spec: ClusterSpec, name: str, namesrv: str, port: int, slave: bool, controller: str | None = None
+) -> Path:
+    """Write a broker's files below `home`; the path of its configuration.
+
+    Args:
+        controller: the address of the controller that decides whether it is the master; None: `slave` does.
+    """
     settings = {
         "brokerClusterName": spec.name,
         "brokerName": name,
@@ -55,7 +74,7 @@ def broker(home: Path, *, spec: ClusterSpec, name: str, namesrv: str, port: int,
         "brokerIP1": spec.broker_ip,
         "brokerIP2": "127.0.0.1",  # replication between master and slave bypasses any proxy
         "listenPort": str(port),
-        "haListenPort": str(ha_port),
+        "haListenPort": str(port - 1),
         "namesrvAddr": namesrv,
         "storePathRootDir": str(home / "store"),
         "storePathCommitLog": str(home / "store" / "commitlog"),
@@ -78,6 +97,8 @@ def broker(home: Path, *, spec: ClusterSpec, name: str, namesrv: str, port: int,
     if slave:
         # Without it a 5.x slave answers every pull with "system busy".
         settings["slaveReadEnable"] = "true"
+    if controller is not None:
+        settings |= _replica(controller)
     if not spec.version.startswith("4."):
         settings["bindAddress"] = "127.0.0.1"
     if spec.acl == "1.0":
@@ -93,6 +114,23 @@ def logging_4x(home: Path) -> None:
     for process in ("broker", "namesrv"):
         text = _LOGBACK.format(path=home / "logs" / f"{process}.log")
         _write(home / "conf" / f"logback_{process}.xml", text)
+
+
+def _replica(controller: str) -> dict[str, str]:
+    """What makes a broker one of the replicas among which `controller` elects the master."""
+    return {
+        "enableControllerMode": "true",
+        "controllerAddr": controller,
+        "brokerRole": "SLAVE",  # until it is elected
+        "brokerId": "-1",  # which the controller gives
+        "allAckInSyncStateSet": "true",
+        "inSyncReplicas": "2",
+        "minInSyncReplicas": "1",
+        "slaveReadEnable": "true",
+        # By default they ask every 5 s who the master is, and which replicas are in sync.
+        "syncBrokerMetadataPeriod": "1000",
+        "checkSyncStateSetPeriod": "1000",
+    }
 
 
 def _acl_2() -> dict[str, str]:

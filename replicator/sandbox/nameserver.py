@@ -7,6 +7,7 @@ from pathlib import Path
 
 from replicator.protocol.codes import Request
 from replicator.sandbox import config, java, probe
+from replicator.sandbox.controller import Controller
 from replicator.sandbox.node import Node, Setup
 
 __all__ = ["NameServer"]
@@ -17,11 +18,15 @@ class NameServer(Node):
 
     role = "name server"
 
-    def __init__(self, name: str, *, home: Path, setup: Setup) -> None:
+    def __init__(self, name: str, *, home: Path, setup: Setup, controller: bool = False) -> None:
         super().__init__(name, home=home, setup=setup)
         self.address = f"127.0.0.1:{self.port}"
+        #: The controller that runs in it, if any.
+        self.controller = Controller(self.port + 1) if controller else None
 
     async def answers(self) -> bool:
+        if self.controller is not None and not await self.controller.answers():
+            return False
         return await self.cluster_info() is not None
 
     async def lists(self, address: str) -> bool:
@@ -37,7 +42,9 @@ class NameServer(Node):
         return "org.apache.rocketmq.namesrv.NamesrvStartup"
 
     def _arguments(self) -> list[str]:
-        return ["-c", str(config.nameserver(self.home, spec=self._setup.spec, port=self.port))]
+        port = None if self.controller is None else self.controller.port
+        path = config.nameserver(self.home, spec=self._setup.spec, port=self.port, controller_port=port)
+        return ["-c", str(path)]
 
     def _memory(self) -> Sequence[str]:
         return java.NAMESRV_FLAGS

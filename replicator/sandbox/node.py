@@ -124,6 +124,12 @@ class Node(ABC):
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
 
+    def move(self) -> None:
+        """Give it other ports, to be used when it starts again."""
+        before, self._ports = self._ports, ports.lease()
+        before.release()
+        self.port = self._ports.base + 2
+
     def release(self) -> None:
         """Release the ports; the node cannot be used any more."""
         self._ports.release()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Mapping
 
 from replicator.client.endpoint import Endpoint
 from replicator.client.security import Credentials, Security
@@ -19,6 +20,7 @@ async def ask(
     *,
     tls: ssl.SSLContext | None,
     credentials: Credentials | None = None,
+    fields: Mapping[str, str] | None = None,
     body: bytes = b"",
     seconds: float = 2.0,
 ) -> Frame | None:
@@ -27,7 +29,7 @@ async def ask(
     endpoint = Endpoint(f"{host}:{port}", Security(credentials, tls))
     try:
         async with asyncio.timeout(seconds):
-            return await endpoint.invoke(code, {}, body=(body,), timeout=seconds)
+            return await endpoint.invoke(code, fields or {}, body=(body,), timeout=seconds)
     except (ClientError, TimeoutError):
         return None
     finally:

@@ -26,7 +26,7 @@ class ProcessReport(Report):
     """A process of a cluster."""
 
     name: str
-    role: Literal["name server", "master", "slave"]
+    role: Literal["name server", "master", "slave", "replica"]
     address: str
     pid: int
     state: ProcessState

@@ -8,12 +8,14 @@ from types import MappingProxyType
 
 from replicator.errors import ConfigError
 
-__all__ = ["ACL_VERSIONS", "VERSIONS", "ClusterSpec"]
+__all__ = ["ACL_VERSIONS", "HA_VERSIONS", "VERSIONS", "ClusterSpec"]
 
 VERSIONS = ("4.9.7", "5.3.3", "5.5.0")
 
 #: Kinds of access control, and the versions that have them.
 ACL_VERSIONS = {"none": VERSIONS, "1.0": ("4.9.7",), "2.0": ("5.3.3", "5.5.0")}
+#: Kinds of high availability, and the versions that have them.
+HA_VERSIONS = {"none": VERSIONS, "controller": ("5.3.3", "5.5.0")}
 _MOST_BROKERS = 26
 
 
@@ -23,6 +25,9 @@ class ClusterSpec:
 
     With a `broker_ip` such as 127.0.0.2 the brokers still listen on 127.0.0.1 only, but every route
     names `broker_ip`: all connections pass through a proxy that listens there, on the same ports.
+
+    With `slaves` each master has a slave. With `ha="controller"` each broker has two replicas, and a controller in
+    the first name server elects their master; what it acknowledges is on all replicas that are in sync.
 
     With `tls` only TLS is served. `tls_permissive` is the brokers' default: TLS for clients that request it,
     with a certificate that each process generates at its start, which costs as much CPU as the rest of the
@@ -34,6 +39,7 @@ class ClusterSpec:
     name_servers: int = 1
     brokers: int = 1
     slaves: bool = False
+    ha: str = "none"
     acl: str = "none"
     tls: bool = False
     tls_client_auth: bool = False
@@ -62,6 +68,7 @@ class ClusterSpec:
                 f"RocketMQ {self.version} has no ACL {self.acl}",
                 hint=f"ACL {self.acl} works with {' and '.join(ACL_VERSIONS[self.acl])}",
             )
+        self._refuse_wrong_ha()
         if self.tls_client_auth and not self.tls:
             raise ConfigError("tls_client_auth needs tls")
         if self.tls and self.tls_permissive:
@@ -71,6 +78,17 @@ class ClusterSpec:
                 f"broker_ip {self.broker_ip} cannot be used with RocketMQ {self.version}",
                 hint="4.x brokers listen on every address (no bindAddress), so a proxy finds no free port",
             )
+
+    def _refuse_wrong_ha(self) -> None:
+        if self.ha not in HA_VERSIONS:
+            raise ConfigError(f"ha {self.ha!r} is unknown", hint=f"use one of {', '.join(HA_VERSIONS)}")
+        if self.version not in HA_VERSIONS[self.ha]:
+            raise ConfigError(
+                f"RocketMQ {self.version} has no {self.ha}",
+                hint=f"ha {self.ha} works with {' and '.join(HA_VERSIONS[self.ha])}",
+            )
+        if self.ha != "none" and (self.acl != "none" or self.tls or self.slaves):
+            raise ConfigError(f"ha {self.ha} goes with neither acl, tls nor slaves", hint="leave them out")
 
     def __hash__(self) -> int:  # the generated one cannot hash a mapping
         return hash((self.name, self.version, self.brokers, self.acl, tuple(sorted(self.properties.items()))))

@@ -14,7 +14,8 @@ __all__ = ["Kind", "Record", "Version"]
 
 class Kind(StrEnum):
     """What a record is about. Keys: a connector's name, `connector/topic`, `connector/topic/broker/queue`,
-    a worker's id, `connector/kind/broker/name`; the assignment and the clusters have one record, its key is empty.
+    a worker's id, `connector/kind/broker/name`, `side/broker`; the assignment and the clusters have one record each
+    whose key is empty.
     """
 
     CONNECTOR = "connector"
@@ -25,6 +26,7 @@ class Kind(StrEnum):
     STATUS = "status"
     SYNC = "sync"
     CLUSTERS = "clusters"
+    BROKER = "broker"
 
 
 class Version(NamedTuple):

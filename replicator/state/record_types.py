@@ -60,6 +60,8 @@ class _Task(Struct):
     queues: dict[_Queue, _Queue]
     late: list[_Queue]
     fresh: list[_Queue]
+    moved: dict[_Queue, Literal["resend", "skip"]] = {}
+    left: list[_Queue] = []
 
 
 class _Assignment(Struct):
@@ -86,6 +88,7 @@ class _Position(Struct):
     start: Count | None = None
     copied: Count = 0
     known_end: Count = 0
+    seen: tuple[Count, Count] | None = None
     anomalies: _Anomalies | None = None
 
 
@@ -176,6 +179,10 @@ class _Clusters(Struct):
     target: _Target
 
 
+class _Broker(Struct):
+    forgotten_at: _Seconds
+
+
 #: Records of a route's metadata task, `connector/name`; any other is an entry of its ledger.
 _SYNC: Final[Mapping[str, Any]] = {
     "status": _SyncStatus,
@@ -192,12 +199,14 @@ _VALUES: Final[Mapping[Kind, Any]] = {
     Kind.OFFSET: _Offset,
     Kind.STATUS: _Status,
     Kind.CLUSTERS: _Clusters,
+    Kind.BROKER: _Broker,
 }
 _KEYS: Final[Mapping[Kind, Any]] = {
     Kind.CONNECTOR: _Connector,
     Kind.ASSIGNMENT: Literal[""],
     Kind.STATUS: WorkerId,
     Kind.CLUSTERS: Literal[""],
+    Kind.BROKER: Annotated[str, Meta(max_length=300, pattern=r"\A(source|target)/[^\x00-\x1f\x7f]+\Z")],
 }
 
 
@@ -312,6 +321,10 @@ class _ClustersRow(_Row, tag=Kind.CLUSTERS.value):
     value: _Clusters | None
 
 
+class _BrokerRow(_Row, tag=Kind.BROKER.value):
+    value: _Broker | None
+
+
 class _Odd(Struct, array_like=True):
     kind: Annotated[str, Meta(max_length=100)]
     key: Annotated[str, Meta(max_length=10_000)]
@@ -321,7 +334,15 @@ class _Odd(Struct, array_like=True):
 
 _ROWS: Final = msgspec.json.Decoder(
     list[
-        _ConnectorRow | _TaskRow | _AssignmentRow | _PositionRow | _OffsetRow | _StatusRow | _SyncRow | _ClustersRow
+        _ConnectorRow
+        | _TaskRow
+        | _AssignmentRow
+        | _PositionRow
+        | _OffsetRow
+        | _StatusRow
+        | _SyncRow
+        | _ClustersRow
+        | _BrokerRow
     ]
 )
 _RECORDS: Final = msgspec.json.Decoder(list[Record])

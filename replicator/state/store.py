@@ -2,7 +2,7 @@
 `offset.json`.
 
 - connectorConfig: the group's connectors without secrets, and the ids of both clusters;
-- taskConfig: per topic its queue map, append-only, and which worker owns which task;
+- taskConfig: per topic its queue map, append-only, which worker owns which task, and which brokers are forgotten;
 - position: per source queue what the source task has settled; what was written of metadata;
 - offset: per source queue what the target has acknowledged, as the exact offset map.
 
@@ -22,11 +22,12 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from replicator.errors import StartupError
-from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.queue_map import Queue, QueueMap
 from replicator.routing.state import QueueState
 from replicator.routing.task_id import TaskId
-from replicator.state import state_file
+from replicator.state import queue_records, state_file
+from replicator.state.known_brokers import forgotten
+from replicator.state.queue_records import name_of, offset_record, position_record, queue_of
 from replicator.state.record import Kind, Record, Version
 from replicator.state.record_types import Misfit, fit
 from replicator.state.shared_state import SharedState
@@ -37,14 +38,14 @@ __all__ = ["InUse", "Store"]
 #: Offsets before positions, so that no position is ahead of them after a crash in between.
 _FILES: Final[Mapping[str, tuple[Kind, ...]]] = {
     "connectorConfig.json": (Kind.CONNECTOR,),
-    "taskConfig.json": (Kind.TASK, Kind.ASSIGNMENT, Kind.CLUSTERS),
+    "taskConfig.json": (Kind.TASK, Kind.ASSIGNMENT, Kind.CLUSTERS, Kind.BROKER),
     "offset.json": (Kind.OFFSET,),
     "position.json": (Kind.POSITION, Kind.SYNC),
 }
 _IDENTITY: Final = "identity.json"
 _LOCK: Final = ".lock"
 #: What people have decided and what follows from it: a worker that could not tell it before it ended does so later.
-_REPUBLISHED: Final = (Kind.CONNECTOR, Kind.TASK, Kind.SYNC)
+_REPUBLISHED: Final = (Kind.CONNECTOR, Kind.TASK, Kind.SYNC, Kind.BROKER)
 
 
 class _Held(NamedTuple):
@@ -206,13 +207,21 @@ class Store:
         return self.mapped(route, topic) is not None
 
     def queue_map(self, route: str, topic: str) -> dict[Queue, Queue]:
-        """The queue map of one topic; empty while there is none. Not to be changed."""
+        """The queue map of one topic; empty while there is none. Not to be changed.
+
+        Queues of forgotten source brokers are not in it.
+        """
+        whole, gone = self.whole_queue_map(route, topic), forgotten(self.state, "source")
+        return {source: whole[source] for source in whole if source.broker not in gone} if gone else whole
+
+    def whole_queue_map(self, route: str, topic: str) -> dict[Queue, Queue]:
+        """As `queue_map`, with those of forgotten brokers: should one return, its queues go where they went."""
         record = self.state.record(Kind.TASK, str(TaskId(route, topic)))
         if record is None or record.value is None:
             return {}
         parsed = self._parsed.get(record.key)
         if parsed is None or parsed[0] != record.version:
-            queues = {_queue(source): _queue(target) for source, target in record.value["queues"].items()}
+            queues = {queue_of(source): queue_of(target) for source, target in record.value["queues"].items()}
             parsed = self._parsed[record.key] = (record.version, queues)
         return parsed[1]
 
@@ -223,12 +232,18 @@ class Store:
     def begins_late(self, route: str, topic: str, queue: Queue) -> bool:
         """Whether the queue came after the route had begun."""
         task = self.mapped(route, topic)
-        return task is not None and _name(queue) in task["late"]
+        return task is not None and name_of(queue) in task["late"]
+
+    def left(self, route: str, topic: str) -> set[Queue]:
+        """Target queues of a topic that were given up; nothing else may be copied there."""
+        return {queue_of(name) for name in (self.mapped(route, topic) or {}).get("left", ())}
 
     def made(self, route: str, topic: str) -> set[str]:
         """The target brokers at which a topic was made for the route."""
         fresh = (self.mapped(route, topic) or {"fresh": []})["fresh"]
-        return {target.broker for source, target in self.queue_map(route, topic).items() if _name(source) in fresh}
+        return {
+            target.broker for source, target in self.queue_map(route, topic).items() if name_of(source) in fresh
+        }
 
     def save_queue_map(
         self,
@@ -239,20 +254,27 @@ class Store:
         *,
         late: Iterable[Queue] = (),
         fresh: Iterable[Queue] = (),
+        moved: Mapping[Queue, str] | None = None,
     ) -> None:
-        """Keeps a queue map before the first message flows by it.
+        """Keeps a queue map before the first message flows by it, beside queues of forgotten brokers.
 
         Args:
             late: queues that came after the route had begun.
             fresh: queues whose target was made for them just now, so that nobody has ever sent there.
+            moved: queues whose target broker was given up; `resend` or `skip` says what becomes of its copies.
         """
-        key = str(TaskId(route, topic))
+        key, moved = str(TaskId(route, topic)), moved or {}
         known = self.state.get(Kind.TASK, key) or {"late": [], "fresh": []}
+        before = self.whole_queue_map(route, topic)
+        whole = sorted((before | dict(queue_map)).items())
+        left = sorted({*known.get("left", ()), *(name_of(before[source]) for source in moved)})
+        policies = known.get("moved", {}) | {name_of(source): policy for source, policy in moved.items()}
         value = {
             "target_topic": target_topic,
-            "queues": {_name(source): _name(target) for source, target in sorted(queue_map.items())},
-            "late": sorted({*known["late"], *map(_name, late)}),
-            "fresh": sorted({*known["fresh"], *map(_name, fresh)}),
+            "queues": {name_of(source): name_of(target) for source, target in whole},
+            "late": sorted({*known["late"], *map(name_of, late)}),
+            "fresh": sorted({*known["fresh"], *map(name_of, fresh)}),
+            **({"moved": policies, "left": left} if left else {}),
         }
         self.put(Kind.TASK, key, value)
 
@@ -268,20 +290,7 @@ class Store:
         position, offset = self.state.get(Kind.POSITION, key), self.state.get(Kind.OFFSET, key)
         if position is not None and isinstance(position["position"], dict):
             position = None  # a plugin's, of a task that was called so
-        if position is not None:
-            state.progress.position = position["position"]
-            state.progress.start = position["start"]
-            state.progress.known_end = position.get("known_end", 0)
-            state.counters.copied_before = position.get("copied", 0)
-            state.counters.restore(position.get("anomalies", {}))
-        if offset is not None:
-            state.progress.offsets = OffsetMap(Interval(*interval) for interval in offset["intervals"])
-            state.progress.target_floor = offset["target_floor"]
-            state.progress.store_timestamp = offset["store_timestamp"]
-            state.progress.clean = offset["clean"]
-        elif position is None:
-            task = self.state.get(Kind.TASK, str(TaskId(state.route, state.topic)))
-            state.progress.clean = task is not None and _name(state.source) in task["fresh"]
+        queue_records.restore(state, position, offset, self.mapped(state.route, state.topic))
         return position is not None
 
     def update(self, states: Iterable[QueueState]) -> None:
@@ -295,14 +304,7 @@ class Store:
             if self._marks.get(key) == mark:
                 continue
             self._marks[key] = mark
-            offset = _offset(state)
-            position = {
-                "position": state.progress.position,
-                "start": state.progress.start,
-                "copied": state.counters.copied_in_all,
-                "known_end": state.progress.known_end,
-                **({"anomalies": anomalies} if anomalies else {}),
-            }
+            offset, position = offset_record(state), position_record(state)
             if offset != self.state.get(Kind.OFFSET, key):
                 self.put(Kind.OFFSET, key, offset)
             if position != self.state.get(Kind.POSITION, key):
@@ -312,7 +314,7 @@ class Store:
         """Withdraws that these queues' last owner has ended cleanly."""
         for state in states:
             if state.progress.clean:
-                self.put(Kind.OFFSET, state.key, {**_offset(state), "clean": False})
+                self.put(Kind.OFFSET, state.key, {**offset_record(state), "clean": False})
 
     def snapshot(self) -> dict[str, msgspec.Raw]:
         """The files whose content has changed, as they are to be written."""
@@ -358,22 +360,3 @@ def _encoded(record: Record) -> bytes:
     """As a member of a JSON object."""
     value = msgspec.json.encode({"version": record.version, "value": record.value})
     return b"%b:%b" % (msgspec.json.encode(record.key), value)
-
-
-def _offset(state: QueueState) -> dict[str, Any]:
-    return {
-        "target": [state.target.broker, state.target.queue_id],
-        "clean": state.progress.clean,
-        "target_floor": state.progress.target_floor,
-        "store_timestamp": state.progress.store_timestamp,
-        "intervals": [list(interval) for interval in state.progress.offsets],
-    }
-
-
-def _name(queue: Queue) -> str:
-    return f"{queue.broker}/{queue.queue_id}"
-
-
-def _queue(name: str) -> Queue:
-    broker, _, queue_id = name.rpartition("/")
-    return Queue(broker, int(queue_id))

@@ -25,10 +25,12 @@ from replicator.routing.budget import MemoryBudget
 from replicator.routing.foreign_writes import ForeignWriteInspector
 from replicator.settings import Settings
 from replicator.state.connector_configs import Connectors
+from replicator.state.known_brokers import Side
 from replicator.state.store import Store
 from replicator.worker.agenda import Agenda
 from replicator.worker.checkpointer import Progress
 from replicator.worker.connectors import Routes
+from replicator.worker.forgotten_brokers import ForgottenBrokers, Log
 from replicator.worker.found import Clusters, Found, find
 from replicator.worker.group_part import take_part
 from replicator.worker.halted_queues import HaltedQueues
@@ -130,6 +132,8 @@ async def _build(
             agenda.wants_reconcile()
         agenda.wake()
 
+    logs: dict[Side, list[Log]] = {"source": [], "target": [] if mirror is None else [mirror]}
+    logs[settings.coordination].append(log)
     runner = TaskRunner(coordinator, routes, group, progress, target=target.cluster, work=work, on_change=on_tasks)
     return Worker(
         settings=settings,
@@ -148,7 +152,17 @@ async def _build(
         probe=probe,
         runner=runner,
         leader=Leader(group, routes, progress, agenda, work=work),
-        refresher=Refresher(source, target, log, mirror, group=group, routes=routes, runner=runner, agenda=agenda),
+        refresher=Refresher(
+            source,
+            target,
+            log,
+            mirror,
+            forgotten=ForgottenBrokers(store, logs),
+            group=group,
+            routes=routes,
+            runner=runner,
+            agenda=agenda,
+        ),
         agenda=agenda,
         work=work,
     )

@@ -14,8 +14,10 @@ from replicator.group.member import Group
 from replicator.group.mirror import Mirror
 from replicator.group.no_log import NoLog
 from replicator.observe.logging import get_logger
+from replicator.state.known_brokers import Side
 from replicator.worker.agenda import Agenda
 from replicator.worker.connectors import Routes
+from replicator.worker.forgotten_brokers import ForgottenBrokers
 from replicator.worker.task_runner import TaskRunner
 
 __all__ = ["Refresher"]
@@ -33,6 +35,7 @@ class Refresher:
         control: ControlLog | LocalLog | NoLog,
         mirror: Mirror | None,
         *,
+        forgotten: ForgottenBrokers,
         group: Group,
         routes: Routes,
         runner: TaskRunner,
@@ -40,7 +43,8 @@ class Refresher:
     ) -> None:
         #: When both clusters were looked at last, in seconds since the epoch.
         self.refreshed_at = 0.0
-        self._sides = (source, target)
+        self._sides: dict[Side, Discovery] = {"source": source, "target": target}
+        self._forgotten = forgotten
         self._control = control
         self._mirror = mirror
         self._group = group
@@ -73,9 +77,11 @@ class Refresher:
         self.refreshed_at = time.time()
         agenda.wake()
 
-    async def _look(self, side: Discovery) -> None:
-        _, changed = await side.refresh()
-        self._agenda.plan |= changed
+    async def _look(self, side: Side) -> None:
+        discovery = self._sides[side]
+        topology, changed = await discovery.refresh()
+        forgot = self._forgotten.follow(side, discovery, topology)
+        self._agenda.plan |= changed or forgot
 
     async def sample(self) -> None:
         """The lag of queues that are not being pulled now, and how far their brokers' clocks are ahead."""

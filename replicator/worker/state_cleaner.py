@@ -9,6 +9,7 @@ from replicator.client.discovery import Discovery
 from replicator.group.coordinator import Coordinator
 from replicator.observe.logging import get_logger
 from replicator.routing.task_id import TaskId
+from replicator.state.known_brokers import forgotten
 from replicator.state.record import Kind
 from replicator.state.store import Store
 
@@ -71,12 +72,12 @@ class Cleaner:
         if not source.cluster.brokers().keys() <= source.masters:
             return set()
         there = {topic for topics in source.topics.values() for topic in topics}
-        maps = self._store.state.items(Kind.TASK)
+        maps, lost = self._store.state.items(Kind.TASK), forgotten(self._store.state, "source")
         gone: set[_Gone] = set()
         left: set[str] = set()
         for key, value in maps.items():
             connector, topic, _ = TaskId.parse(key)
-            brokers = {queue.rpartition("/")[0] for queue in value["queues"]}
+            brokers = {queue.rpartition("/")[0] for queue in value["queues"]} - lost
             if topic in there or not brokers <= source.masters:
                 left.add(connector)
             else:

@@ -11,12 +11,13 @@ from tools.openapi import document
 
 
 def test_every_path_has_a_role() -> None:
-    """What changes nothing is to read; connectors themselves are the admin's; all else is to operate."""
+    """What changes nothing is to read; connectors and brokers themselves are the admin's; all else to operate."""
     found: dict[Role, set[str]] = {role: set() for role in Role}
     for path, operations in document()["paths"].items():
         for method in operations:
             found[required(method.upper(), path)].add(f"{method} {path}")
     admin = {f"{method} /connectors/{{name}}" for method in ("post", "put", "delete")}
+    admin.add("post /brokers/{side}/{name}/forget")
     assert found[Role.ADMIN] == admin
     assert {each for each in found[Role.READ] if not each.startswith("get ")} == {"put /plugin/config/validate"}
     assert {

@@ -25,7 +25,7 @@ def make_shared() -> Callable[..., Shared]:
         async def connected() -> object:
             return connection
 
-        async def check(*_who: object) -> None:
+        async def check(*_who: object, master: bool) -> None:
             return None
 
         writer = SimpleNamespace(address="target:10909", connection=connected)

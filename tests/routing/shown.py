@@ -41,6 +41,10 @@ class Shown:
         body = b"".join(stored(i, properties=self.queue[i]) for i in found)
         return self.say(Response.SUCCESS if found else Response.PULL_NOT_FOUND, start + len(found), body)
 
+    async def ask(self, code: int, fields: Mapping[str, str]) -> Frame:
+        assert code == Request.GET_MAX_OFFSET
+        return Frame(0, 1, 1, "", {"offset": str(len(self.queue))}, b"")
+
     def say(self, code: int, next_offset: int = 0, body: bytes = b"") -> Frame:
         """An answer to a pull."""
         ends = {"nextBeginOffset": next_offset, "minOffset": self.low, "maxOffset": len(self.queue)}

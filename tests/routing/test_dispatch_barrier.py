@@ -25,7 +25,13 @@ BROKER: Any = SimpleNamespace(address="target:10911")
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int] | Exception]:
+def limits() -> list[int | None]:
+    """Up to where the broker shows anything, one after another; empty: to the end."""
+    return []
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch, limits: list[int | None]) -> list[tuple[int, int] | Exception]:
     """What the broker says, one after another; the last for ever."""
     answers: list[tuple[int, int] | Exception] = []
 
@@ -36,7 +42,11 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int] | Exception]:
             raise answer
         return answer
 
+    async def confirmed(_broker: object) -> int | None:
+        return (limits.pop(0) if len(limits) > 1 else limits[0]) if limits else None
+
     monkeypatch.setattr(dispatch_barrier, "dispatched", dispatched)
+    monkeypatch.setattr(dispatch_barrier, "confirmed", confirmed)
     monkeypatch.setattr(dispatch_barrier, "_PAUSE", 0.001)
     monkeypatch.setattr(dispatch_barrier, "_LIMIT", 0.02)
     monkeypatch.setattr(dispatch_barrier, "_BLIND", 0.001)
@@ -48,6 +58,26 @@ async def test_what_was_stored_when_it_was_asked_is_waited_for(told: list[Any]) 
     told += [(1000, 400), (1500, 600), (2000, 1000), (9000, 8000)]
     await DispatchBarrier().caught_up(BROKER)
     assert told == [(9000, 8000)]
+
+
+async def test_what_a_replica_does_not_have_yet_is_waited_for(told: list[Any], limits: list[int | None]) -> None:
+    """A broker that dispatches only what all replicas in sync have is never behind by its own account."""
+    told += [(1000, 0)]
+    limits += [400, 900, 1000, 1001]
+    await DispatchBarrier().caught_up(BROKER)
+    assert limits == [1001]
+    told[:] = [(1000, 0), (1500, 200), (1500, 0), (1600, 0)]  # what came since is not waited for
+    limits[:] = [900, 1100, 1100, 1600]
+    await DispatchBarrier().caught_up(BROKER)
+    assert limits == [1600]
+
+
+async def test_a_replica_that_stands_still_blocks_the_target(told: list[Any], limits: list[int | None]) -> None:
+    """It is in sync by name only, until the broker or the controller notices."""
+    told += [(1000, 0)]
+    limits += [0]
+    with pytest.raises(TargetBlocked, match="not all of its replicas in sync"):
+        await DispatchBarrier().caught_up(BROKER)
 
 
 async def test_many_who_wait_ask_once(told: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:

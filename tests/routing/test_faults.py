@@ -29,6 +29,7 @@ from replicator.routing.faults import (
         (1, "RuntimeException: message body size exceeded", MessageRejected),
         (1, "IllegalArgumentException: newPosition < 0", MessageRejected),
         (1, 'java.lang.NumberFormatException: For input string: "4294967295"', MessageRejected),
+        (1, "in-sync replicas not enough", TargetBlocked),
         (1, "create mapped file failed, server is busy or broken.", TargetBlocked),
         (1, "org.apache.rocketmq.acl.common.AclException: No default permission for orders", TargetBlocked),
         (1, "store unknown error", OutcomeUnknown),

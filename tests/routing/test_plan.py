@@ -48,6 +48,24 @@ def test_a_missing_topic_is_created_like_the_source() -> None:
     assert made.queue_map == {Queue("a", i): Queue("x", i) for i in range(4)}
 
 
+def test_queues_of_a_forgotten_broker_keep_their_places() -> None:
+    """They are not copied; nothing else goes where they went, and the target keeps its queues."""
+    known = {Queue("a", 0): Queue("x", 0), Queue("b", 0): Queue("x", 1)}
+    (made,) = make_plan(
+        {"a": {"T": topic(read=2)}},
+        {"x": {}},
+        {"T": known},
+        selector=TopicSelector(compile_patterns("topics", ["T"])),
+        template="{topic}",
+        identity=IDENTITY,
+        system=[],
+        forgotten={"b"},
+        left={"T": [Queue("x", 2)]},
+    )
+    assert made.queue_map == {Queue("a", 0): Queue("x", 0), Queue("a", 1): Queue("x", 3)}
+    assert [(broker, config.read_queues) for broker, config in made.writes] == [("x", 4)]
+
+
 def test_a_topic_that_fits_is_left_alone() -> None:
     """Also when it has more queues, or other settings, than the source."""
     assert plan({"a": {"T": topic()}}, {"x": {"T": topic()}})[0].writes == []

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replicator.routing.queue_map import Queue, extend, needed_queues
+from replicator.routing.queue_map import Queue, extend, moved_to, needed_queues
 
 NAMES = st.sampled_from(["a", "b", "c", "east-a", "west-a"])
 QUEUES = st.lists(st.builds(Queue, NAMES, st.integers(0, 5)), max_size=12)
@@ -100,3 +100,19 @@ def test_no_target_broker_is_a_bug_of_the_caller() -> None:
     """Nothing can be mapped to nothing."""
     with pytest.raises(ValueError, match="no target broker"):
         extend({}, [Queue("a", 0)], [])
+
+
+@given(LOOKS, st.sampled_from(["a", "b"]), st.integers(0, 9))
+def test_moved_queues_take_new_places(looks: list[tuple[list[Queue], list[str]]], lost: str, existing: int) -> None:
+    """Each one that was on the lost broker, in its order; none where something is or was, then or later."""
+    known: dict[Queue, Queue] = {}
+    for sources, brokers in looks:
+        known = extend(known, sources, brokers)
+    new = moved_to(known, lost, "c", existing=existing)
+    assert new.keys() == {source for source, target in known.items() if target.broker == lost}
+    assert all(target.broker == "c" and target.queue_id >= existing for target in new.values())
+    whole, left = known | new, {known[source] for source in new}
+    assert len(set(whole.values())) == len(whole)
+    assert [new[source] for source in sorted(new)] == sorted(new.values())
+    more = extend(whole, [Queue("e", i) for i in range(9)], [lost], left=left)
+    assert left.isdisjoint(more.values())

@@ -26,7 +26,7 @@ from replicator.routing.queue_map import Queue
 from replicator.routing.queue_steps import TRANSITIONS, Event, Step
 from replicator.routing.shared import Shared
 from replicator.routing.sink_task import SinkTask
-from replicator.routing.state import Phase, QueueState
+from replicator.routing.state import Phase, QueueState, Seen
 
 BUSY = BrokerRefused("b", 0, Response.SYSTEM_BUSY, "too many requests")
 
@@ -41,7 +41,7 @@ def state() -> QueueState:
 
 
 async def send(monkeypatch: pytest.MonkeyPatch, state: QueueState, *answers: Exception | Stored) -> None:
-    """Has one message sent to a target that gives these answers, one after the other."""
+    """Has one message sent to a target that gives these answers, one after the other; two after it are left out."""
     left = iter(answers)
 
     async def send_batch(*_request: object) -> Stored:
@@ -60,7 +60,7 @@ async def send(monkeypatch: pytest.MonkeyPatch, state: QueueState, *answers: Exc
     channel = Channel(budget, packer)
     budget.charge(10)
     message = StoredMessage(0, 0, 0, 1, 2, 0, 3, b"\0\0\0\1x", b"")
-    channel.put(Chunk([message], 1, 10, copies=False))
+    channel.put(Chunk([message], 3, 10, copies=False, last_stored=99))
     task = SinkTask(
         cast("Any", SimpleNamespace(connection=connection, address="b:10909")),
         cast("Any", None),
@@ -84,7 +84,8 @@ async def test_a_short_pause_of_the_target_is_no_news(monkeypatch: pytest.Monkey
     with capture_logs() as logs:
         await send(monkeypatch, state, BUSY, Stored(0, 0))
     assert logs == []
-    assert (state.phase, state.reason, state.progress.position) == (Phase.RUNNING, "", 1)
+    assert (state.phase, state.reason) == (Phase.RUNNING, "")
+    assert (state.progress.position, state.progress.seen) == (3, Seen(2, 99))
     assert state.counters.retries == 1
 
 

@@ -12,6 +12,7 @@ from starlette.routing import Match, Route
 
 from replicator.api.answers import Envelope, Errors
 from replicator.api.app import make_app
+from replicator.api.brokers import broker_routes
 from replicator.api.connectors import connector_routes
 from replicator.api.group import group_routes
 from replicator.api.logs import log_routes
@@ -39,7 +40,10 @@ def _promises() -> list[_Promise]:
 
     nobody = cast("Any", SimpleNamespace(connectors=None))
     app = make_app(nobody, metrics=no_metrics, stopping=lambda: False)
-    routers = (connector_routes(nobody), group_routes(nobody), sync_routes(nobody), log_routes())
+    routers = (
+        *(connector_routes(nobody), group_routes(nobody), sync_routes(nobody)),
+        *(broker_routes(nobody), log_routes()),
+    )
     found = (*app.routes, *(route for router in routers for route in router.routes))
     # The document itself and its viewers are plain routes.
     return [_Promise(route, _answers(route)) for route in found if isinstance(route, Route)]

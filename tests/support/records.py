@@ -12,6 +12,7 @@ __all__ = ["CONNECTOR", "RECORDS", "VALUES"]
 
 CONNECTOR: Final = {"config": {"topics": ["orders"]}, "state": "RUNNING", "origin": "rest", "epoch": 0}
 _TASK: Final = {"target_topic": "orders", "queues": {"a/0": "b/1"}, "late": [], "fresh": ["a/0"]}
+_MOVED: Final = {"moved": {"a/0": "resend"}, "left": ["c/1"]}
 _OFFSET: Final = {
     "target": ["b", 1],
     "target_floor": 7,
@@ -23,9 +24,9 @@ _OFFSET: Final = {
 #: A key and a value of each kind; of `SYNC` the ledger's entries.
 VALUES: Final[dict[Kind, tuple[str, Any]]] = {
     Kind.CONNECTOR: ("route", CONNECTOR),
-    Kind.TASK: ("route/orders", _TASK),
+    Kind.TASK: ("route/orders", _TASK | _MOVED),
     Kind.ASSIGNMENT: ("", {"members": ["w"], "owners": {"route/orders": "w"}}),
-    Kind.POSITION: ("route/orders/a/0", {"position": 5, "start": 0, "copied": 5, "known_end": 9}),
+    Kind.POSITION: ("route/orders/a/0", {"position": 5, "start": 0, "copied": 5, "known_end": 9, "seen": [4, 17]}),
     Kind.OFFSET: ("route/orders/a/0", _OFFSET),
     Kind.STATUS: ("w", {"topics": [], "problems": {"orders": "none"}}),
     Kind.SYNC: ("route/topics/b/orders", {"wanted": {"perm": 6}, "got": {}, "source": "orders"}),
@@ -33,6 +34,7 @@ VALUES: Final[dict[Kind, tuple[str, Any]]] = {
         "",
         {"group": "east-west", "source": {"id": "east", "namesrv": ["a:1"]}, "target": {"id": "west"}},
     ),
+    Kind.BROKER: ("source/a", {"forgotten_at": 1700000000.0}),
 }
 
 _WORKERS = st.text("abcxyz_.:@-", max_size=8)

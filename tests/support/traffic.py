@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import time
 import zlib
@@ -15,7 +16,7 @@ from replicator.client.nameservers import NameServers
 from replicator.client.security import Credentials, Security, tls_context
 from replicator.client.send import Stored, send_batch
 from replicator.client.topics import TopicConfig, delete_topic, read_topics, write_topic
-from replicator.errors import ClientError
+from replicator.errors import ClientError, ReplicatorError
 from replicator.protocol import properties
 from replicator.protocol.batch import entry, header_fields
 from replicator.protocol.codes import Request
@@ -217,6 +218,8 @@ class Producer:
                     await send(client, broker, self._topic, queue_id, batch)
                 except self._failures:
                     await asyncio.sleep(0.1)
+                    with contextlib.suppress(ReplicatorError):
+                        await client.refresh()  # its master may be another one by now
                 else:
                     self.acknowledged += 20
                 await asyncio.sleep(self._pause)

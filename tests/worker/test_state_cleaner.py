@@ -113,6 +113,16 @@ def test_a_broker_that_is_away_may_have_it(setup: Setup, away: str) -> None:
     assert setup.keys(Kind.TASK) == ALL
 
 
+def test_a_forgotten_broker_has_nothing(setup: Setup) -> None:
+    """What was on it alone is gone; what was on others, too, is known by them."""
+    setup.store.save_queue_map("c", "gone", "gone", {Queue("east-z", 0): Queue("west-a", 1)})
+    setup.pass_time(0, 200)
+    assert setup.keys(Kind.TASK) == {"c/kept", "c/gone"}
+    setup.store.put(Kind.BROKER, "source/east-z", {"forgotten_at": 1.0})
+    setup.pass_time(200, 320)
+    assert setup.keys(Kind.TASK) == {"c/kept"}
+
+
 @pytest.mark.parametrize("where", ["assigned", "running", "releasing", "told"])
 def test_a_copy_that_runs_is_left_alone(setup: Setup, where: str) -> None:
     """Whoever runs it, whole topics or queues."""

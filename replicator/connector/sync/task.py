@@ -26,6 +26,7 @@ from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase
 from replicator.routing.task_id import METADATA, TaskId
 from replicator.settings import RouteSettings
+from replicator.state.queue_records import is_about
 from replicator.state.record import Kind
 
 __all__ = ["SyncTask"]
@@ -98,6 +99,8 @@ class SyncTask:
         position, offset = state.get(Kind.POSITION, key), state.get(Kind.OFFSET, key)
         if position is None or not isinstance(position["position"], int) or offset is None:
             return None  # its copy has not started
+        if not is_about(offset, target):
+            return None  # nor has it at its new target
         known = self._maps.get(key)
         if known is None or known[0] is not offset:
             made = OffsetMap(Interval(*interval) for interval in offset["intervals"])

@@ -18,6 +18,7 @@ from replicator.routing.faults import QueueFailed, SourceEnded, SourceReset
 from replicator.routing.options import RouteOptions
 from replicator.routing.pair import QueuePair
 from replicator.routing.shared import Shared
+from replicator.routing.source_side import CopyAt
 from replicator.routing.source_task import select
 from replicator.routing.state import QueueState
 from replicator.spark.engine.quiesce import for_attempt, settled
@@ -111,7 +112,7 @@ class _ArchiveSource:
         assert self._state.progress.start is not None  # noqa: S101 - `run_pair` has set it
         return self._state.progress.start
 
-    async def after_reset(self, reset: SourceReset) -> int:
+    async def after_reset(self, reset: SourceReset, copy_at: CopyAt) -> int:
         raise reset
 
     async def open(self, channel: Channel, offset: int) -> Source:

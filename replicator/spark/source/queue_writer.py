@@ -183,7 +183,7 @@ class QueueWriter:
             WrongBroker: another broker answers.
             ReplicatorError: the queue has lost acknowledged messages.
         """
-        await self._identities.check(self._cluster, self._queue.broker, connection)
+        await self._identities.check(self._cluster, self._queue.broker, connection, master=True)
         if self._acknowledged:
             place = self._place()
             await self._barrier.caught_up(place[0])

@@ -1,0 +1,247 @@
+"""A broker that was taken away for good: the group treats it as gone, and its queues go elsewhere.
+
+Nothing is decided by silence: the name servers must not list it any more, and the queue map of a target broker is
+changed only while no worker copies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from replicator.admin.brokers import MappedQueue, brokers_of, discovery_of, mapped_queues
+from replicator.admin.failover import NotNow
+from replicator.client.nameservers import NoBrokers
+from replicator.connector.route import Route
+from replicator.errors import ConfigError
+from replicator.observe.logging import get_logger
+from replicator.routing.offset_map import Interval, OffsetMap
+from replicator.routing.plan import MAX_QUEUES
+from replicator.routing.queue_map import Queue, moved_to
+from replicator.routing.task_id import TaskId
+from replicator.state.connector_configs import State, Unknown
+from replicator.state.known_brokers import Side, key_of
+from replicator.state.queue_records import is_about
+from replicator.state.record import Kind
+from replicator.worker.worker import Worker
+
+__all__ = ["Removal", "forget"]
+
+#: Seconds between two looks whether tasks have stopped, and that they may take.
+_LOOK: Final = 0.1
+_STOP_SECONDS: Final = 60.0
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """What to do about a broker that is gone.
+
+    `queues_to`: the target broker that takes the queues of a target broker. `lost`: what becomes of the copies that
+    were only there: `resend` copies again what the source still has, `skip` counts them as lost. `dry_run`: nothing
+    is changed, only reported.
+    """
+
+    side: Side
+    broker: str
+    queues_to: str = ""
+    lost: Literal["resend", "skip"] | None = None
+    dry_run: bool = False
+
+
+#: The new targets of source queues, by connector and topic.
+_Moves = Mapping[tuple[str, str], Mapping[Queue, Queue]]
+
+
+async def forget(worker: Worker, removal: Removal) -> dict[str, Any]:
+    """Has the group treat a broker as gone; may be repeated where it was interrupted.
+
+    Raises:
+        Unknown: nobody has ever seen such a broker.
+        ConfigError: its queues have no place to go, or a choice is missing.
+        NotNow: the broker is there, this worker does not reach its group, or tasks do not stop.
+        ClientError: the name servers do not answer, or the decision could not be published.
+    """
+    await _refuse_living(worker, removal)
+    concerned = [
+        queue
+        for queue in mapped_queues(worker)
+        if (queue.source.broker if removal.side == "source" else queue.target.broker) == removal.broker
+    ]
+    moves: _Moves = {}
+    if removal.side == "target":
+        _refuse_homeless(worker, removal, concerned)
+        moves = _plan_moves(worker, removal, concerned)
+    report = _report(worker, removal, concerned, moves)
+    if removal.dry_run:
+        return report
+    if not worker.may_send():
+        raise NotNow("this worker does not reach its group", hint="ask another worker")
+    if moves:
+        await _move(worker, removal, moves)
+    else:
+        await _decide(worker, removal)
+    told = {name: report[name] for name in ("side", "broker", "queues_to", "lost", "copies")}
+    log.warning("broker is given up", queues=len(concerned), **told)
+    return report
+
+
+async def _refuse_living(worker: Worker, removal: Removal) -> None:
+    side, broker = removal.side, removal.broker
+    if broker not in brokers_of(worker, side):
+        raise Unknown(f"the {side} has no broker {broker!r}", hint="`replicator brokers list` shows them")
+    try:
+        listed = (await discovery_of(worker, side).cluster.refresh()).brokers
+    except NoBrokers as error:
+        raise NotNow(
+            f"no broker of the {side} is registered at all: {error.message}",
+            hint="where the source is lost as a whole, use `replicator failover --source-dead`",
+        ) from None
+    if broker in listed:
+        raise NotNow(
+            f"the name servers of the {side} list broker {broker}: it is not gone",
+            hint="stop it, or wait up to two minutes until they have noticed that its machine is dead",
+        )
+
+
+def _refuse_homeless(worker: Worker, removal: Removal, concerned: Sequence[MappedQueue]) -> None:
+    """A target broker's queues need another place, and their copies a decision."""
+    masters = sorted(worker.context.target.masters - {removal.broker})
+    if not concerned:
+        return
+    if not removal.queues_to:
+        raise ConfigError(
+            f"{len(concerned):,} queues are copied to broker {removal.broker}",
+            hint=f"say which broker takes them: --queues-to {' or '.join(masters) or 'BROKER'}",
+        )
+    if removal.queues_to not in masters:
+        raise ConfigError(
+            f"queues_to = {removal.queues_to!r} is no other target broker whose master answers",
+            hint=f"use one of {', '.join(masters)}" if masters else "start one",
+        )
+    if removal.lost is None:
+        raise ConfigError(
+            f"copies were only at broker {removal.broker}, and nothing says what becomes of them",
+            hint="--lost resend copies again what the source still has, --lost skip counts them as lost",
+        )
+
+
+def _plan_moves(worker: Worker, removal: Removal, concerned: Iterable[MappedQueue]) -> _Moves:
+    store, moves = worker.store, {}
+    there = worker.context.target.topics.get(removal.queues_to, {})
+    for connector, topic in sorted({(queue.connector, queue.source.topic) for queue in concerned}):
+        config = there.get(store.target_topic(connector, topic))
+        known = store.whole_queue_map(connector, topic)
+        existing, left = config.queues if config else 0, store.left(connector, topic)
+        moves[connector, topic] = new = moved_to(
+            known, removal.broker, removal.queues_to, existing=existing, left=left
+        )
+        if max(queue.queue_id for queue in new.values()) >= MAX_QUEUES:
+            raise ConfigError(
+                f"topic {topic} would have over {MAX_QUEUES:,} queues on broker {removal.queues_to}",
+                hint="name another broker",
+            )
+    return moves
+
+
+def _report(worker: Worker, removal: Removal, concerned: Sequence[MappedQueue], moves: _Moves) -> dict[str, Any]:
+    queues = [_shown(worker, queue, moves) for queue in concerned]
+    elsewhere = {
+        topic
+        for broker, topics in worker.context.source.topics.items()
+        if broker != removal.broker
+        for topic in topics
+    }
+    gone = {queue.source.topic for queue in concerned} - elsewhere if removal.side == "source" else set()
+    return {
+        "side": removal.side,
+        "broker": removal.broker,
+        "queues_to": removal.queues_to if moves else "",
+        "lost": removal.lost if moves else None,
+        "dry_run": removal.dry_run,
+        "queues": queues,
+        "copies": sum(each["copies"] for each in queues) if removal.side == "target" else 0,
+        "topics_gone": sorted(gone),
+    }
+
+
+def _shown(worker: Worker, queue: MappedQueue, moves: _Moves) -> dict[str, Any]:
+    """How far a queue was copied, and where it goes from now on."""
+    state, source = worker.store.state, queue.source.queue
+    key = str(TaskId(queue.connector, queue.source.topic, source))
+    position, offset = state.get(Kind.POSITION, key) or {}, state.get(Kind.OFFSET, key)
+    copies, stored = 0, 0
+    if offset is not None and is_about(offset, queue.target):
+        copies = OffsetMap(Interval(*each) for each in offset["intervals"]).count_from(0)
+        stored = offset["store_timestamp"]
+    moved = moves.get((queue.connector, queue.source.topic), {}).get(source)
+    return {
+        "connector": queue.connector,
+        "topic": queue.source.topic,
+        "source": {"broker": source.broker, "queue": source.queue_id},
+        "target": {"broker": queue.target.broker, "queue": queue.target.queue_id},
+        "moved_to": None if moved is None else {"broker": moved.broker, "queue": moved.queue_id},
+        "position": position.get("position"),
+        "copied_until": stored / 1000 if stored else None,
+        "copies": copies,
+    }
+
+
+async def _decide(worker: Worker, removal: Removal) -> None:
+    """Tells the group, and follows it here."""
+    key = key_of(removal.side, removal.broker)
+    worker.store.put(Kind.BROKER, key, {"forgotten_at": time.time()})
+    await worker.changed()
+    await worker.refresher.refresh()
+
+
+async def _move(worker: Worker, removal: Removal, moves: _Moves) -> None:
+    """Changes the queue maps while nothing is copied by them, and has the new queues made before anything is."""
+    names = sorted({connector for connector, _ in moves})
+    before = [worker.connectors.get(name) for name in names]
+    await _set_states(worker, {each.name: State.STOPPED for each in before})
+    try:
+        if not await _stopped(worker, names):
+            raise NotNow(
+                "some tasks still copy, so nothing was moved",
+                hint="check their workers, then repeat the command",
+            )
+        for (connector, topic), new in moves.items():
+            store = worker.store
+            store.save_queue_map(
+                connector,
+                topic,
+                store.target_topic(connector, topic),
+                store.whole_queue_map(connector, topic) | dict(new),
+                moved=dict.fromkeys(new, removal.lost or "resend"),
+            )
+        await _decide(worker, removal)
+        for name in names:
+            route = worker.routes.get(name)
+            if isinstance(route, Route):
+                route.plan()
+                await route.make_ready()
+    finally:
+        await _set_states(worker, {each.name: each.state for each in before})
+
+
+async def _set_states(worker: Worker, states: Mapping[str, State]) -> None:
+    for name, state in states.items():
+        worker.connectors.set_state(name, state)
+    await worker.changed()
+
+
+async def _stopped(worker: Worker, names: Sequence[str]) -> bool:
+    """Waits until no task of the connectors runs at any worker."""
+    deadline = time.monotonic() + _STOP_SECONDS
+    while time.monotonic() < deadline:
+        others = worker.coordinator.membership.others.values()
+        running = {*worker.coordinator.running, *(task for other in others for task in other.tasks)}
+        if not any(TaskId.parse(task).connector in names for task in running):
+            return True
+        await asyncio.sleep(_LOOK)
+    return False

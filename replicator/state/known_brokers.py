@@ -1,0 +1,29 @@
+"""What the group has decided about brokers of either cluster: which ones it treats as gone for good. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from replicator.state.record import Kind
+from replicator.state.shared_state import SharedState
+
+__all__ = ["Side", "forgotten", "key_of", "record_of"]
+
+Side = Literal["source", "target"]
+
+
+def key_of(side: Side, broker: str) -> str:
+    """The key of a broker's record."""
+    return f"{side}/{broker}"
+
+
+def record_of(state: SharedState, side: Side, broker: str) -> dict[str, Any] | None:
+    """What is kept of a forgotten broker: `forgotten_at` in seconds since the epoch; None: it is not forgotten."""
+    found: dict[str, Any] | None = state.get(Kind.BROKER, key_of(side, broker))
+    return found
+
+
+def forgotten(state: SharedState, side: Side) -> frozenset[str]:
+    """The forgotten brokers of a cluster."""
+    prefix = f"{side}/"
+    return frozenset(key.removeprefix(prefix) for key in state.items(Kind.BROKER) if key.startswith(prefix))

@@ -1,0 +1,98 @@
+"""What is kept of the copy of one queue, as records: its position, and what the target has acknowledged. Pure.
+
+An offset map is about one target queue. Where the queue map names another one by now, since the target broker was
+given up, it says nothing any more; `moved` in the topic's record says what becomes of the copies that were there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from replicator.routing.offset_map import Interval, OffsetMap
+from replicator.routing.queue_map import Queue
+from replicator.routing.state import QueueState, Seen
+
+__all__ = ["is_about", "name_of", "offset_record", "position_record", "queue_of", "restore"]
+
+
+def name_of(queue: Queue) -> str:
+    """The queue within a record."""
+    return f"{queue.broker}/{queue.queue_id}"
+
+
+def queue_of(name: str) -> Queue:
+    """The queue of a name in a record."""
+    broker, _, queue_id = name.rpartition("/")
+    return Queue(broker, int(queue_id))
+
+
+def is_about(offset: Mapping[str, Any], target: Queue) -> bool:
+    """Whether an offset record is about this target queue; one of a version that did not say so is."""
+    there = offset.get("target")
+    return there is None or Queue(*there) == target
+
+
+def position_record(state: QueueState) -> dict[str, Any]:
+    """What is known of a queue that has a position."""
+    progress, anomalies = state.progress, state.counters.anomalies()
+    return {
+        "position": progress.position,
+        "start": progress.start,
+        "copied": state.counters.copied_in_all,
+        "known_end": progress.known_end,
+        **({"seen": list(progress.seen)} if progress.seen else {}),
+        **({"anomalies": anomalies} if anomalies else {}),
+    }
+
+
+def offset_record(state: QueueState) -> dict[str, Any]:
+    """What the target has of a queue."""
+    return {
+        "target": [state.target.broker, state.target.queue_id],
+        "clean": state.progress.clean,
+        "target_floor": state.progress.target_floor,
+        "store_timestamp": state.progress.store_timestamp,
+        "intervals": [list(interval) for interval in state.progress.offsets],
+    }
+
+
+def restore(
+    state: QueueState,
+    position: Mapping[str, Any] | None,
+    offset: Mapping[str, Any] | None,
+    topic: Mapping[str, Any] | None,
+) -> None:
+    """Puts what is kept of a queue into `state`.
+
+    Args:
+        topic: the record of its topic, with the queue map.
+    """
+    progress, counters = state.progress, state.counters
+    if position is not None:
+        progress.position = position["position"]
+        progress.start = position["start"]
+        progress.known_end = position.get("known_end", 0)
+        progress.seen = Seen(*position["seen"]) if position.get("seen") else None
+        counters.copied_before = position.get("copied", 0)
+        counters.restore(position.get("anomalies", {}))
+    if offset is not None and not is_about(offset, state.target):
+        _move(state, offset, topic or {})
+    elif offset is not None:
+        progress.offsets = OffsetMap(Interval(*interval) for interval in offset["intervals"])
+        progress.target_floor = offset["target_floor"]
+        progress.store_timestamp = offset["store_timestamp"]
+        progress.clean = offset["clean"]
+    elif position is None:
+        progress.clean = topic is not None and name_of(state.source) in topic["fresh"]
+
+
+def _move(state: QueueState, offset: Mapping[str, Any], topic: Mapping[str, Any]) -> None:
+    """Begins at the new target; what was at the old one is lost there, and is copied again or not."""
+    progress = state.progress
+    if topic.get("moved", {}).get(name_of(state.source)) == "skip":
+        progress.start = progress.position
+    else:
+        progress.position = None  # from `start` on, or the oldest message that the source has
+    progress.seen, progress.clean = None, False
+    progress.abandoned = sum(length for _, _, length in offset["intervals"])

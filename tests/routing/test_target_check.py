@@ -1,0 +1,47 @@
+"""What a target queue has lost is found by looking at it, whatever was stored in it since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from structlog.testing import capture_logs
+
+from replicator.observe.logging import get_logger
+from replicator.routing import dispatch_barrier
+from replicator.routing.queue_map import Queue
+from replicator.routing.shared import Shared
+from replicator.routing.state import QueueState
+from replicator.routing.target_check import TargetCheck
+from tests.routing.shown import Shown, copy_of
+
+
+@pytest.fixture(autouse=True)
+def nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker shows all that it has."""
+
+    async def all_of_it(_broker: object) -> tuple[int, int]:
+        return 1, 0
+
+    async def no_limit(_broker: object) -> None:
+        return None
+
+    monkeypatch.setattr(dispatch_barrier, "dispatched", all_of_it)
+    monkeypatch.setattr(dispatch_barrier, "confirmed", no_limit)
+
+
+@pytest.mark.parametrize("overtaken", [False, True])
+async def test_the_lost_tail(make_shared: Callable[..., Shared], overtaken: bool) -> None:
+    """Offsets 0 to 10 were acknowledged; 8 to 10 are gone, and 11 was stored in their place or not."""
+    broker = Shown(*map(copy_of, [*range(8), *([11] if overtaken else [])]))
+    state = QueueState("T", Queue("a", 0), Queue("b", 0))
+    state.progress.offsets.add(0, 0, 11)
+    state.progress.position, state.progress.start, state.progress.clean = 11, 0, True
+    state.progress.store_timestamp = 7
+    with capture_logs() as logs:
+        await TargetCheck(state, make_shared(broker=broker), "T", get_logger(__name__)).run()
+    (lost,) = (each for each in logs if each["event"] == "target lost messages")
+    assert (lost["count"], lost["first"], lost["last"], lost["copied_again"]) == (3, 8, 10, not overtaken)
+    assert state.counters.target_lost == 3
+    assert state.progress.position == (12 if overtaken else 8)
+    assert state.progress.offsets.target_of(11) == (8 if overtaken else None)

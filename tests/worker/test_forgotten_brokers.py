@@ -1,0 +1,65 @@
+"""A worker gives up the brokers that its group has forgotten, and no others; one that is back is remembered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from replicator.client.cluster import Broker, Topology
+from replicator.state.known_brokers import forgotten
+from replicator.state.record import Kind
+from replicator.state.store import Store
+from replicator.worker.forgotten_brokers import ForgottenBrokers
+
+
+class Known:
+    """What was found of a cluster, or a log on it: brokers by name."""
+
+    def __init__(self, *brokers: str) -> None:
+        self.brokers = set(brokers)
+
+    def forget(self, broker: str) -> bool:
+        known = broker in self.brokers
+        self.brokers.discard(broker)
+        return known
+
+
+def listed(*brokers: str) -> Topology:
+    return Topology("c", {name: Broker(name, {0: "h:1"}) for name in brokers})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    made = Store(tmp_path / "store")
+    made.put(Kind.BROKER, "source/b", {"forgotten_at": 1.0})
+    return made
+
+
+def test_it_is_given_up_once(store: Store) -> None:
+    """Here and in the group's log; others that are away are waited for."""
+    found, log = Known("a", "b", "c"), Known("a", "b", "c")
+    discovery: Any = found
+    part: Any = log
+    brokers = ForgottenBrokers(store, {"source": [part], "target": []})
+    with capture_logs() as logs:
+        assert brokers.follow("source", discovery, listed("a"))
+        assert not brokers.follow("source", discovery, listed("a"))
+        assert not brokers.follow("target", discovery, listed())
+    assert (found.brokers, log.brokers) == ({"a", "c"}, {"a", "c"})
+    assert [each["event"] for each in logs] == ["broker is forgotten"]
+
+
+def test_one_that_is_back_is_remembered(store: Store) -> None:
+    """By whoever sees it, and the group hears of it."""
+    brokers = ForgottenBrokers(store, {"source": [], "target": []})
+    discovery: Any = SimpleNamespace(forget=None)
+    with capture_logs() as logs:
+        assert brokers.follow("source", discovery, listed("a", "b"))
+        assert not brokers.follow("source", discovery, listed("a", "b"))
+    assert forgotten(store.state, "source") == frozenset()
+    assert [each["event"] for each in logs] == ["forgotten broker is back: it is used again"]
+    assert Kind.BROKER in {record.kind for record in store.take_unpublished()}
