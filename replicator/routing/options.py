@@ -29,7 +29,9 @@ class Identity:
 class RouteOptions:
     """Policies and limits of one route; see docs/CONFIG.md for what each means.
 
-    `settle_timeout` is None if the wait was already done for all queues of the target.
+    `settle_timeout` is None if the wait was already done for all queues of the target. `audit_share` is the part of
+    what is copied that is read back, at most, and 0 where there is no audit; `audit_rules` is another number once
+    other messages are copied, or other ones are made of them.
     """
 
     identity: Identity
@@ -47,6 +49,8 @@ class RouteOptions:
     settle_timeout: float | None = 1.0
     dead_letter_topic: str = "replicator_sys_dead_letter"
     transform: Transform | None = None
+    audit_share: float = 0.0
+    audit_rules: int = 0
 
     @property
     def filtered(self) -> bool:

@@ -1,0 +1,66 @@
+"""What the audit may cost: it is counted in pulls, which cost about the same to copy as to read back.
+
+So the budget needs no clock of the processor and holds on every machine: for each pack that was sent, which is what
+a pull brought, a part of a pull may be read back. Packs of few messages are read back many at a time, so at a
+moderate load all of them can be; at full load some are.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["AuditBudget"]
+
+#: Pulls that each pack earns. `docs/PERFORMANCE.md` has what a pull of either kind takes of the CPU.
+_EARNED: Final = 0.3
+#: Pulls a second besides, so that what was copied is read again while nothing is copied: some 0.3 % of a core.
+_PER_SECOND: Final = 50.0
+#: Pulls that can be saved up.
+_MOST: Final = 4096.0
+#: Segments that may wait to be read back, over all queues; a few MB.
+_WAITING: Final = 20_000
+#: Segments that are remembered to be read again, over all queues, and at least of each queue.
+_KEPT: Final = 20_000
+_KEPT_LEAST: Final = 8
+
+
+class AuditBudget:
+    """The pulls that the audit may make, for all queues of a worker.
+
+    `waiting` counts segments that are to be read back, `queues` those that share in the budget.
+    """
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.queues = 0
+        self._pulls = _MOST / 2
+        self._refilled: float | None = None
+
+    def earn(self, packs: int) -> None:
+        """So many packs were sent."""
+        self._pulls = min(_MOST, self._pulls + packs * _EARNED)
+
+    def spend(self, pulls: float) -> None:
+        """So many pulls were made, or will be; less than none gives some back."""
+        self._pulls -= pulls
+
+    def refill(self, now: float) -> None:
+        """Adds what is free, up to `now`, a time in seconds that only grows."""
+        if self._refilled is not None:
+            self._pulls = min(_MOST, self._pulls + (now - self._refilled) * _PER_SECOND)
+        self._refilled = now
+
+    @property
+    def may_read(self) -> bool:
+        """Whether more may be read back; what was promised is read in any case."""
+        return self._pulls > 0 and self.waiting < _WAITING
+
+    @property
+    def is_rich(self) -> bool:
+        """Whether there is enough for small segments, too."""
+        return self._pulls > _MOST / 2
+
+    @property
+    def kept(self) -> int:
+        """Segments that each queue may remember."""
+        return max(_KEPT_LEAST, _KEPT // max(1, self.queues))
