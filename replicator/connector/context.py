@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -19,6 +20,7 @@ from replicator.observe.audit import Audit
 from replicator.observe.logging import get_logger
 from replicator.plugins.transforms import chain_of
 from replicator.protocol.codes import Response
+from replicator.ranges.auditor import Auditor
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.dispatch_barrier import DispatchBarrier
 from replicator.routing.foreign_writes import ForeignWriteInspector
@@ -46,7 +48,7 @@ class ConnectorContext:
     has pulled; `recovering` lets in the queues that may recover at once; `audit` records what is changed
     at the target besides messages. `publish` sends the store's changes to the group, and returns whether it could.
     `accounts` is what the worker's own settings let routes do to accounts; None: nothing.
-    `tallies` are the counters of queues that ran here before, by their keys.
+    `tallies` are the counters of queues that ran here before, by their keys; `auditor` reads back what was copied.
     """
 
     source: Discovery
@@ -66,6 +68,7 @@ class ConnectorContext:
     barrier: DispatchBarrier = field(default_factory=DispatchBarrier)
     identities: BrokerIdentities = field(default_factory=BrokerIdentities)
     watch: TargetWatch = field(default_factory=TargetWatch)
+    auditor: Auditor = field(default_factory=Auditor)
     tallies: dict[str, Tally] = field(default_factory=dict)
 
     def message_limit(self, broker: str) -> int:
@@ -205,4 +208,11 @@ def route_options(route: RouteSettings, identity: Identity, *, settle_timeout: f
         settle_timeout=settle_timeout,
         dead_letter_topic=route.dead_letter_topic,
         transform=chain_of(route.transforms),
+        audit_share=route.audit_share if route.audit == "on" else 0.0,
+        audit_rules=_rules(route),
     )
+
+
+def _rules(route: RouteSettings) -> int:
+    """A number that stands for what decides which messages are copied, and what is made of them."""
+    return zlib.crc32(repr((route.tags, route.sql, route.transforms, route.forward, route.rename)).encode())

@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from replicator.aio.clock import now
 from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
 from replicator.client.pull import GROUP
@@ -228,11 +229,14 @@ class SinkTask:
             stored = await self._insist(lambda connection: send_single(connection, fields, message.body[_LENGTH:]))
         except MessageRejected as again:
             return await self._reject(batch, again.message)
-        self._settle(batch, stored)
+        self._settle(batch, stored, alone=True)
         return None
 
-    def _settle(self, batch: Batch, stored: Stored) -> None:
+    def _settle(self, batch: Batch, stored: Stored, *, alone: bool = False) -> None:
         """Accounts for a batch that the target has acknowledged, which may be a part of the one that was taken.
+
+        Args:
+            alone: it was one message in a single send.
 
         Raises:
             OutcomeUnknown: it was stored elsewhere than at the end of the tail that was read. Nothing is accounted
@@ -243,6 +247,8 @@ class SinkTask:
         if expected is not None and offset != expected:
             self._shifted(expected, offset)
         self.suspicious = False
+        if state.audit.share:
+            state.audit.sent(batch.packs, offset, batch.position, now(), alone=alone)
         for pack in batch.packs:
             if isinstance(pack.offsets, range):
                 progress.offsets.add(pack.offsets[0], offset, len(pack))

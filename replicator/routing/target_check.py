@@ -13,6 +13,7 @@ from functools import partial
 from structlog.stdlib import BoundLogger
 
 from replicator.aio.bounded import both
+from replicator.aio.clock import now
 from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
 from replicator.routing.faults import QueueFailed, TargetBlocked
@@ -151,6 +152,7 @@ class TargetCheck:
             progress.offsets.clear()
             progress.position = None
             progress.target_floor = tail.copies[0].target
+            self._state.audit.restart()
         known = progress.last
         for copy in tail.copies:
             if known is not None and copy.source <= known.source:
@@ -161,6 +163,8 @@ class TargetCheck:
         if tail.last is not None:
             progress.position = max(progress.position or 0, tail.last.source + 1)
             progress.store_timestamp = tail.last.stored
+        if self._state.audit.share:
+            self._state.audit.found(progress.offsets, progress.position or 0, tail.end, now())
 
     async def first_copied(self) -> int | None:
         """The source offset of the oldest copy that the target still has."""

@@ -274,6 +274,8 @@ class Store:
             state.progress.known_end = position.get("known_end", 0)
             state.counters.copied_before = position.get("copied", 0)
             state.counters.restore(position.get("anomalies", {}))
+            if (audit := position.get("audit")) is not None:
+                state.audit.restore(audit)
         if offset is not None:
             state.progress.offsets = OffsetMap(Interval(*interval) for interval in offset["intervals"])
             state.progress.target_floor = offset["target_floor"]
@@ -290,8 +292,8 @@ class Store:
             if state.progress.position is None:
                 continue
             key = state.key
-            anomalies = state.counters.anomalies()
-            mark = (state.progress.position, state.progress.clean, state.progress.target_floor, anomalies)
+            anomalies, audit = state.counters.anomalies(), state.audit.record()
+            mark = (state.progress.position, state.progress.clean, state.progress.target_floor, anomalies, audit)
             if self._marks.get(key) == mark:
                 continue
             self._marks[key] = mark
@@ -302,6 +304,7 @@ class Store:
                 "copied": state.counters.copied_in_all,
                 "known_end": state.progress.known_end,
                 **({"anomalies": anomalies} if anomalies else {}),
+                **({"audit": audit} if audit else {}),
             }
             if offset != self.state.get(Kind.OFFSET, key):
                 self.put(Kind.OFFSET, key, offset)
