@@ -40,6 +40,7 @@ def judge(cluster: str, queue: Queue, wanted: Sequence[Wanted], found: Sequence[
     """
     copies, copied = copies_of(cluster, queue, found, start=0), defaultdict(list)
     highest, late = -1, set()
+    moved = _out_of_order([message.queue_offset for message in copies.messages])
     for message, offset in zip(copies.messages, copies.offsets, strict=True):
         copied[offset].append(message)
         if offset < highest:
@@ -47,7 +48,8 @@ def judge(cluster: str, queue: Queue, wanted: Sequence[Wanted], found: Sequence[
         highest = max(highest, offset)
     differences: list[Difference] = []
     for each in wanted:
-        differences += _of_one(each, copied.pop(each.source, []), late, cluster)
+        misplaced = moved | late if each.target is None else moved
+        differences += _of_one(each, copied.pop(each.source, []), misplaced, cluster)
     lowest = wanted[0].source if wanted else highest + 1
     for offset, left in sorted(copied.items()):
         for copy in left:
@@ -63,18 +65,33 @@ def judge(cluster: str, queue: Queue, wanted: Sequence[Wanted], found: Sequence[
     return differences
 
 
-def _of_one(wanted: Wanted, there: Sequence[StoredMessage], late: set[int], cluster: str) -> Iterable[Difference]:
+def _out_of_order(given: Sequence[int]) -> set[int]:
+    """The offsets that readers get at other places than theirs, though all say where they belong.
+
+    One that comes twice belongs to where the others stand in order.
+    """
+    first, last = dict.fromkeys(given), dict.fromkeys(reversed(given))
+    ways = ([*first], [*reversed(last)])
+    return min(
+        ({one for one, other in zip(way, sorted(way), strict=True) if one != other} for way in ways), key=len
+    )
+
+
+def _of_one(
+    wanted: Wanted, there: Sequence[StoredMessage], misplaced: set[int], cluster: str
+) -> Iterable[Difference]:
     if not there:
         yield Difference("missing", wanted.source, wanted.target)
         return
     copy = next((each for each in there if each.queue_offset == wanted.target), there[0])
-    for again in there:
-        if again is not copy:
-            yield Difference("duplicate", wanted.source, again.queue_offset, f"also at {copy.queue_offset}")
+    rest = [*there]
+    rest.remove(copy)
+    for again in rest:
+        yield Difference("duplicate", wanted.source, again.queue_offset, f"also at {copy.queue_offset}")
     if wanted.target is not None and copy.queue_offset != wanted.target:
         yield Difference("reordered", wanted.source, copy.queue_offset, f"it was stored at {wanted.target}")
-    elif wanted.target is None and copy.queue_offset in late:
-        yield Difference("reordered", wanted.source, copy.queue_offset, "after the copy of a later message")
+    elif copy.queue_offset in misplaced:
+        yield Difference("reordered", wanted.source, copy.queue_offset, "its place in the queue is another one")
     changes = []
     if wanted.message is not None:
         changes = [*Kept.of_source(wanted.message, cluster).changes(Kept.of_copy(copy))]

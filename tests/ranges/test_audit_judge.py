@@ -79,3 +79,16 @@ def test_without_the_message() -> None:
     there[4] = msgspec.structs.replace(there[4], body=b"\0\0\0\5BODY4")
     del there[7]
     assert [each[:3] for each in judge("east", QUEUE, wanted, there)] == [("body", 4, 104), ("missing", 7, 107)]
+
+
+def test_what_readers_get_in_another_order() -> None:
+    """Though each message says where it belongs: two that have changed places, or one that is read twice."""
+    there = copies()
+    there[3], there[7] = there[7], there[3]
+    assert found(there) == [("reordered", 3, 103), ("reordered", 7, 107)]
+    for lost, kept in ((3, 7), (7, 3)):
+        there = copies()
+        there[lost] = there[kept]
+        assert found(there) == sorted(
+            [("missing", lost, 100 + lost), ("duplicate", kept, 100 + kept)], key=lambda each: each[1]
+        )
