@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 from replicator.aio.backoff import Backoff
 from replicator.aio.clock import now
 from replicator.client.endpoint import Endpoint
-from replicator.errors import ReplicatorError
+from replicator.errors import ReplicatorError, Unreachable
 from replicator.observe.logging import get_logger
 from replicator.protocol.message import StoredMessage
 from replicator.ranges.audit_judge import Wanted, judge
@@ -24,6 +24,7 @@ from replicator.ranges.read_back import Outcome, read_back, stored
 from replicator.ranges.reader import RangeReader
 from replicator.routing.audit_budget import AuditBudget
 from replicator.routing.audit_segment import Difference, Segment
+from replicator.routing.audit_trail import AuditTrail
 from replicator.routing.faults import TransformRefused
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.shared import Shared
@@ -44,6 +45,8 @@ _PAUSE_FIRST: Final = 0.25
 _PAUSE_MOST: Final = 5.0
 #: Attempts after which what a broker does not show counts as missing: a minute.
 _UNSHOWN: Final = 15
+#: Failures of a broker at a segment after which it is asked for its messages one by one.
+_FAILURES: Final = 3
 #: Differences of one segment that are logged one by one.
 _LOGGED: Final = 20
 
@@ -130,12 +133,17 @@ class Auditor:
         trail, broker = queue.state.audit, queue.state.target.broker
         try:
             await self._judge(queue, segment)
-        except ReplicatorError as error:
+        except Unreachable as error:
             pause = self._pauses[broker]
             if not pause.attempts:
                 log.info("the target cannot be read back now", **_named(queue), reason=str(error))
             self._not_before[broker] = now() + pause.next()
             trail.retry(segment, 0.0)
+        except ReplicatorError as error:
+            segment.failures += 1
+            if segment.failures == 1:
+                log.info("copies cannot be read back now", **_named(queue), reason=str(error))
+            self._retry(trail, segment)
         except Exception:
             log.exception("audit failed", **_named(queue), offset=segment.start, count=len(segment))
             trail.settle(segment, now(), unverified="error")
@@ -148,7 +156,7 @@ class Auditor:
 
     async def _judge(self, queue: Audited, segment: Segment) -> None:
         trail, outcome = queue.state.audit, Outcome.DIFFERS
-        if segment.checked:
+        if segment.checked and segment.failures < _FAILURES:
             outcome, pulls = await read_back(queue.target_place(), segment)
             self.budget.spend(pulls - segment.pulls)
         found: list[Difference] = []
@@ -158,16 +166,20 @@ class Auditor:
             async with self._comparing:
                 outcome, found = await self._compare(queue, segment)
         if outcome is Outcome.UNSHOWN and segment.attempts < _UNSHOWN:
-            trail.retry(segment, now() + min(_PAUSE_FIRST * 2**segment.attempts, _PAUSE_MOST))
+            self._retry(trail, segment)
             return
         if found and not segment.dropped:  # else it was copied again meanwhile
             self.report(queue, found)
         unverified = "retention" if outcome is Outcome.GONE else ""
         trail.settle(segment, now(), unverified=unverified, differs=bool(found))
 
+    def _retry(self, trail: AuditTrail, segment: Segment) -> None:
+        trail.retry(segment, now() + min(_PAUSE_FIRST * 2**segment.attempts, _PAUSE_MOST))
+
     async def _compare(self, queue: Audited, segment: Segment) -> tuple[Outcome, list[Difference]]:
         """Compares a segment with the source, message by message."""
-        there = await stored(queue.target_place(), segment.start, segment.end + segment.beyond)
+        singly = segment.failures >= _FAILURES
+        there = await stored(queue.target_place(), segment.start, segment.end + segment.beyond, singly=singly)
         self.budget.spend(2 * there.pulls)
         if there.outcome is Outcome.GONE:
             return Outcome.GONE, []

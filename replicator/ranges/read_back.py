@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from replicator.client.endpoint import Endpoint
 from replicator.client.pull import MAX_PULL, Pulled, pull
-from replicator.errors import ProtocolError
+from replicator.errors import BrokerRefused, ClientError, ProtocolError, RequestTimeout
 from replicator.protocol.batch import KEPT_SYS_FLAGS
 from replicator.protocol.codes import Response
 from replicator.protocol.message import StoredMessage
@@ -35,7 +35,7 @@ class Outcome(Enum):
 class Stored(NamedTuple):
     """What a target queue has of a range: `outcome` is GONE, UNSHOWN, or SAME if it is read to its end.
 
-    `broken` says of the offsets of messages that cannot be parsed why not.
+    `broken` says of the offsets of messages that cannot be parsed, or that the broker fails at, why not.
     """
 
     messages: list[StoredMessage]
@@ -75,14 +75,18 @@ async def read_back(place: Place, segment: Segment) -> tuple[Outcome, int]:
     return Outcome.SAME if same else Outcome.DIFFERS, pulls
 
 
-async def stored(place: Place, start: int, end: int) -> Stored:
+async def stored(place: Place, start: int, end: int, *, singly: bool = False) -> Stored:
     """The messages at offsets [start, end) of a target queue; one that is missing in between is left out.
+
+    Args:
+        singly: asks for one at a time, so that one that the broker fails at does not hide the others.
 
     Raises:
         BrokerRefused, Unreachable, RequestTimeout: it cannot be read.
     """
     found, broken = list[StoredMessage](), dict[int, str]()
-    at, pulls, single_to = start, 0, start
+    failed: ClientError | None = None
+    at, pulls, single_to = start, 0, end if singly else start
     while at < end:
         pulls += 1
         try:
@@ -94,11 +98,19 @@ async def stored(place: Place, start: int, end: int) -> Stored:
             else:
                 single_to = min(end, at + MAX_PULL)
             continue
+        except (BrokerRefused, RequestTimeout) as error:
+            if not singly:
+                raise
+            failed, broken[at] = error, str(error)
+            at += 1
+            continue
         ended = _ended(pulled, at)
         if ended is Outcome.GONE or ended is Outcome.UNSHOWN:
             return Stored(found, broken, ended, pulls)
         found += [message for message in pulled.messages if at <= message.queue_offset < end]
         at = max(pulled.next_offset, at + 1)
+    if failed is not None and not found:  # it is not the messages
+        raise failed
     return Stored(found, broken, Outcome.SAME, pulls)
 
 

@@ -124,6 +124,14 @@ class AuditTrail:
         if segment.is_full:
             self._close()
 
+    def reached(self, position: int) -> None:
+        """All before the source offset `position` is settled: what was sent, and what was left out after it."""
+        last = self._open or (self._waiting[-1] if self._waiting else None)
+        if last is not None:
+            last.source_end = position
+        elif self.verified_to is not None:
+            self.verified_to = position
+
     def _begin(self, source: int, target: int, now: float, *, checked: bool) -> Segment:
         source = source if (reach := self._reach()) is None else reach
         if self.verified_to is None:
@@ -272,7 +280,7 @@ class AuditTrail:
         if segment.dropped:
             return
         segment.reading = False
-        segment.since, segment.attempts, segment.due = now, 0, 0.0
+        segment.since, segment.attempts, segment.failures, segment.due = now, 0, 0, 0.0
         if not was_read:
             self._settle(segment, unverified)
         if segment.checked and not (unverified or differs):

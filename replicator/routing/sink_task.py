@@ -132,6 +132,7 @@ class SinkTask:
                     await self._deliver(batch)
                 # Also where there was nothing to send: what was filtered out is behind the position, too.
                 self._state.progress.position = batch.position
+                self._state.audit.reached(batch.position)
                 self._state.counters.skip("transform", batch.left_out)
                 self._state.progress.head_timestamp = 0
             finally:
