@@ -12,11 +12,13 @@ from typing import Final
 __all__ = ["AuditBudget"]
 
 #: Pulls that each pack earns. `docs/PERFORMANCE.md` has what a pull of either kind takes of the CPU.
-_EARNED: Final = 0.3
-#: Pulls a second besides, so that what was copied is read again while nothing is copied: some 0.3 % of a core.
+_EARNED: Final = 0.17
+#: Pulls a second besides, so that what was copied is read again while nothing is copied: some 0.5 % of a core.
 _PER_SECOND: Final = 50.0
-#: Pulls that can be saved up.
-_MOST: Final = 4096.0
+#: Pulls that can be saved up, those that there are at first, and those above which nothing has to be spared.
+_MOST: Final = 2048.0
+_FIRST: Final = 512.0
+_RICH: Final = 256.0
 #: Segments that may wait to be read back, over all queues; a few MB.
 _WAITING: Final = 20_000
 #: Segments that are remembered to be read again, over all queues, and at least of each queue.
@@ -33,7 +35,7 @@ class AuditBudget:
     def __init__(self) -> None:
         self.waiting = 0
         self.queues = 0
-        self._pulls = _MOST / 2
+        self._pulls = _FIRST
         self._refilled: float | None = None
 
     def earn(self, packs: int) -> None:
@@ -57,8 +59,8 @@ class AuditBudget:
 
     @property
     def is_rich(self) -> bool:
-        """Whether there is enough for small segments, too."""
-        return self._pulls > _MOST / 2
+        """Whether there is enough for small segments, and to read again what was read before."""
+        return self._pulls > _RICH
 
     @property
     def kept(self) -> int:

@@ -245,7 +245,7 @@ class AuditTrail:
         if self._tail is not None and now - self._tail.since >= _AGAIN:
             kept.appendleft(self._tail)
             self._tail = None
-        if not kept or now - kept[0].since < _AGAIN or kept[0].due > now or not self._budget.may_read:
+        if not kept or now - kept[0].since < _AGAIN or kept[0].due > now or not self._budget.is_rich:
             return None
         segment = kept.popleft()
         self._budget.spend(segment.pulls)

@@ -41,7 +41,7 @@ def message(offset: int, *, body: bytes = b"body", properties: bytes = b"KEYS\x0
 class TargetQueue:
     """Has `messages`, as a pull brings them, or None where one is gone, from offset `low` on.
 
-    Where a message is `deleted` the broker goes on to the next one. `shown` of them are shown.
+    `shown` of them are shown. The broker fails at pulls that meet one of `refusing`, and at all with `failing`.
     """
 
     address = "target:10911"
@@ -53,6 +53,7 @@ class TargetQueue:
         self.shown: int | None = None
         self.pulls = 0
         self.failing: Exception | None = None
+        self.refusing: set[int] = set()
 
     @property
     def end(self) -> int:
@@ -91,6 +92,8 @@ class TargetQueue:
         at, count = int(fields["queueOffset"]), min(32, int(fields["maxMsgNums"]))
         if at < self.low or at > self.end:
             return self._say(Response.PULL_OFFSET_MOVED, self.low if at < self.low else self.end)
+        if self.refusing & set(range(at, at + count)):
+            return self._say(Response.SYSTEM_ERROR, at)
         found, last = b"", at
         while last < self.end and count:
             each = self.messages[last]

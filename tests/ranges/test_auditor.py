@@ -14,6 +14,8 @@ from structlog.testing import capture_logs
 from replicator.errors import Unreachable
 from replicator.protocol.message import StoredMessage
 from replicator.ranges import auditor as module
+from replicator.ranges import read_back
+from replicator.ranges.read_back import Stored
 from replicator.routing.faults import TransformRefused
 from replicator.routing.queue_map import Queue
 from tests.ranges.target_queue import MADE, Copied, TargetQueue, message
@@ -109,17 +111,64 @@ async def test_a_twin_in_the_place_of_another(copied: Queued) -> None:
 
 
 async def test_headers(copied: Queued) -> None:
-    """What a batch has once is compared too."""
+    """What a batch has once, and the copies have each, is compared too."""
     queue = copied()
-    queue.send(some(3))
-    target = queue.target
-    del target.messages[1]
-    target.messages.insert(1, None)
-    kept = target.messages[0]
-    assert kept is not None
-    target.messages[1] = (kept[:20] + (1).to_bytes(8) + kept[28:]).replace(b"/0/1700000000000", b"/1/1700000000001")
-    target.flip(1, b"body0")
-    assert [kind for kind, *_ in await queue.audit()] == ["body"]
+    queue.send(some(40))
+    found = queue.target.messages[7]
+    assert found is not None
+    queue.target.messages[7] = found[:36] + (1).to_bytes(4) + found[40:]  # its sysFlag
+    assert await queue.audit() == [("header", 7, 7)]
+
+
+async def test_what_is_copied_again_meanwhile(copied: Queued, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was found in copies that the target has lost since then is not named."""
+    queue = copied()
+    queue.send(some(40))
+    queue.target.messages[7] = None
+
+    async def stored(*place: Any, **more: Any) -> Stored:
+        queue.state.audit.cut(0)
+        return await read_back.stored(*place, **more)
+
+    monkeypatch.setattr(module, "stored", stored)
+    assert await queue.audit() == []
+    assert queue.state.audit.is_idle
+
+
+async def test_twins_in_what_was_found(copied: Queued) -> None:
+    """Whoever read the queue when it was found has counted them."""
+    queue = copied()
+    queue.send(some(10))
+    assert await queue.audit() == []
+    (new,) = some(1, start=10)
+    for _ in range(2):
+        queue.send([new], told=False)
+    queue.source.pop()
+    offsets = queue.state.progress.offsets
+    offsets.add(10, 10, 1)
+    queue.state.audit.found(offsets, 11, 12, queue.clock)
+    assert await queue.audit() == []
+    assert queue.state.audit.verified_to == 11
+
+
+async def test_a_message_that_a_broker_fails_at(copied: Queued) -> None:
+    """As where its index leads nowhere: it is named once the others can be read around it."""
+    queue = copied()
+    queue.send(some(40))
+    queue.target.refusing = {7}
+    assert await queue.audit(seconds=30) == [("changed", 7, 7)]
+    assert queue.state.audit.verified_to == 40
+
+
+async def test_a_broker_that_fails_at_all(copied: Queued) -> None:
+    """That says nothing of the messages: it may lack a permission, or time."""
+    queue = copied()
+    queue.send(some(40))
+    queue.target.refusing = set(range(40))
+    assert await queue.audit(seconds=30) == []
+    queue.target.refusing = set()
+    assert await queue.audit() == []
+    assert queue.state.audit.verified == 40
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -298,14 +347,15 @@ async def test_a_bug_ends_nothing(copied: Queued, monkeypatch: pytest.MonkeyPatc
 async def test_queues_take_turns(copied: Queued, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where more is due than is read at a time, the others come first at the next turn."""
     monkeypatch.setattr(module, "_AT_ONCE", 1)
-    queue = copied()
-    other = copied()
+    queue, other = copied(), copied()
     queue.auditor.add(other)
     for each in (queue, other):
-        each.send(some(40))
-        each.state.audit._close()
-    queue.clock += 5
-    for _ in range(2):
+        for first in range(0, 40, 10):
+            each.send(some(10, start=first))
+            each.state.audit._close()
+    for count in range(1, 4):
         async with asyncio.TaskGroup() as readers:
             await queue.auditor._turn(readers)
-    assert (queue.state.audit.verified, other.state.audit.verified) == (40, 40)
+        async with asyncio.TaskGroup() as readers:
+            await queue.auditor._turn(readers)
+        assert (queue.state.audit.verified, other.state.audit.verified) == (10 * count, 10 * count)

@@ -14,35 +14,36 @@ def spent(budget: AuditBudget) -> int:
 
 
 def test_it_is_earned_by_packs_and_by_time() -> None:
-    """Less than a third of a pull for a pack, and fifty a second; not for all that was before."""
+    """Of a pull for a pack, and fifty a second; nothing for the time before it began."""
     budget = AuditBudget()
     budget.refill(1000.0)
-    assert budget.is_rich is False
-    assert spent(budget) == 2048
+    assert budget.is_rich
+    assert spent(budget) == 512
+    assert not budget.is_rich
     budget.earn(1000)
-    assert spent(budget) == 300
+    assert spent(budget) == 170
     budget.refill(1002.0)
     assert spent(budget) == 100
 
 
 def test_what_is_saved_up_has_an_end() -> None:
-    """After a long rest no more than 4096 pulls come at once."""
+    """After a long rest no more than 2048 pulls come at once."""
     budget = AuditBudget()
     budget.refill(0.0)
     budget.refill(1e9)
     assert budget.is_rich
-    assert spent(budget) == 4096
+    assert spent(budget) == 2048
     budget.earn(10**9)
-    assert spent(budget) == 4096
+    assert spent(budget) == 2048
 
 
 def test_debts_are_paid_first() -> None:
     """A segment costs more than is there; then nothing is read until that is earned."""
     budget = AuditBudget()
-    budget.spend(3048)
-    budget.earn(3300)
+    budget.spend(1512)
+    budget.earn(5800)
     assert not budget.may_read
-    budget.earn(100)
+    budget.earn(200)
     assert budget.may_read
 
 

@@ -47,7 +47,7 @@ def test_a_segment_ends_after_a_moment(trail: AuditTrail, budget: AuditBudget) -
     assert trail.take(2.0) is None
     (segment,) = taken(trail, 2.1)
     assert (segment.source, segment.source_end, segment.start, segment.end) == (0, 5, 0, 5)
-    budget.spend(3000)
+    budget.spend(2000)
     send(trail, 5, 6, now=10.0)
     assert trail.take(39.0) is None
     assert len(taken(trail, 41.0)) == 1
