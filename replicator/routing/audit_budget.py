@@ -1,8 +1,8 @@
-"""What the audit may cost: it is counted in pulls, which cost about the same to copy as to read back.
+"""What the audit may cost, counted in pulls of 32 messages.
 
-So the budget needs no clock of the processor and holds on every machine: for each pack that was sent, which is what
-a pull brought, a part of a pull may be read back. Packs of few messages are read back many at a time, so at a
-moderate load all of them can be; at full load some are.
+To read messages back takes as much of the CPU as to copy them in large batches, so at full load a part of them can
+be read back. Small batches cost far more to copy than to read back, many at a time: at a moderate load all can be.
+Counted so, the budget needs no clock of the processor and holds on every machine.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from typing import Final
 
 __all__ = ["AuditBudget"]
 
-#: Pulls that each pack earns. `docs/PERFORMANCE.md` has what a pull of either kind takes of the CPU.
-_EARNED: Final = 0.17
+#: Pulls that a message earns, and a batch besides; `docs/PERFORMANCE.md` has what either takes of the CPU.
+_MESSAGE: Final = 0.15 / 32
+_BATCH: Final = 0.09
 #: Pulls a second besides, so that what was copied is read again while nothing is copied: some 0.5 % of a core.
 _PER_SECOND: Final = 50.0
 #: Pulls that can be saved up, those that there are at first, and those above which nothing has to be spared.
@@ -38,9 +39,9 @@ class AuditBudget:
         self._pulls = _FIRST
         self._refilled: float | None = None
 
-    def earn(self, packs: int) -> None:
-        """So many packs were sent."""
-        self._pulls = min(_MOST, self._pulls + packs * _EARNED)
+    def earn(self, messages: int) -> None:
+        """A batch of so many messages was sent."""
+        self._pulls = min(_MOST, self._pulls + messages * _MESSAGE + _BATCH)
 
     def spend(self, pulls: float) -> None:
         """So many pulls were made, or will be; less than none gives some back."""

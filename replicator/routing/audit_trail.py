@@ -114,7 +114,7 @@ class AuditTrail:
             position: the source offset before which all is settled then.
             alone: it was a single send, in which a broker orders properties anew.
         """
-        self._budget.earn(len(packs))
+        self._budget.earn(sum(map(len, packs)))
         segment = self._open
         if segment is None or segment.end != target or segment.checked is alone:
             self._close()

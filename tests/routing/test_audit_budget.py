@@ -13,15 +13,18 @@ def spent(budget: AuditBudget) -> int:
     return pulls
 
 
-def test_it_is_earned_by_packs_and_by_time() -> None:
-    """Of a pull for a pack, and fifty a second; nothing for the time before it began."""
+def test_it_is_earned_by_messages_and_by_time() -> None:
+    """More by those in small batches, and fifty a second; nothing for the time before it began."""
     budget = AuditBudget()
     budget.refill(1000.0)
     assert budget.is_rich
     assert spent(budget) == 512
     assert not budget.is_rich
-    budget.earn(1000)
-    assert spent(budget) == 170
+    budget.earn(32_000)
+    assert spent(budget) == 151
+    for _ in range(1000):
+        budget.earn(1)
+    assert spent(budget) == 94
     budget.refill(1002.0)
     assert spent(budget) == 100
 
@@ -41,9 +44,9 @@ def test_debts_are_paid_first() -> None:
     """A segment costs more than is there; then nothing is read until that is earned."""
     budget = AuditBudget()
     budget.spend(1512)
-    budget.earn(5800)
+    budget.earn(213_000)
     assert not budget.may_read
-    budget.earn(200)
+    budget.earn(1000)
     assert budget.may_read
 
 

@@ -132,7 +132,7 @@ def test_samples(trail: AuditTrail, budget: AuditBudget, share: float, sampled: 
 
 def test_nothing_is_sampled_without_a_budget(trail: AuditTrail, budget: AuditBudget) -> None:
     """Until something was earned."""
-    budget.spend(10**4)
+    budget.spend(3000)
     send(trail, 0, 10)
     assert taken(trail, 100.0) == []
     assert (trail.verified_to, trail.unverified) == (10, {"sampling": 10})
