@@ -60,7 +60,6 @@ ELSEWHERE = {
     "replicator.ranges": "spark/test_backfill.py",
     "replicator.ranges.suspend_guard": "spark/test_paused.py",
     "replicator.routing": "e2e/test_recovery.py",
-    "replicator.routing.target_watch": "e2e/test_target_loss.py",
     "replicator.sandbox": "sandbox/test_cluster.py",
     "replicator.sandbox.download": "sandbox/test_jars.py",
     "replicator.service": "e2e/test_route.py",

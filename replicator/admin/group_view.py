@@ -28,7 +28,12 @@ _AWAY: Final = {
 _SUMMED: Final = (
     *("queues", "failed", "waiting", "stalled", "copied", "lag_messages"),
     *("skipped", "gap_messages", "target_lost", "duplicates", "foreign"),
+    *("verified", "unverified", "audit_differences"),
 )
+
+
+#: What a topic's status lacks where a worker of an older version has published it.
+_NEWER: Final = {"verified": 0, "unverified": 0, "audit_differences": 0, "verified_age_seconds": 0.0}
 
 
 class GroupView:
@@ -158,7 +163,7 @@ class GroupView:
             for topic in status["topics"]:
                 if topic["connector"] != connector.name:
                     continue
-                topic = {**topic, "copied": topic.get("copied_in_all", topic["copied"])}
+                topic = {**_NEWER, **topic, "copied": topic.get("copied_in_all", topic["copied"])}
                 topic.pop("copied_in_all", None)
                 known = topics.setdefault(topic["topic"], topic)
                 if known is not topic:
@@ -187,6 +192,7 @@ class GroupView:
             for source, target in sorted(queue_map.items()):
                 key = str(TaskId(connector.name, name, source))
                 position = store.state.get(Kind.POSITION, key) or {}
+                audit = position.get("audit") or {}
                 found.append(
                     {
                         "topic": name,
@@ -194,6 +200,8 @@ class GroupView:
                         "source": {"broker": source.broker, "queue": source.queue_id},
                         "target": {"broker": target.broker, "queue": target.queue_id},
                         "position": position.get("position"),
+                        "verified_to": audit.get("to"),
+                        "differences": dict(audit.get("differences", {})),
                     }
                 )
         return found
@@ -204,5 +212,5 @@ def _added(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     return {
         **worse,
         **{name: one[name] + other[name] for name in _SUMMED},
-        "lag_seconds": max(one["lag_seconds"], other["lag_seconds"]),
+        **{name: max(one[name], other[name]) for name in ("lag_seconds", "verified_age_seconds")},
     }

@@ -40,6 +40,7 @@ _PER_QUEUE: Final[dict[str, Callable[[QueueState, float], float]]] = {
     "queue_lag_messages": lambda state, _: state.progress.lag,
     "queue_lag_seconds": lambda state, at: state.progress.lag_seconds(at),
     "queue_position": lambda state, _: state.progress.position or 0,
+    "queue_verified_offset": lambda state, _: state.audit.verified_to or 0,
 }
 
 

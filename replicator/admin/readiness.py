@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from replicator.admin.target_losses import target_losses
 from replicator.admin.topic_lag import topic_lags
+from replicator.admin.verified_queues import differing, verified_topics
 from replicator.connector.context import ConnectorContext
 from replicator.connector.route import Route
 from replicator.metadata.ledger import UNTAKEN
@@ -27,10 +28,12 @@ async def readiness(route: Route, context: ConnectorContext) -> dict[str, Any]:
     topics = await topic_lags(route, context)
     look = await route.sync.look()
     groups = group_standings(look.places)
+    verified = await verified_topics(route, context)
     differences = [action.shown() for action in look.steps if action.kind != "offsets"]
     reasons = [
         *_of_topics(topics),
         *await target_losses(route.sync.copy(), context),
+        *differing(verified),
         *_of_groups(groups),
         *_of_differences(differences),
         *map(str, look.unasked),
@@ -43,6 +46,7 @@ async def readiness(route: Route, context: ConnectorContext) -> dict[str, Any]:
         "topics": topics,
         "groups": groups,
         "differences": differences,
+        "verified": verified,
     }
 
 

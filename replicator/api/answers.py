@@ -6,6 +6,8 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from replicator.api.audit_answers import AuditDifference, Differences, TopicAudit, VerifiedTo
+
 __all__ = [
     "Answer",
     "Applied",
@@ -171,6 +173,12 @@ class TopicStatus(Answer):
     duplicates: int
     foreign: int
     skipped: int
+    verified: Annotated[int, Field(description="read back at the target, and compared with what was sent")]
+    unverified: Annotated[int, Field(description="not read back, for a reason that /metrics has")]
+    audit_differences: Annotated[int, Field(description="not at the target as they were sent")]
+    verified_age_seconds: Annotated[
+        float, Field(description="age of the oldest copy that is to be read back and was not yet; 0: none")
+    ]
 
 
 class ConnectorStatus(Answer):
@@ -212,6 +220,8 @@ class QueueMapping(Answer):
     position: Annotated[
         int | None, Field(description="all messages before this source offset are copied; null: not known")
     ]
+    verified_to: VerifiedTo
+    differences: Differences
 
 
 class QueueStatus(Answer):
@@ -236,6 +246,14 @@ class QueueStatus(Answer):
     duplicates: int
     foreign: int
     retries: int
+    verified_to: VerifiedTo
+    verified_age_seconds: Annotated[
+        float, Field(description="age of the oldest copy that is to be read back and was not yet; 0: none")
+    ]
+    verified: Annotated[int, Field(description="messages that were read back and compared")]
+    unverified: Annotated[dict[str, int], Field(description="messages that were not read back, by reason")]
+    differences: Differences
+    latest_differences: Annotated[list[AuditDifference], Field(description="the last five")]
 
 
 class WorkerStatus(Answer):
@@ -333,6 +351,7 @@ class Readiness(Answer):
     topics: list[TopicLag]
     groups: list[GroupReadiness]
     differences: list[PlanStep]
+    verified: list[TopicAudit]
 
 
 class FailoverReport(Answer):

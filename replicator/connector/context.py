@@ -18,6 +18,7 @@ from replicator.errors import BrokerRefused, NoTls, ReplicatorError, RequestTime
 from replicator.observe.audit import Audit
 from replicator.observe.logging import get_logger
 from replicator.protocol.codes import Response
+from replicator.ranges.auditor import Auditor
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.dispatch_barrier import DispatchBarrier
 from replicator.routing.foreign_writes import ForeignWriteInspector
@@ -46,8 +47,8 @@ class ConnectorContext:
     has pulled; `recovering` lets in the queues that may recover at once; `audit` records what is changed
     at the target besides messages. `publish` sends the store's changes to the group, and returns whether it could.
     `accounts` is what the worker's own settings let routes do to accounts; None: nothing.
-    `tallies` are the counters of queues that ran here before, by their keys. `sealer` has the group's secret, if
-    there is one.
+    `tallies` are the counters of queues that ran here before, by their keys; `auditor` reads back what was copied.
+    `sealer` has the group's secret, if there is one.
     """
 
     source: Discovery
@@ -67,6 +68,7 @@ class ConnectorContext:
     barrier: DispatchBarrier = field(default_factory=DispatchBarrier)
     identities: BrokerIdentities = field(default_factory=BrokerIdentities)
     watch: TargetWatch = field(default_factory=TargetWatch)
+    auditor: Auditor = field(default_factory=Auditor)
     tallies: dict[str, Tally] = field(default_factory=dict)
     sealer: Sealer | None = None
 

@@ -21,6 +21,7 @@ from replicator.connector.topics import RouteTopics
 from replicator.errors import ClientError
 from replicator.observe.logging import get_logger
 from replicator.plugins.route_options import route_options
+from replicator.routing.audit_trail import AuditTrail
 from replicator.routing.dead_letter import DeadLetters
 from replicator.routing.limiter import RateLimiter
 from replicator.routing.message_queue import MessageQueue
@@ -67,6 +68,7 @@ class Route:
             recovering=context.recovering,
             identities=context.identities,
             watch=context.watch,
+            auditor=context.auditor,
             message_limit=context.message_limit,
             may_send=context.may_send,
         )
@@ -174,6 +176,8 @@ class Route:
     def _restored(self, key: MessageQueue, target: Queue) -> QueueState:
         state = QueueState(key.topic, key.queue, target, route=self.name)
         self._context.store.restore(state)
+        if self.settings.audit == "off":  # what was found before does not stand against a failover any more
+            state.audit = AuditTrail()
         return state
 
     def start(

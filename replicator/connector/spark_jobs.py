@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
@@ -48,6 +48,7 @@ class Bulk:
         group: the worker's group.
         announce: sends a heartbeat with all claims now.
         identity, sealer: of the routes' copies.
+        record: keeps what the audit of resident queues has found.
     """
 
     def __init__(
@@ -58,10 +59,12 @@ class Bulk:
         *,
         identity: Identity,
         sealer: Sealer | None,
+        record: Callable[[Mapping[str, Any]], None],
     ) -> None:
         self.settings = settings
         self._identity = identity
         self._sealer = sealer
+        self._record = record
         self.turn = asyncio.Lock()
         self.runs: dict[str, dict[Any, Any]] = {}
         self._claims: dict[str, Claim] = {}
@@ -89,7 +92,8 @@ class Bulk:
             patience=settings.stall_timeout,
             log_level=settings.log_level,
         )
-        return Residents(ResidentJobs(settings.spark_master), job, lambda: coordinator.lease_left(now()))
+        jobs = ResidentJobs(settings.spark_master)
+        return Residents(jobs, job, lambda: coordinator.lease_left(now()), self._record)
 
     def claimed(self, running: set[str]) -> list[str]:
         """The jobs whose tasks may send, while `running` are the worker's own tasks."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+from replicator.aio.clock import now
 from replicator.connector.interface import ConnectorReporting
 from replicator.observe.numbers import TopicNumbers
 from replicator.routing.state import Phase, QueueState
@@ -58,6 +59,12 @@ def queue_status(state: QueueState) -> dict[str, Any]:
         "duplicates": state.counters.duplicates,
         "foreign": state.counters.foreign,
         "retries": state.counters.retries,
+        "verified_to": state.audit.verified_to,
+        "verified_age_seconds": round(state.audit.age(now()), 3),
+        "verified": state.audit.verified,
+        "unverified": dict(state.audit.unverified),
+        "differences": dict(state.audit.differences),
+        "latest_differences": [each._asdict() for each in state.audit.latest],
     }
 
 
@@ -72,10 +79,10 @@ def task_states(connectors: Iterable[ConnectorReporting]) -> dict[str, str]:
 
 def topic_status(states: Iterable[QueueState]) -> list[dict[str, Any]]:
     """All topics, sorted by name, each its queues added up as /metrics adds them."""
-    now = time.time()
+    at = time.time()
     topics: dict[tuple[str, str], TopicNumbers] = {}
     for state in states:
-        topics.setdefault((state.topic, state.route), TopicNumbers()).add(state, now)
+        topics.setdefault((state.topic, state.route), TopicNumbers()).add(state, at)
     return [_topic(*name, numbers) for name, numbers in sorted(topics.items(), key=lambda item: item[0])]
 
 
@@ -94,4 +101,8 @@ def _topic(name: str, route: str, numbers: TopicNumbers) -> dict[str, Any]:
         **{field: sums[added] for field, added in _SUMS.items()},
         "lag_seconds": numbers.lag_seconds,
         "skipped": sum(numbers.skipped.values()),
+        "verified": numbers.verified,
+        "unverified": sum(numbers.unverified.values()),
+        "audit_differences": sum(numbers.differences.values()),
+        "verified_age_seconds": numbers.verified_age,
     }

@@ -47,6 +47,33 @@ METRICS: Final = {
         ),
         Spec("duplicate_messages", "counter", "Copies found more than once in a target queue.", _TOPIC),
         Spec("foreign_messages", "counter", "Foreign messages found in a mapped target queue.", _TOPIC),
+        Spec(
+            "verified_messages",
+            "counter",
+            "Messages that the audit has read back at the target and compared with what was sent.",
+            _TOPIC,
+        ),
+        Spec(
+            "unverified_messages",
+            "counter",
+            "Messages that the audit did not read back, by reason: `sampling` (`audit_share`, or the audit would"
+            " take too much of the CPU), `retention` (the target has deleted them already), `takeover`, `settings`"
+            " and `reset` (sent by another worker, with other settings, or of a queue that has started over),"
+            " `error`.",
+            (*_TOPIC, "reason"),
+        ),
+        Spec(
+            "verified_age_seconds",
+            "gauge",
+            "Age of the oldest copy that the audit is to read back and has not yet; 0: none.",
+            _TOPIC,
+        ),
+        Spec(
+            "audit_differences",
+            "counter",
+            "Messages that are not at the target as they were sent, by kind.",
+            (*_TOPIC, "finding"),
+        ),
         Spec("send_retries", "counter", "Sends that the target refused temporarily.", _TOPIC),
         Spec(
             "errors",
@@ -162,6 +189,12 @@ METRICS: Final = {
             "queue_position",
             "gauge",
             "Source offset up to which everything is copied or skipped; with metrics_per_queue.",
+            _QUEUE,
+        ),
+        Spec(
+            "queue_verified_offset",
+            "gauge",
+            "Source offset before which all copies are verified, or counted as unverified; with metrics_per_queue.",
             _QUEUE,
         ),
         Spec("build_info", "gauge", "The program's version.", ("version",), everywhere=False),

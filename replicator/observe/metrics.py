@@ -89,6 +89,20 @@ def _per_topic(snapshot: Snapshot) -> Iterator[tuple[str, list[Sample]]]:
         "messages_skipped",
         [((*topic, why), count) for topic, numbers in topics for why, count in numbers.skipped.items()],
     )
+    yield "verified_messages", [(topic, numbers.verified) for topic, numbers in topics]
+    yield "verified_age_seconds", [(topic, numbers.verified_age) for topic, numbers in topics]
+    yield (
+        "unverified_messages",
+        [
+            ((*topic, why), count)
+            for topic, numbers in topics
+            for why, count in ({"sampling": 0} | numbers.unverified).items()
+        ],
+    )
+    yield (
+        "audit_differences",
+        [((*topic, kind), count) for topic, numbers in topics for kind, count in numbers.differences.items()],
+    )
     yield (
         "errors",
         [((*topic, *error), count) for topic, numbers in topics for error, count in numbers.errors.items()],

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from operator import add, attrgetter
 from typing import Final, NamedTuple, Protocol
 
+from replicator.aio import clock
+
 __all__ = ["QueueView", "Sample", "Snapshot", "TopicNumbers"]
 
 #: Values of a metric's labels, in the catalogue's order, and its value.
@@ -54,6 +56,19 @@ class CountersView(Protocol):
     def target_wait(self) -> float: ...
 
 
+class AuditView(Protocol):
+    """What is read of a queue's audit trail; the first three since the route began, `before` of them elsewhere."""
+
+    verified: int
+    unverified: dict[str, int]
+    differences: dict[str, int]
+
+    @property
+    def before(self) -> tuple[int, dict[str, int], dict[str, int]]: ...
+
+    def age(self, now: float) -> float: ...
+
+
 class QueueView(Protocol):
     """What is read of one queue."""
 
@@ -70,6 +85,9 @@ class QueueView(Protocol):
 
     @property
     def counters(self) -> CountersView: ...
+
+    @property
+    def audit(self) -> AuditView: ...
 
 
 #: What is added up over a topic's queues, by where a queue has it.
@@ -93,7 +111,10 @@ class TopicNumbers:
     `phases` count queues, and `reasons` has the first one of a phase.
     """
 
-    __slots__ = ("_sums", "errors", "lag_seconds", "phases", "reasons", "skipped")
+    __slots__ = (
+        *("_sums", "differences", "errors", "lag_seconds", "phases", "reasons", "skipped"),
+        *("unverified", "verified", "verified_age"),
+    )
 
     def __init__(self) -> None:
         self._sums: Sequence[float] = _NOTHING
@@ -102,6 +123,10 @@ class TopicNumbers:
         self.phases: dict[str, int] = {}
         self.reasons: dict[str, str] = {}
         self.lag_seconds = 0.0
+        self.verified = 0
+        self.verified_age = 0.0
+        self.unverified: dict[str, int] = {}
+        self.differences: dict[str, int] = {}
 
     @property
     def sums(self) -> dict[str, float]:
@@ -123,9 +148,22 @@ class TopicNumbers:
         if queue.reason:
             self.reasons.setdefault(queue.phase, queue.reason)
         self.lag_seconds = max(self.lag_seconds, queue.progress.lag_seconds(now))
+        audit = queue.audit
+        self.verified += audit.verified
+        self.verified_age = max(self.verified_age, audit.age(clock.now()))
+        for reason, count in audit.unverified.items():
+            self.unverified[reason] = self.unverified.get(reason, 0) + count
+        for kind, count in audit.differences.items():
+            self.differences[kind] = self.differences.get(kind, 0) + count
 
-    def leave_out(self, counters: CountersView) -> None:
+    def leave_out(self, queue: QueueView) -> None:
         """Takes out of the sums what other owners or processes have counted of a queue."""
+        counters, (verified, unverified, differences) = queue.counters, queue.audit.before
+        self.verified -= verified
+        for reason, count in unverified.items():
+            self.unverified[reason] -= count
+        for kind, count in differences.items():
+            self.differences[kind] -= count
         if counters.restored:
             self._sums = [
                 value - counters.restored.get(name, 0) for name, value in zip(_ADDED, self._sums, strict=True)
@@ -161,7 +199,7 @@ class Snapshot:
         """Adds a queue as it is at `now`, its counters since this process began: as Prometheus expects them."""
         numbers = self.topics.setdefault((queue.route, queue.topic), TopicNumbers())
         numbers.add(queue, now)
-        numbers.leave_out(queue.counters)
+        numbers.leave_out(queue)
         self.add_latency(queue.route, queue.counters.latency, queue.counters.latency_sum)
 
     def add_latency(self, connector: str, counts: Sequence[int], seconds: float) -> None:

@@ -60,10 +60,12 @@ def lag_table(connectors: Mapping[str, Any]) -> RenderableType:
             topic["lag_messages"],
             topic["lag_seconds"],
             topic["copied"],
+            topic["verified_age_seconds"],
+            topic["audit_differences"],
             topic["reason"],
         ]
         for name, found in connectors.items()
         for topic in found["status"]["topics"]
     ]
-    columns = ("connector", "topic", "state", "lag", "lag s", "copied", "reason")
+    columns = ("connector", "topic", "state", "lag", "lag s", "copied", "unverified s", "differ", "reason")
     return table(columns, rows, empty="nothing is copied yet")

@@ -189,8 +189,19 @@ def _short(settings: dict[str, Any] | None) -> str:
 
 
 def _topics(found: dict[str, Any]) -> Any:
-    rows = [[t["topic"], t["target"], t["messages"], float(t["seconds"]), t["problem"]] for t in found["topics"]]
-    return table(("topic", "at the target", "missing", "seconds", "problem"), rows, empty="no topic")
+    audits = {audit["topic"]: audit for audit in found["verified"]}
+    rows = [
+        [
+            *(topic[name] for name in ("topic", "target", "messages")),
+            float(topic["seconds"]),
+            audits[topic["topic"]]["not_verified"],
+            sum(audits[topic["topic"]]["differences"].values()),
+            topic["problem"],
+        ]
+        for topic in found["topics"]
+    ]
+    heads = ("topic", "at the target", "missing", "seconds", "not verified", "differ", "problem")
+    return table(heads, rows, empty="no topic")
 
 
 def _groups(found: dict[str, Any]) -> Any:

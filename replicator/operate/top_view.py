@@ -26,6 +26,7 @@ _SUMS: Final = {
     "skipped": "skipped",
     "duplicates": "duplicates",
     "foreign": "foreign",
+    "different": "audit_differences",
 }
 
 

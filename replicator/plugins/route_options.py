@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 from replicator.client.pull import Subscription
 from replicator.plugins.transforms import chain_of
 from replicator.routing.options import Identity, RouteOptions
@@ -42,4 +44,11 @@ def route_options(
         dead_letter_topic=route.dead_letter_topic,
         transform=chain_of(route.transforms),
         sealer=sealer,
+        audit_share=route.audit_share if route.audit == "on" else 0.0,
+        audit_rules=_rules(route),
     )
+
+
+def _rules(route: RouteSettings) -> int:
+    """A number that stands for what decides which messages are copied, and what is made of them."""
+    return zlib.crc32(repr((route.tags, route.sql, route.transforms, route.forward, route.rename)).encode())

@@ -13,6 +13,7 @@ from typing import Final
 __all__ = [
     "BROKER_MADE",
     "MAX_PROPERTIES",
+    "SEAL",
     "Stripping",
     "broker_made_tail",
     "decode",
@@ -29,6 +30,9 @@ MAX_PROPERTIES: Final = 32_767
 #: What brokers append to each message that they store. In a batch they append without removing the
 #: old ones (4.9.7: CLUSTER; 5.3.3: MSG_REGION and TRACE_ON too), so that they would pile up hop by hop.
 BROKER_MADE: Final = (b"MSG_REGION", b"TRACE_ON", b"CLUSTER")
+
+#: What a sender adds to the first message of a batch to prove that it is the sender's.
+SEAL: Final = b"__RPL_SEAL"
 
 _NAMES: Final = tuple(name + b"\x01" for name in BROKER_MADE)
 #: One of them with the 0x02 in front of it. One pass of this is a third of the cost of a split.

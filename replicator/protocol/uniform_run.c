@@ -135,6 +135,43 @@ static uint8_t *put_number(uint8_t *out, int64_t value) {
     return out;
 }
 
+/* Writes an entry but for its properties and the lengths; gives the place of the properties' length. */
+static uint8_t *put_body(uint8_t *entry, const struct message *each) {
+    put_u32(entry + 4, 0);
+    memcpy(entry + 8, each->crc, 4);
+    memcpy(entry + 12, each->flag, 4);
+    memcpy(entry + 16, each->body, each->body_size);
+    return entry + 16 + each->body_size;
+}
+
+/* Writes the lengths of an entry whose properties end at `end`, and of these, which are MAX_PROPERTIES at most. */
+static void put_lengths(uint8_t *entry, uint8_t *length, const uint8_t *end) {
+    size_t properties_size = (size_t)(end - length - 2);
+    length[0] = (uint8_t)(properties_size >> 8), length[1] = (uint8_t)properties_size;
+    put_u32(entry, (uint32_t)(end - entry));
+}
+
+/* Makes the copies in `data`, which are alike, the entries of the batch in which they were sent: their properties
+ * are without those that have one of `names`.
+ *
+ * Gives the bytes written to `out`; 0 if properties would be too long, or if `room` is too small.
+ */
+int64_t replicator_sent(bytes data, size_t size, bytes names, uint8_t *out, size_t room) {
+    uint8_t *at_out = out, *room_end = out + room;
+    struct message each;
+    for (size_t at = 0; at < size; at += each.size) {
+        if (!read_message(data + at, size - at, &each)) return 0;
+        if ((size_t)(room_end - at_out) < 16 + each.body_size + 2 + each.properties_size + 2) return 0;
+        uint8_t *entry = at_out, *length = put_body(entry, &each);
+        /* The byte in front of the first property comes to lie in the length, which is written last. */
+        at_out = put_properties(length + 1, each.properties, each.properties_size, names);
+        *at_out++ = ITEM_END;
+        if (at_out - length - 2 > MAX_PROPERTIES) return 0;
+        put_lengths(entry, length, at_out);
+    }
+    return at_out - out;
+}
+
 /* Makes entries of the messages in `data`, which are alike: their properties are `stamp`, the offset, a slash, the
  * store timestamp, and what is left of their own without those that have one of `names`.
  *
@@ -150,22 +187,15 @@ int64_t replicator_entries(bytes data, size_t size, bytes stamp, size_t stamp_si
         if (!read_message(data + at, size - at, &each)) return 0;
         size_t most = 16 + each.body_size + 2 + stamp_size + 2 * MOST_DIGITS + 1 + each.properties_size + 2;
         if ((size_t)(room_end - at_out) < most) return 0;
-        uint8_t *entry = at_out;
-        put_u32(entry + 4, 0);
-        memcpy(entry + 8, each.crc, 4);
-        memcpy(entry + 12, each.flag, 4);
-        memcpy(entry + 16, each.body, each.body_size);
-        uint8_t *length = entry + 16 + each.body_size, *properties = length + 2;
-        memcpy(properties, stamp, stamp_size);
-        at_out = put_number(properties + stamp_size, each.offset);
+        uint8_t *entry = at_out, *length = put_body(entry, &each);
+        memcpy(length + 2, stamp, stamp_size);
+        at_out = put_number(length + 2 + stamp_size, each.offset);
         *at_out++ = '/';
         at_out = put_number(at_out, each.stored);
         at_out = put_properties(at_out, each.properties, each.properties_size, names);
         *at_out++ = ITEM_END;
-        size_t properties_size = (size_t)(at_out - properties);
-        if (properties_size > MAX_PROPERTIES) return 0;
-        length[0] = (uint8_t)(properties_size >> 8), length[1] = (uint8_t)properties_size;
-        put_u32(entry, (uint32_t)(at_out - entry));
+        if (at_out - length - 2 > MAX_PROPERTIES) return 0;
+        put_lengths(entry, length, at_out);
         weight += (at_out - entry) + more;
         if (weight > limit && count > 0) return 0;
         stored[count] = each.stored;

@@ -7,22 +7,25 @@ way of `message.cut`, one message after the other; what comes of it is the same.
 from __future__ import annotations
 
 import ctypes
+import re
 import threading
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, overload
 
-from replicator.protocol.batch import KEPT_SYS_FLAGS
+from replicator.protocol.batch import KEPT_SYS_FLAGS, entry
 from replicator.protocol.message import StoredMessage, parse_messages
-from replicator.protocol.properties import BROKER_MADE
+from replicator.protocol.properties import BROKER_MADE, SEAL, strip
 
-__all__ = ["COMPILED", "UniformRun", "messages_in", "offsets_of"]
+__all__ = ["COMPILED", "UniformRun", "messages_in", "offsets_of", "sent_as"]
 
 #: Beside this module once the package is installed.
 LIBRARY: Final = Path(__file__).with_name("_uniform_run.so")
 
 _NAMES: Final = b"".join(bytes([len(name)]) + name for name in BROKER_MADE) + b"\0"
+_ADDED: Final = bytes([len(SEAL)]) + SEAL + _NAMES
+_SEALED = re.compile(b"\x02" + SEAL + b"\x01[^\x02]*")
 #: Bytes and messages that are taken at once; by default pulls return 256 KiB and 32 messages.
 _ROOM: Final = 1024 * 1024
 _MOST: Final = 1024
@@ -43,6 +46,8 @@ def _load() -> ctypes.PyDLL | None:
         *(ctypes.c_void_p, size, ctypes.c_void_p),
     )
     library.replicator_entries.restype = number
+    library.replicator_sent.argtypes = (text, size, text, ctypes.c_void_p, size)
+    library.replicator_sent.restype = number
     return library
 
 
@@ -147,6 +152,28 @@ class UniformRun(Sequence[StoredMessage]):
             return None
         stored = array("q", ctypes.string_at(scratch.at_stored, 8 * count))
         return ctypes.string_at(scratch.at_out, written), stored
+
+    def sent(self) -> bytes | None:
+        """These copies as entries of the batch in which they were sent: without what brokers made, and the seal.
+
+        Returns:
+            None: it has to be done one by one, since there is too much of something.
+        """
+        assert _library is not None  # noqa: S101 - it made this
+        scratch, data = _scratch, self._data
+        written = _library.replicator_sent(data, len(data), _ADDED, scratch.at_out, _ROOM)
+        return ctypes.string_at(scratch.at_out, written) if written else None
+
+
+def sent_as(copies: Sequence[StoredMessage]) -> bytes:
+    """Stored copies as entries of the batch in which they were sent, without a seal; properties end in 0x02."""
+    if isinstance(copies, UniformRun) and (entries := copies.sent()) is not None:
+        return entries
+    own = [_SEALED.sub(b"", raw) for raw in strip([copy.properties for copy in copies])]
+    return b"".join(
+        entry(copy.body, raw[1:] + b"\x02" if raw else b"", body_crc=copy.body_crc, flag=copy.flag)
+        for copy, raw in zip(copies, own, strict=True)
+    )
 
 
 def messages_in(data: bytes) -> Sequence[StoredMessage]:

@@ -30,8 +30,10 @@ class Identity:
 class RouteOptions:
     """Policies and limits of one route; see docs/CONFIG.md for what each means.
 
-    `settle_timeout` is None if the wait was already done for all queues of the target. Copies need a seal of
-    `sealer` to be believed, if there is one.
+    `settle_timeout` is None if the wait was already done for all queues of the target. `audit_share` is the part of
+    what is copied that is read back, at most, and 0 where there is no audit; `audit_rules` is another number once
+    other messages are copied, or other ones are made of them. If there is a `sealer`, copies need its seal to be
+    believed.
     """
 
     identity: Identity
@@ -50,6 +52,8 @@ class RouteOptions:
     dead_letter_topic: str = "replicator_sys_dead_letter"
     transform: Transform | None = None
     sealer: Sealer | None = None
+    audit_share: float = 0.0
+    audit_rules: int = 0
 
     @property
     def filtered(self) -> bool:

@@ -16,9 +16,11 @@ from replicator.client.endpoint import Endpoint
 from replicator.errors import ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.protocol.message import StoredMessage
+from replicator.routing.audit_segment import Difference
 from replicator.routing.data_path import DataPath
 from replicator.routing.faults import Drained, SourceEnded, SourceGap, SourceLost, SourceReset, TargetChanged
 from replicator.routing.message_queue import MessageQueue
+from replicator.routing.provenance import Provenance
 from replicator.routing.provenance import read as read_provenance
 from replicator.routing.queue_steps import FINAL, TRANSITIONS, Event, Step, Transition, event_of
 from replicator.routing.shared import Shared
@@ -59,7 +61,7 @@ class QueuePair:
         self.topic = topic
         self.from_start = from_start
         self.source = source or BrokerSource(state, shared, from_start=from_start, end=end)
-        self._shared = shared
+        self.shared = shared
         self._end = end
         self._stop = asyncio.Event()
         self._path: DataPath | None = None
@@ -103,17 +105,50 @@ class QueuePair:
 
     def look(self, message: StoredMessage) -> None:
         """Counts a message of the target queue that was not stored by the last batches."""
-        found = read_provenance(message.properties)
+        found, offset = read_provenance(message.properties), message.queue_offset
         if found is not None and self._target.is_ours(found):
             self.state.counters.duplicates += 1
-            self._log.error("duplicate at the target", offset=message.queue_offset, source=found.offset)
-        else:
-            self.state.counters.foreign += 1
+            self._log.error("duplicate at the target", offset=offset, source=found.offset)
+            self._differs(self._twin(found, offset))
+            return
+        self.state.counters.foreign += 1
+        if found is not None and found.cluster == self.shared.options.identity.source:
+            place = f"{found.broker}/{found.queue_id}/{found.offset}"
+            self._differs(Difference("misplaced", None, offset, f"a copy of {place}"))
+
+    def _twin(self, found: Provenance, offset: int) -> Difference:
+        """What a copy is that came besides those that were sent."""
+        position = self.state.progress.position
+        if position is not None and found.offset >= position:
+            return Difference("unknown", found.offset, offset, "nobody has copied that message yet")
+        return Difference("duplicate", found.offset, offset, "stored besides what was sent")
+
+    def _differs(self, difference: Difference) -> None:
+        if self.state.audit.share and self.shared.auditor is not None:
+            self.shared.auditor.report(self, [difference])
+
+    def passed(self, end: int) -> None:
+        """The target queue ends at `end`, behind what was acknowledged: what others have written is inspected."""
+        progress, path = self.state.progress, self._path
+        if progress.target_end is None or path is None or path.sink.suspicious:
+            return  # the next answer, or check, decides whether that was a request of ours
+        self.shared.inspector.add(self, progress.target_end, end)
+        progress.target_end = end
 
     # The steps.
 
     async def run(self) -> None:
         """Runs until drained, failed by policy, or cancelled."""
+        auditor = self.shared.auditor if self.shared.options.audit_share else None
+        if auditor is None:
+            return await self._run()
+        auditor.add(self)
+        try:
+            return await self._run()
+        finally:
+            auditor.discard(self)
+
+    async def _run(self) -> None:
         step, backoff = Step.CHECK_TARGET, Backoff(_BACKOFF_FIRST, _BACKOFF_MOST)
         while step not in FINAL:
             before = self.state.progress.position
@@ -173,7 +208,7 @@ class QueuePair:
 
     async def _check_source(self) -> None:
         state = self.state
-        async with self._shared.recovering:
+        async with self.shared.recovering:
             await self.source.check()
             if state.progress.start is None:
                 state.progress.start = (
@@ -182,7 +217,7 @@ class QueuePair:
 
     async def _copy(self) -> None:
         """Returns only when drained; raises whatever else ends it."""
-        state, shared, target = self.state, self._shared, self._target
+        state, shared, target = self.state, self.shared, self._target
         if self._end is not None and state.progress.position is not None and state.progress.position >= self._end:
             raise SourceEnded("everything was copied before")
         assert target.connection is not None  # noqa: S101 - the check of the target has set it
@@ -216,7 +251,7 @@ class QueuePair:
             state.counters.lose(fault.start, fault.end)
         else:
             state.reset()
-        if self._shared.options.on_gap == "fail":
+        if self.shared.options.on_gap == "fail":
             raise fault
         self._log.error("source gap", reason=fault.message)
         if isinstance(fault, SourceGap):
@@ -227,3 +262,4 @@ class QueuePair:
         state.counters.reset_at = None
         state.progress.offsets.clear()
         state.progress.target_floor = state.progress.target_end or 0
+        state.audit.restart()

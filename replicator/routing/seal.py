@@ -18,11 +18,11 @@ from typing import Final
 
 from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
-from replicator.routing.provenance import PREFIX, SOURCE, Provenance
+from replicator.protocol.properties import SEAL
+from replicator.routing.provenance import SOURCE, Provenance
 
-__all__ = ["MOST_MESSAGES", "SEAL", "Sealer", "Seals"]
+__all__ = ["MOST_MESSAGES", "Sealer", "Seals"]
 
-SEAL: Final = PREFIX + b"SEAL"
 #: Messages that a batch has at most (`batch_messages`).
 MOST_MESSAGES: Final = 10_000
 #: Hexadecimal digits of the HMAC.

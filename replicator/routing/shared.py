@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from replicator.client.broker_identity import BrokerIdentities
 from replicator.client.cluster import Cluster
+from replicator.routing.audit_segment import Difference
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.dead_letter import DeadLetters
 from replicator.routing.dispatch_barrier import DispatchBarrier
@@ -16,7 +18,23 @@ from replicator.routing.limiter import RateLimiter
 from replicator.routing.options import RouteOptions
 from replicator.routing.target_watch import TargetWatch
 
-__all__ = ["Shared"]
+__all__ = ["Auditing", "Shared"]
+
+
+class Auditing(Protocol):
+    """Reads back what was sent: `Auditor` in `ranges/`, which compares."""
+
+    def add(self, queue: Any) -> None:
+        """`queue` is audited from now on."""
+        ...
+
+    def discard(self, queue: Any) -> None:
+        """`queue` is not audited here any more."""
+        ...
+
+    def report(self, queue: Any, found: Iterable[Difference]) -> None:
+        """Counts and names differences."""
+        ...
 
 
 def _always() -> bool:
@@ -33,6 +51,7 @@ class Shared:
         recovering: lets in the queues that may check their target and source at once: a start of thousands must
             not keep the event loop from the group's heartbeats.
         watch: knows the queues that are being copied; its creator runs it.
+        auditor: reads back what was sent, unless it is None; its creator runs it.
     """
 
     source: Cluster
@@ -48,3 +67,4 @@ class Shared:
     barrier: DispatchBarrier = field(default_factory=DispatchBarrier)
     identities: BrokerIdentities = field(default_factory=BrokerIdentities)
     watch: TargetWatch = field(default_factory=TargetWatch)
+    auditor: Auditing | None = None

@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from replicator.aio.clock import now
 from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
 from replicator.client.pull import GROUP
@@ -134,6 +135,7 @@ class SinkTask:
                 self._state.progress.position = batch.position
                 if batch.last_stored:
                     self._state.progress.seen = Seen(batch.position - 1, batch.last_stored)
+                self._state.audit.reached(batch.position)
                 self._state.counters.skip("transform", batch.left_out)
                 self._state.progress.head_timestamp = 0
             finally:
@@ -248,11 +250,14 @@ class SinkTask:
             stored = await self._insist(lambda connection: send_single(connection, fields, message.body[_LENGTH:]))
         except MessageRejected as again:
             return await self._reject(batch, again.message)
-        self._settle(batch, stored)
+        self._settle(batch, stored, alone=True)
         return None
 
-    def _settle(self, batch: Batch, stored: Stored) -> None:
+    def _settle(self, batch: Batch, stored: Stored, *, alone: bool = False) -> None:
         """Accounts for a batch that the target has acknowledged, which may be a part of the one that was taken.
+
+        Args:
+            alone: it was one message in a single send.
 
         Raises:
             OutcomeUnknown: it was stored elsewhere than at the end of the tail that was read. Nothing is accounted
@@ -263,6 +268,8 @@ class SinkTask:
         if expected is not None and offset != expected:
             self._shifted(expected, offset)
         self.suspicious = False
+        if state.audit.share:
+            state.audit.sent(batch.packs, offset, batch.position, now(), alone=alone)
         for pack in batch.packs:
             if isinstance(pack.offsets, range):
                 progress.offsets.add(pack.offsets[0], offset, len(pack))

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from replicator.errors import ReplicatorError
+from replicator.routing.audit_trail import AuditTrail
 from replicator.routing.faults import code_of, kind_of
 from replicator.routing.offset_map import OffsetMap
 from replicator.routing.queue_map import Queue
@@ -289,7 +290,10 @@ class QueueState:
         stalled: it makes no progress though there is something to copy, and a restart did not help.
     """
 
-    __slots__ = ("counters", "key", "phase", "progress", "reason", "route", "source", "stalled", "target", "topic")
+    __slots__ = (
+        *("audit", "counters", "key", "phase", "progress", "reason"),
+        *("route", "source", "stalled", "target", "topic"),
+    )
 
     def __init__(self, topic: str, source: Queue, target: Queue, *, route: str = "") -> None:
         self.route = route
@@ -302,6 +306,7 @@ class QueueState:
         self.stalled = False
         self.progress = QueueProgress()
         self.counters = QueueCounters()
+        self.audit = AuditTrail()
 
     def set_phase(self, phase: Phase, reason: str = "") -> None:
         self.phase = phase
@@ -349,6 +354,7 @@ class QueueState:
         if counters.lost_at_target != (first, count):
             counters.target_lost += count
             counters.lost_at_target = (first, count)
+            self.audit.cut(first)
         return first, count
 
     def lose_abandoned(self) -> int:

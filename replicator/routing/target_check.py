@@ -13,6 +13,7 @@ from functools import partial
 from structlog.stdlib import BoundLogger
 
 from replicator.aio.bounded import both
+from replicator.aio.clock import now
 from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
 from replicator.client.pull import pull
@@ -195,6 +196,7 @@ class TargetCheck:
             progress.offsets.clear()
             progress.position = progress.seen = None
             progress.target_floor = tail.copies[0].target
+            self._state.audit.restart()
         known = progress.last
         for copy in tail.copies:
             if known is not None and copy.source <= known.source:
@@ -205,6 +207,8 @@ class TargetCheck:
         if tail.last is not None:
             progress.position = max(progress.position or 0, tail.last.source + 1)
             progress.store_timestamp = tail.last.stored
+        if self._state.audit.share:
+            self._state.audit.found(progress.offsets, progress.position or 0, tail.end, now())
 
     async def copy_at(self, target: int) -> CopyRecord | None:
         """Our copy at the target offset `target`; None: something else is there, or nothing any more."""

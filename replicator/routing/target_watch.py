@@ -1,7 +1,8 @@
 """Watches the target brokers of queues that have nothing to send, so that a loss is noticed while nothing flows.
 
 A broker cannot lose what it has acknowledged without its connections breaking, so a new connection makes every
-queue on it check the target. Besides, the ends of idle queues are compared with what was acknowledged, in turn.
+queue on it check the target. Besides, the ends of idle queues are compared with what was acknowledged, in turn;
+what somebody else has written behind it is inspected then, and not only with the next message.
 """
 
 from __future__ import annotations
@@ -42,6 +43,10 @@ class Watched(Protocol):
 
     def recheck(self, reason: str) -> None:
         """Has the target checked before anything more is sent."""
+        ...
+
+    def passed(self, end: int) -> None:
+        """The target queue ends at `end`, behind what was acknowledged."""
         ...
 
 
@@ -105,5 +110,7 @@ class TargetWatch:
                     return
             if end < acknowledged:
                 queue.recheck(f"the target queue ends at offset {end}, and {acknowledged} was acknowledged")
+            elif end > acknowledged and acknowledged == state.progress.target_end and not state.progress.in_flight:
+                queue.passed(end)  # else it was a message of ours
 
         await asyncio.gather(*map(one, queues))

@@ -85,6 +85,16 @@ class RouteSettings(BaseModel):
         description="what to do when the target has lost messages that it had acknowledged: copy them again before"
         " anything new, stop the queue, or wait until the target has them again",
     )
+    audit: Literal["on", "off"] = Field(
+        "on", description="read back what was copied, and compare it with what was sent, while the route runs"
+    )
+    audit_share: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="part of what is copied that is read back, at most; less where that would take more than about"
+        " a fifth of the CPU time of the copy",
+    )
     dead_letter_topic: str = Field(
         "replicator_sys_dead_letter",
         description="topic of `on_error=dead-letter`, on each target broker that refuses a message",

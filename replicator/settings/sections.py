@@ -24,7 +24,9 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
             "retry_topics",
         ),
     ),
-    "Policies": ("on_error", "on_gap", "on_target_loss", "dead_letter_topic", "born_timestamp"),
+    "Policies": (
+        *("on_error", "on_gap", "on_target_loss", "dead_letter_topic", "born_timestamp", "audit", "audit_share"),
+    ),
     "Limits": (
         *("rate_messages", "rate_bytes", "batch_messages", "batch_bytes", "memory_bytes", "pulls_in_flight"),
     ),

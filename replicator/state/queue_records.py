@@ -35,7 +35,7 @@ def is_about(offset: Mapping[str, Any], target: Queue) -> bool:
 
 def position_record(state: QueueState) -> dict[str, Any]:
     """What is known of a queue that has a position."""
-    progress, anomalies = state.progress, state.counters.anomalies()
+    progress, anomalies, audit = state.progress, state.counters.anomalies(), state.audit.record()
     return {
         "position": progress.position,
         "start": progress.start,
@@ -43,6 +43,7 @@ def position_record(state: QueueState) -> dict[str, Any]:
         "known_end": progress.known_end,
         **({"seen": list(progress.seen)} if progress.seen else {}),
         **({"anomalies": anomalies} if anomalies else {}),
+        **({"audit": audit} if audit else {}),
     }
 
 
@@ -76,6 +77,8 @@ def restore(
         progress.seen = Seen(*position["seen"]) if position.get("seen") else None
         counters.copied_before = position.get("copied", 0)
         counters.restore(position.get("anomalies", {}))
+        if (audit := position.get("audit")) is not None:
+            state.audit.restore(audit)
     if offset is not None and not is_about(offset, state.target):
         _move(state, offset, topic or {})
     elif offset is not None:

@@ -81,6 +81,17 @@ class _Anomalies(Struct):
     lost_at_target: tuple[Count, Count] | None = None
 
 
+class _Audit(Struct):
+    """How far a queue's copies are verified; `latest` are its last differences: kind, offsets, detail."""
+
+    to: Count | None
+    rules: Count
+    verified: Count
+    unverified: dict[Text, Count] = {}
+    differences: dict[Text, Count] = {}
+    latest: Annotated[list[tuple[Text, Count | None, Count | None, Text]], Meta(max_length=100)] = []
+
+
 class _Position(Struct):
     """Of a queue, or of a plugin's task: then only the plugin understands it."""
 
@@ -90,6 +101,7 @@ class _Position(Struct):
     known_end: Count = 0
     seen: tuple[Count, Count] | None = None
     anomalies: _Anomalies | None = None
+    audit: _Audit | None = None
 
 
 class _Offset(Struct):
@@ -119,6 +131,10 @@ class _Topic(Struct):
     skipped: Count
     lag_seconds: _Seconds
     copied_in_all: Count = 0
+    verified: Count = 0
+    unverified: Count = 0
+    audit_differences: Count = 0
+    verified_age_seconds: _Seconds = 0.0
 
 
 class _Status(Struct):

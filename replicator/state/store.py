@@ -299,8 +299,8 @@ class Store:
             if state.progress.position is None:
                 continue
             key = state.key
-            anomalies = state.counters.anomalies()
-            mark = (state.progress.position, state.progress.clean, state.progress.target_floor, anomalies)
+            anomalies, audit = state.counters.anomalies(), state.audit.record()
+            mark = (state.progress.position, state.progress.clean, state.progress.target_floor, anomalies, audit)
             if self._marks.get(key) == mark:
                 continue
             self._marks[key] = mark

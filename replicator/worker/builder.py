@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from replicator.aio.clock import now
 from replicator.client.cluster import Cluster
@@ -20,7 +21,9 @@ from replicator.group.coordinator import Coordinator
 from replicator.group.job_lease import JOBS
 from replicator.group.member import Group
 from replicator.observe.audit import Audit
+from replicator.observe.logging import get_logger
 from replicator.plugins.limits import ConnectorLimits
+from replicator.ranges.auditor import Auditor
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.foreign_writes import ForeignWriteInspector
 from replicator.settings import Settings
@@ -49,6 +52,8 @@ __all__ = ["Connect", "build"]
 _RECOVERING: Final = 64
 #: Of the session timeout, how long we may send after sending a heartbeat that came back.
 _LEASE: Final = 0.7
+
+log = get_logger(__name__)
 
 #: Makes the client of one side, or one of the target for the mirror; what it is given is asked before the rest of
 #: a request is written.
@@ -112,7 +117,14 @@ async def _build(
     context = _context(settings, coordinator, store, clusters, found, group)
     probe = TargetProbe(target.cluster)
     heartbeats = Heartbeats(group, mirror, probe, source=identity.source, rest_address=rest_address)
-    bulk = Bulk(settings, group, heartbeats.beat, identity=identity, sealer=context.sealer)
+    bulk = Bulk(
+        settings,
+        group,
+        heartbeats.beat,
+        identity=identity,
+        sealer=context.sealer,
+        record=context.auditor.record,
+    )
     if not found.standby:
         await Route(settings.connector, settings.route, context, bulk).check()
     store.save_identity({"worker": coordinator.me, "source_id": identity.source, "target_id": identity.target})
@@ -168,9 +180,23 @@ async def _build(
     )
 
 
+def _auditor(audit: Audit, worker: str) -> Auditor:
+    """Reads back what is copied; differences are in the audit log, too."""
+
+    def record(event: Mapping[str, Any]) -> None:
+        entry = {"at": time.time(), "worker": worker, **event}
+        try:
+            audit.write(entry)
+        except OSError as error:
+            log.error("not in the audit log", reason=str(error), entry=entry)
+
+    return Auditor(record)
+
+
 def _context(
     settings: Settings, coordinator: Coordinator, store: Store, clusters: Clusters, found: Found, group: Group
 ) -> ConnectorContext:
+    audit = Audit(store.directory / "audit.jsonl")
     return ConnectorContext(
         source=found.source,
         target=found.target,
@@ -183,7 +209,8 @@ def _context(
         settle_timeout=settings.settle_timeout,
         drain_timeout=settings.drain_timeout,
         stall_timeout=settings.stall_timeout,
-        audit=Audit(store.directory / "audit.jsonl"),
+        audit=audit,
+        auditor=_auditor(audit, coordinator.me),
         publish=group.publish,
         accounts=acl_options(settings, own=(clusters.source.account, clusters.target.account))
         if "acl" in settings.sync

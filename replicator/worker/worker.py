@@ -170,6 +170,7 @@ class Worker:
             watching = self.work.create_task(
                 self.context.watch.run(self.context.target.cluster), name="target watch"
             )
+            auditing = self.work.create_task(self.context.auditor.run(), name="auditor")
             schedule = self._schedule()
             schedule.start()
             if self.standby is not None:
@@ -183,7 +184,7 @@ class Worker:
                 await self._take_part(stop)
                 await self._leave_mirror()
             await schedule.end()
-            for each in (inspecting, watching, opening):
+            for each in (inspecting, watching, auditing, opening):
                 each.cancel()
         await self.control.close()
         if self.mirror is not None:

@@ -72,7 +72,7 @@ def _well_formed(pages: list[str]) -> None:
     missing = set(METRICS)
     for page in pages:
         missing &= _empty(page)
-    assert missing <= {"errors", "control_messages_ignored"}
+    assert missing <= {"errors", "control_messages_ignored", "audit_differences"}
 
 
 def _empty(page: str) -> set[str]:

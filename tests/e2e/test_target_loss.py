@@ -54,6 +54,7 @@ class Loss:
         )
         assert (queue["foreign"], queue["duplicates"], queue["gap_messages"]) == (0, 0, 0)
         await self.worker.caught_up(self.route.topic, 0)
+        assert self.worker.metric("audit_differences_total") == 0, "the loss is counted already"
 
 
 @VERSIONS
@@ -114,6 +115,7 @@ async def test_policies(scene: SceneOf, tmp_path: Path, policy: str, state: str)
         await asyncio.sleep(3)
         await here.store.shows(here.route.topic, KEPT)
         assert here.worker.metric("target_lost_messages_total") == LOST
+        assert here.worker.metric("audit_differences_total") == 0
         _, readiness = here.worker.ask("GET", "/connectors/route/readiness")
         assert not readiness["ready"]
         assert any("the target has lost messages that it had acknowledged" in why for why in readiness["reasons"])

@@ -29,7 +29,10 @@ CLUSTER = {
 
 
 def topic(name: str, **values: Any) -> dict[str, Any]:
-    zeros = ("stalled", "copied", "lag_messages", "gap_messages", "target_lost", "duplicates", "foreign", "skipped")
+    zeros = (
+        *("stalled", "copied", "lag_messages", "gap_messages", "target_lost", "duplicates", "foreign", "skipped"),
+        "audit_differences",
+    )
     known = dict.fromkeys(zeros, 0) | {"topic": name, "state": "RUNNING", "severity": 2, "lag_seconds": 0.0}
     return {**known, **values}
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from replicator.errors import Unreachable
 from replicator.protocol.codes import Response
 from replicator.protocol.frame import Frame
 from replicator.routing import foreign_writes as module
+from replicator.routing.audit_segment import Difference
 from replicator.routing.foreign_writes import ForeignWriteInspector
 from replicator.routing.pair import QueuePair
 from replicator.routing.queue_map import Queue
@@ -155,3 +158,49 @@ async def test_it_does_not_grow_without_end(copied_to: CopiedTo) -> None:
     await inspector.drained()
     task.cancel()
     assert queue.state.counters.foreign == 5_000
+
+
+class Reports:
+    """What is reported to it."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str, int | None, int | None]] = []
+
+    def add(self, queue: Any) -> None:
+        """Nothing is read back here."""
+
+    discard = add
+
+    def report(self, _queue: Any, found: Iterable[Difference]) -> None:
+        self.found += [each[:3] for each in found]
+
+
+async def test_forged_copies_are_differences(make_shared: Callable[..., Shared]) -> None:
+    """Twins, copies of what nobody has copied, and of other queues; messages of others are none."""
+    broker = Shown(copy_of(0), copy_of(0), copy_of(7), copy_of(0).replace(b"s/a/0/", b"s/a/1/"), b"")
+    reports = Reports()
+    shared = replace(make_shared(broker=broker, audit_share=1.0), auditor=reports)
+    queue = QueuePair(QueueState("T", Queue("a", 0), Queue("b", 0)), shared, topic="T", from_start=False)
+    queue.state.progress.position, queue.state.audit.share = 1, 1.0
+    async with running() as inspector:
+        inspector.add(queue, 1, 5)
+    assert reports.found == [("duplicate", 0, 1), ("unknown", 7, 2), ("misplaced", None, 3)]
+    assert (queue.state.counters.foreign, queue.state.counters.duplicates) == (2, 2)
+
+
+async def test_what_lies_behind_the_last_copy_is_inspected_once(make_shared: Callable[..., Shared]) -> None:
+    """While nothing flows; not while a request of a dead sender may still be stored."""
+    async with running() as inspector:
+        shared = replace(make_shared(broker=Shown(copy_of(0), b"", b"")), inspector=inspector)
+        queue = QueuePair(QueueState("T", Queue("a", 0), Queue("b", 0)), shared, topic="T", from_start=False)
+        queue.state.progress.target_end = 1
+        queue.passed(2)
+        assert queue.state.progress.target_end == 1, "it does not copy now"
+        path: Any = SimpleNamespace(sink=SimpleNamespace(suspicious=True))
+        queue._path = path
+        queue.passed(2)
+        assert queue.state.progress.target_end == 1
+        path.sink.suspicious = False
+        queue.passed(2)
+        queue.passed(3)
+    assert (queue.state.progress.target_end, queue.state.counters.foreign) == (3, 2)

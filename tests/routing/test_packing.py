@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from replicator.errors import ProtocolError
 from replicator.protocol import uniform_run
+from replicator.protocol.batch import size_of, unpack
 from replicator.protocol.message import StoredMessage, parse_messages
 from replicator.protocol.properties import MAX_PROPERTIES
-from replicator.protocol.uniform_run import COMPILED, UniformRun, messages_in
+from replicator.protocol.uniform_run import COMPILED, UniformRun, messages_in, sent_as
 from replicator.routing.packing import Packer
 from replicator.routing.provenance import PREFIX, Stamp
 from tests.protocol.test_message import LAYOUTS, stored
@@ -259,3 +260,31 @@ def test_a_missing_library_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sources that were not installed, or are read from an archive."""
     monkeypatch.setattr(uniform_run, "LIBRARY", uniform_run.LIBRARY.with_name("missing.so"))
     assert uniform_run._load() is None
+
+
+@given(st.lists(REGULAR, min_size=1, max_size=8), st.integers(0, 3))
+def test_what_was_sent_can_be_told_from_what_is_stored(messages: list[Written], appended: int) -> None:
+    """To the byte, in compiled code and without: whatever the target appends, or leaves out at the end."""
+    packer = Packer(Stamp("east", "a", 0), topic=TOPIC, limit=10**7, max_messages=1000, exact_born=False)
+    (pack,) = packer.pack(messages_in(answer(messages)), copies=False)
+    tail = (b"", b"CLUSTER\x01west\x02", b"CLUSTER\x01west", b"MSG_REGION\x01r\x02TRACE_ON\x01true\x02")[appended]
+    at, data, offset = 0, b"", 40
+    while at < len(pack.data):
+        size = size_of(pack.data, at)
+        crc, flag, body, raw = unpack(pack.data[at : at + size])
+        kept = stored(body=body[4:], properties=raw + tail, offset=offset, numbers=(flag, 1, 0))
+        data += kept[:8] + crc.to_bytes(4) + kept[12:]
+        at, offset = at + size, offset + 1
+    found = messages_in(data)
+    assert isinstance(found, UniformRun)
+    assert found.sent() == pack.data
+    assert sent_as(parse_messages(data)) == pack.data
+
+
+def test_properties_that_no_batch_holds_are_left_to_python() -> None:
+    """As long as they may be at the target, with what it has appended."""
+    data = stored(properties=b"a\x01" + b"x" * (MAX_PROPERTIES - 2))
+    found = messages_in(data)
+    assert isinstance(found, UniformRun)
+    assert found.sent() is None
+    assert len(sent_as(found)) > MAX_PROPERTIES

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from replicator.observe.numbers import Snapshot
+from replicator.routing.audit_segment import Difference
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState
 from replicator.state.store import Store
@@ -90,4 +91,35 @@ def test_who_had_a_queue_before_counts_on_from_its_newest_owner(tmp_path: Path) 
     assert again.counters.gaps == 15
     again.counters.lose(30, 40)
     assert again.counters.gaps == 15
+    store.close()
+
+
+def test_the_audit_goes_on(tmp_path: Path) -> None:
+    """How far a queue is verified and what differs are the route's; metrics count what this process has found."""
+    first = state()
+    first.audit.verified_to, first.audit.verified, first.audit.unverified = 15, 12, {"sampling": 3}
+    first.audit.differ([Difference("body", 7, 8, "x"), Difference("missing", 9, None)])
+    saved(tmp_path, first)
+    store = Store(tmp_path)
+    second = restored(store)
+    assert second.audit.record() == first.audit.record()
+    second.audit.differ([Difference("body", 8, 9)])
+    second.audit.verified += 5
+    found = Snapshot(always={}, phases=list(Phase), buckets=LATENCY_BUCKETS)
+    found.add(second, now=0)
+    numbers = found.topics[second.route, second.topic]
+    assert (numbers.verified, numbers.unverified) == (5, {"sampling": 0})
+    assert numbers.differences == {"body": 1, "missing": 0}
+    store.update([second])
+    assert restored(store).audit.differences == {"body": 2, "missing": 1}
+    store.close()
+
+
+def test_an_audit_that_goes_on_at_a_standing_position_is_published(tmp_path: Path) -> None:
+    """Copies are verified some time after they were acknowledged."""
+    store, first = Store(tmp_path), state()
+    store.update([first])
+    first.audit.verified_to = 15
+    store.update([first])
+    assert restored(store).audit.verified_to == 15
     store.close()

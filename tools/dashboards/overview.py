@@ -76,6 +76,41 @@ OVERVIEW = Board(
             ),
         ),
         Row(
+            "Proof at the target",
+            (
+                Panel(
+                    "Messages that differ",
+                    "Copies that are not at the target as they were sent, since the workers started. Not 0: "
+                    "`replicator readiness` names the topics, the worker's log each message.",
+                    {
+                        _BY: f"sum by ({BY_CONNECTOR}) ({own('audit_differences_total', CONNECTOR)}) or sum by ({BY_CONNECTOR}) ({own('verified_messages_total', CONNECTOR)}) * 0"
+                    },
+                    kind="stat",
+                    width=6,
+                    bad=1,
+                ),
+                Panel(
+                    "Age of what is not verified",
+                    "How long the oldest copy waits to be read back; some seconds are normal. If it grows: the target cannot be read.",
+                    {_BY: f"max by ({BY_CONNECTOR}) ({own('verified_age_seconds', CONNECTOR)})"},
+                    kind="stat",
+                    unit="s",
+                    width=6,
+                    bad=300,
+                ),
+                Panel(
+                    "Copies read back",
+                    "Of all copies, how many were read back and compared. Less than all of them where that would take more than about "
+                    "a fifth of the copy's CPU, or by `audit_share`.",
+                    {
+                        "verified {{connector}}": f"sum by ({BY_CONNECTOR}) ({rate('verified_messages', CONNECTOR)})",
+                        "copied {{connector}}": f"sum by ({BY_CONNECTOR}) ({rate('messages_replicated', CONNECTOR)})",
+                    },
+                    unit="mps",
+                ),
+            ),
+        ),
+        Row(
             "Alerts and workers",
             (
                 Panel(

@@ -154,6 +154,11 @@ ROUTE = Board(
                     "Level with a lag: it stands still. A step back: the source was truncated or recreated.",
                     {_QUEUE: own("queue_position", TOPIC)},
                 ),
+                Panel(
+                    "Verified, of queues",
+                    "Source offset before which all copies were read back, or count as not read back. It follows the position by seconds.",
+                    {_QUEUE: own("queue_verified_offset", TOPIC)},
+                ),
             ),
         ),
         Row(
@@ -196,6 +201,15 @@ ROUTE = Board(
                     "Duplicates at the target",
                     "duplicate_messages",
                     "Should not happen: `replicator where` finds them; please report it. Two groups with one route cause it, too.",
+                ),
+                Panel(
+                    "Copies not read back",
+                    "`sampling` is normal at full load. Else the target's retention, or another worker or other settings in between.",
+                    {
+                        "{{connector}} {{topic}} {{reason}}": f"sum by (source, target, connector, topic, reason) ({rate('unverified_messages', TOPIC)})"
+                    },
+                    unit="mps",
+                    width=6,
                 ),
                 _grown(
                     "Messages of others at the target",

@@ -74,10 +74,11 @@ class Hello(msgspec.Struct, frozen=True, tag=True):
 
 
 class Report(msgspec.Struct, frozen=True, tag=True):
-    """The states that have changed since the last report."""
+    """The states that have changed since the last report, and differences that the audit has found since."""
 
     sequence: int
     states: list[Snapshot]
+    events: list[dict[str, Any]]
 
 
 #: What a worker says, and what a task says.

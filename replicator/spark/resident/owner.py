@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -78,12 +78,20 @@ class Residents:
     Args:
         job: what all jobs have in common; number, address and key are put in.
         lease_left: seconds that this worker may still send.
+        record: keeps what the audit has found.
     """
 
-    def __init__(self, jobs: SparkJobs, job: Callable[..., ResidentJob], lease_left: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        jobs: SparkJobs,
+        job: Callable[..., ResidentJob],
+        lease_left: Callable[[], float],
+        record: Callable[[Mapping[str, Any]], None],
+    ) -> None:
         self._jobs = jobs
         self._job = job
         self._lease_left = lease_left
+        self._record = record
         self._waiting: list[ResidentPair] = []
         self._slots: dict[int, Slot] = {}
         self._numbers = 0
@@ -288,6 +296,9 @@ class Residents:
                 put(pair.state, found)
                 if found.ended:
                     self._remove(pair)
+        for event in report.events:
+            log.error("difference at the target", **event)
+            self._record(event)
         seconds = max(0.0, min(_GRANT, self._lease_left()))
         slot.granted = asyncio.get_running_loop().time() + seconds
         channel.send(write(Grant(report.sequence, seconds, self._rates(slot))))

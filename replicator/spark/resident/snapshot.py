@@ -6,16 +6,17 @@ from typing import Any
 
 import msgspec
 
+from replicator.aio.clock import now
 from replicator.routing.offset_map import Interval, OffsetMap
-from replicator.routing.state import Phase, QueueCounters, QueueProgress, QueueState
+from replicator.routing.state import Phase, QueueCounters, QueueProgress, QueueState, Seen
 from replicator.routing.wait_timer import SOURCE, TARGET, WaitTimer
 
 __all__ = ["Counters", "Known", "Progress", "Snapshot", "put", "snapshot"]
 
 #: Fields that both forms have by one name and in one type.
 _PROGRESS = (
-    *("clean", "head_timestamp", "known_end", "max_offset", "position", "read_to", "start", "store_timestamp"),
-    *("target_end", "target_floor"),
+    *("abandoned", "clean", "head_timestamp", "known_end", "max_offset", "position", "read_to", "seen", "start"),
+    *("store_timestamp", "target_end", "target_floor"),
 )
 _COUNTERS = (
     *("batches", "copied", "copied_before", "copied_bytes", "duplicates", "foreign", "gaps", "latency_sum"),
@@ -27,12 +28,14 @@ _COPIED_COUNTERS = ("restored", "restored_skipped", "skipped")
 class Progress(msgspec.Struct, frozen=True):
     """As `QueueProgress`; `runs` are those of the offset map from the source offset `runs_from` on; -1: all."""
 
+    abandoned: int
     clean: bool
     head_timestamp: int
     known_end: int
     max_offset: int
     position: int | None
     read_to: int
+    seen: Seen | None
     start: int | None
     store_timestamp: int
     target_end: int | None
@@ -67,7 +70,10 @@ class Counters(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """The state of the queue `key`; `ended` says that its task has drained it, and sends nothing of it any more."""
+    """The state of the queue `key`; `ended` says that its task has drained it, and sends nothing of it any more.
+
+    `audit` is the record of its audit trail, None if there is none, and `audit_age` how old what it waits for is.
+    """
 
     key: str
     phase: Phase
@@ -75,6 +81,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     stalled: bool
     progress: Progress
     counters: Counters
+    audit: dict[str, Any] | None
+    audit_age: float
     ended: bool = False
 
 
@@ -105,6 +113,8 @@ def snapshot(state: QueueState, known: Known, *, ended: bool = False) -> Snapsho
         state.stalled,
         Progress(**{name: getattr(progress, name) for name in _PROGRESS}, runs_from=runs_from, runs=runs),
         msgspec.convert(_counted(counters), Counters),
+        state.audit.record(),
+        state.audit.age(now()),
         ended,
     )
 
@@ -123,6 +133,11 @@ def put(state: QueueState, found: Snapshot) -> None:
     state.phase, state.reason, state.stalled = found.phase, found.reason, found.stalled
     _put_progress(state.progress, found.progress)
     _put_counters(state.counters, found.counters)
+    if found.audit is not None:
+        before = state.audit.before
+        state.audit.latest.clear()
+        state.audit.restore(found.audit)
+        state.audit.before, state.audit.aged = before, found.audit_age
 
 
 def _put_progress(progress: QueueProgress, found: Progress) -> None:

@@ -17,6 +17,8 @@ from replicator.client.cluster import Cluster
 from replicator.errors import ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.plugins.route_options import route_options
+from replicator.ranges.auditor import Auditor
+from replicator.routing.audit_trail import AuditTrail
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.dead_letter import DeadLetters
 from replicator.routing.foreign_writes import ForeignWriteInspector
@@ -75,6 +77,9 @@ class _Queue:
         self.part = part
         self.state = QueueState(part.topic, part.source, part.target, route=part.route)
         put(self.state, part.state)
+        if (audit := part.state.audit) is not None:
+            self.state.audit = AuditTrail()
+            self.state.audit.restore(audit)
         self.state.progress.skew = part.skew
         self.state.set_phase(Phase.STARTING)
         self.known = Known()
@@ -100,6 +105,8 @@ class _Queue:
             counters.retries,
             counters.foreign,
             counters.duplicates,
+            state.audit.verified_to,
+            state.audit.verified,
             self.ended,
         )
 
@@ -115,7 +122,9 @@ class _Task:
         self._target = target
         self._budget = MemoryBudget(job.memory_bytes)
         self._inspector = ForeignWriteInspector()
+        self._events: list[Mapping[str, Any]] = []
         self._watch = TargetWatch()
+        self._auditor = Auditor(self._events.append)
         self._recovering = asyncio.Semaphore(_RECOVERING)
         self._watchdog = Watchdog(job.stall_timeout)
         self._limits: dict[str, int] = {}
@@ -128,7 +137,7 @@ class _Task:
         self._channel.send(write(Hello(self._job.number, socket.gethostname())))
         duties: list[Awaitable[None]] = [
             *(self._listen(), self._report(), self._refresh(), self._look()),
-            *(self._inspector.run(), self._watch.run(self._target)),
+            *(self._inspector.run(), self._watch.run(self._target), self._auditor.run()),
         ]
         running = [asyncio.ensure_future(each) for each in duties]
         try:
@@ -178,6 +187,7 @@ class _Task:
             message_limit=self._limit_of,
             may_send=self._lease.holds,
             watch=self._watch,
+            auditor=self._auditor,
         )
 
     def _limit_of(self, broker: str) -> int:
@@ -251,7 +261,8 @@ class _Task:
             sequence += 1
             states = list(self._news(everything=sequence % _ALL == 0))
             self._lease.ask(sequence)
-            self._channel.send(write(Report(sequence, states)))
+            self._channel.send(write(Report(sequence, states, [dict(event) for event in self._events])))
+            self._events.clear()
             self._soon.clear()
             await _first(asyncio.sleep(_REPORT), self._soon.wait())
 

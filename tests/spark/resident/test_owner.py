@@ -56,10 +56,10 @@ class Task:
         finally:
             self.channel.close()
 
-    def report(self, *states: QueueState, ended: bool = False) -> None:
+    def report(self, *states: QueueState, ended: bool = False, events: list[dict[str, Any]] | None = None) -> None:
         self._sequence += 1
         found = [snapshot(state, Known(), ended=ended) for state in states]
-        self.channel.send(write(Report(self._sequence, found)))
+        self.channel.send(write(Report(self._sequence, found, events or [])))
 
     def state(self, key: str, position: int) -> QueueState:
         part = self.parts[key]
@@ -107,7 +107,8 @@ class Scene:
         self.spark = Spark(slots)
         self.left = 100.0
         job = cast("Callable[..., ResidentJob]", SimpleNamespace)
-        self.residents = Residents(self.spark, job, lambda: self.left)
+        self.recorded: list[Any] = []
+        self.residents = Residents(self.spark, job, lambda: self.left, self.recorded.append)
         self.runs: list[asyncio.Task[None]] = []
         self.route = ResidentRoute("route", RouteSettings(), lambda: (1000, 0))
 
@@ -281,6 +282,23 @@ async def test_drained_while_no_task_has_it(make: Callable[[int], Scene]) -> Non
     other.drain()
     await scene.runs[1]
     assert (other.state.phase, other.state.progress.clean) == (Phase.STOPPED, False)
+
+
+async def test_what_the_audit_finds_is_kept(make: Callable[[int], Scene]) -> None:
+    """In the worker's own audit log; and the trail is shown as the task has it."""
+    scene = make(1)
+    pair = scene.add(0)
+    (task,) = await scene.tasks(1)
+    state = task.state(pair.state.key, 42)
+    state.audit.restore({"to": 40, "rules": 1, "verified": 39, "differences": {"missing": 1}})
+    event = {"action": "difference", "kind": "missing", "source_offset": 7}
+    task.report(state, events=[event])
+    task.report(state)
+    await until(lambda: len(task.grants) == 2)
+    assert scene.recorded == [event]
+    audit = pair.state.audit
+    assert (audit.verified_to, audit.verified, audit.differences) == (40, 39, {"missing": 1})
+    assert audit.before.verified == 0
 
 
 async def test_strangers(make: Callable[[int], Scene]) -> None:

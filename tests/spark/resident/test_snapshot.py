@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.queue_map import Queue
-from replicator.routing.state import Phase, QueueState
+from replicator.routing.state import Phase, QueueState, Seen
 from replicator.spark.resident.messages import Hello, Report, read_said, write
 from replicator.spark.resident.snapshot import Known, put, snapshot
 
@@ -20,7 +20,7 @@ def state() -> QueueState:
 
 def over(here: QueueState, there: QueueState, known: Known) -> int:
     """Sends all of `here` to `there`; returns how many runs were sent."""
-    report = read_said(write(Report(1, [snapshot(here, known)])))
+    report = read_said(write(Report(1, [snapshot(here, known)], [])))
     assert not isinstance(report, Hello)
     (found,) = report.states
     put(there, found)
@@ -38,10 +38,11 @@ def test_everything_arrives() -> None:
     here.counters.copied, here.counters.skipped, here.counters.lost = 4, {"filter": 2}, (1, 3)
     here.counters.errors, here.counters.lost_at_target = {("blocked", "busy"): 3}, (5, 2)
     here.counters.latency[2] = 4
+    here.progress.seen, here.progress.abandoned = Seen(6, 99), 3
     here.counters.restore({"gaps": 2, "skipped": {"loop": 1}})
     over(here, there, Known())
     assert (there.phase, there.reason, there.stalled) == (Phase.WAITING, "the target is busy", True)
-    for name in ("position", "start", "target_end", "clean", "known_end", "store_timestamp"):
+    for name in ("position", "start", "target_end", "clean", "known_end", "store_timestamp", "seen", "abandoned"):
         assert getattr(there.progress, name) == getattr(here.progress, name)
     assert list(there.progress.offsets) == list(here.progress.offsets)
     for name in ("copied", "skipped", "lost", "errors", "lost_at_target", "latency", "gaps", "restored"):

@@ -1,0 +1,388 @@
+"""The audit trail of one queue: what was sent, in segments with checksums, and how much of it was read back.
+
+Pure: the sink task adds what the target has acknowledged, the auditor takes segments and says what became of them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from replicator.routing.audit_budget import AuditBudget
+from replicator.routing.audit_segment import SEGMENT, Difference, Segment
+from replicator.routing.offset_map import OffsetMap
+from replicator.routing.packing import Pack
+
+__all__ = ["AuditCounts", "AuditTrail"]
+
+#: Segments of what is found at the target at a start, at most; what is before is not audited.
+_FOUND: Final = 16
+#: Seconds after which a segment ends in which nothing more is sent: while the budget allows it, and in any case.
+_SOON: Final = 2.0
+_LATE: Final = 30.0
+#: Seconds after which what was read back is read again, to find what changes later.
+_AGAIN: Final = 60.0
+#: Differences whose places are remembered, so that none counts twice; and those that are shown.
+_NAMED: Final = 1000
+_LATEST: Final = 5
+
+
+class AuditCounts(NamedTuple):
+    """Messages: verified, unverified by reason, and different by kind."""
+
+    verified: int
+    unverified: dict[str, int]
+    differences: dict[str, int]
+
+
+class AuditTrail:
+    """What was sent of one queue, and what of it is verified.
+
+    Attributes:
+        share: the part of the segments that is read back, at most; 0: the queue is not audited.
+        verified_to: everything sent of source offsets before it was verified, or counts as unverified; None:
+            nothing was sent yet.
+        verified: messages that were read back and are as they were sent, or were named.
+        unverified: messages that were not read back, by reason.
+        differences: messages that differ, by kind.
+        latest: the last ones of them.
+        before: `verified`, `unverified` and `differences` as other owners or processes have left them.
+        aged: `age` as the process says that audits the queue, where that is another one.
+    """
+
+    __slots__ = (
+        "_again",
+        "_budget",
+        "_chain",
+        "_kept",
+        "_named",
+        "_open",
+        "_rules",
+        "_sampled",
+        "_stale",
+        "_tail",
+        "_waiting",
+        "aged",
+        "before",
+        "differences",
+        "latest",
+        "share",
+        "unverified",
+        "verified",
+        "verified_to",
+    )
+
+    def __init__(self) -> None:
+        self.share = 0.0
+        self.verified_to: int | None = None
+        self.verified = 0
+        self.unverified: dict[str, int] = {}
+        self.differences: dict[str, int] = {}
+        self.latest: deque[Difference] = deque(maxlen=_LATEST)
+        self.before = AuditCounts(0, {}, {})
+        self.aged = 0.0
+        self._budget = AuditBudget()
+        self._rules = 0
+        self._sampled = 0.0
+        self._chain = 0
+        self._open: Segment | None = None
+        self._waiting: deque[Segment] = deque()
+        self._kept: deque[Segment] = deque()
+        self._tail: Segment | None = None
+        self._again: set[Segment] = set()
+        self._stale: int | None = None
+        self._named: dict[tuple[str, int | None, int | None], None] = {}
+
+    def begin(self, share: float, budget: AuditBudget, rules: int) -> None:
+        """The queue is audited from now on.
+
+        Args:
+            rules: stands for the settings that say which messages are copied, and as what. What was sent by others
+                and is not verified cannot be compared any more.
+        """
+        self.share = share
+        self._sampled = 1.0 - share  # so that the first one is read back
+        self._budget = budget
+        if rules != self._rules:
+            self._stale, self.verified_to = self.verified_to, None
+        self._rules = rules
+
+    # What was sent.
+
+    def sent(self, packs: Sequence[Pack], target: int, position: int, now: float, *, alone: bool = False) -> None:
+        """Adds what the target has stored from offset `target` on.
+
+        Args:
+            position: the source offset before which all is settled then.
+            alone: it was a single send, in which a broker orders properties anew.
+        """
+        self._budget.earn(sum(map(len, packs)))
+        segment = self._open
+        if segment is None or segment.end != target or segment.checked is alone:
+            self._close()
+            segment = self._begin(packs[0].offsets[0], target, now, checked=not alone)
+        segment.add(packs, position)
+        self._chain = segment.crc
+        if segment.is_full:
+            self._close()
+
+    def reached(self, position: int) -> None:
+        """All before the source offset `position` is settled: what was sent, and what was left out after it."""
+        last = self._open or (self._waiting[-1] if self._waiting else None)
+        if last is not None:
+            last.source_end = position
+        elif self.verified_to is not None:
+            self.verified_to = position
+
+    def _begin(self, source: int, target: int, now: float, *, checked: bool) -> Segment:
+        source = source if (reach := self._reach()) is None else reach
+        if self.verified_to is None:
+            self.verified_to = source
+        sampled = self._samples()
+        self._open = Segment(source, target, since=now, checked=checked, sampled=sampled, before=self._chain)
+        return self._open
+
+    def _samples(self) -> bool:
+        """Whether the next segment is one of those that are read back."""
+        if not self._budget.may_read:
+            return False
+        self._sampled += self.share
+        if self._sampled < 1.0:
+            return False
+        self._sampled -= 1.0
+        return True
+
+    def _reach(self) -> int | None:
+        """The source offset where the next segment begins."""
+        last = self._open or (self._waiting[-1] if self._waiting else None)
+        return self.verified_to if last is None else last.source_end
+
+    def _close(self) -> None:
+        segment, self._open = self._open, None
+        if segment is None:
+            return
+        self._waiting.append(segment)
+        if segment.sampled:
+            self._budget.spend(segment.pulls)
+            self._budget.waiting += 1
+        else:
+            self._finish(segment, "sampling")
+
+    def found(self, offsets: OffsetMap, reach: int, end: int, now: float) -> None:
+        """Takes from `offsets` what is at the target and not in the trail: what an earlier owner has sent, or what
+        nobody was told of.
+
+        Args:
+            reach: the source offset before which all is settled.
+            end: where the target queue ends.
+        """
+        self._close()
+        begin = self._reach()
+        if begin is None:
+            if self._stale is not None:
+                self._count("settings", offsets.count_from(self._stale))
+                self._stale = None
+            self.verified_to = reach if len(offsets) else None
+            return
+        made = _segments(offsets, begin, now)
+        if made:
+            made[-1].source_end = max(made[-1].source_end, reach)
+            made[-1].beyond = max(0, end - made[-1].end)
+        for number, segment in enumerate(made, 1):
+            self._waiting.append(segment)
+            self._budget.waiting += 1
+            if number <= len(made) - _FOUND:
+                self._settle(segment, "takeover")
+            elif not self._samples():
+                self._settle(segment, "sampling")
+            else:
+                self._budget.spend(2 * segment.pulls)
+
+    def end(self) -> None:
+        """This owner ends; the next one goes on from `verified_to`."""
+        self._open = None
+        self._drop(lambda _: True)
+
+    def cut(self, source: int) -> None:
+        """What was copied from the source offset `source` on is copied again."""
+        self._close()
+        self._drop(lambda segment: segment.source_end > source)
+        if self.verified_to is not None:
+            self.verified_to = min(self.verified_to, source)
+
+    def restart(self) -> None:
+        """The source queue has started over: what was sent cannot be compared with it any more."""
+        self._close()
+        for segment in self._waiting:
+            if not segment.done:
+                self._count("reset", len(segment))
+        self._drop(lambda _: True)
+        self.verified_to = None
+
+    def _drop(self, which: Callable[[Segment], bool]) -> None:
+        if self._tail is not None:
+            self._kept.append(self._tail)
+            self._tail = None
+        for segment in (*self._waiting, *self._kept, *self._again):
+            segment.dropped = which(segment)
+        self._budget.waiting -= sum(segment.dropped and not segment.done for segment in self._waiting)
+        self._waiting = deque(segment for segment in self._waiting if not segment.dropped)
+        self._kept = deque(segment for segment in self._kept if not segment.dropped)
+        self._advance()
+
+    # What is read back.
+
+    def take(self, now: float) -> Segment | None:
+        """A segment that is to be read back now: the oldest that was not yet, or one that was long ago."""
+        if self._open is not None and now - self._open.since > (_SOON if self._budget.is_rich else _LATE):
+            self._close()
+        for segment in self._waiting:
+            if not (segment.done or segment.reading) and segment.due <= now:
+                segment.reading = True
+                return segment
+        return self._take_again(now)
+
+    def _take_again(self, now: float) -> Segment | None:
+        kept = self._kept
+        if self._tail is not None and now - self._tail.since >= _AGAIN:
+            kept.appendleft(self._tail)
+            self._tail = None
+        if not kept or now - kept[0].since < _AGAIN or kept[0].due > now or not self._budget.is_rich:
+            return None
+        segment = kept.popleft()
+        self._budget.spend(segment.pulls)
+        segment.reading = True
+        self._again.add(segment)
+        return segment
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is to be read back, now or later."""
+        return not (self._open or self._tail or self._waiting or self._kept)
+
+    def retry(self, segment: Segment, due: float) -> None:
+        """`segment` could not be read back: it is to be tried again at `due`."""
+        segment.reading = False
+        segment.attempts += 1
+        segment.due = due
+        if segment in self._again:
+            self._again.discard(segment)
+            if not segment.dropped:
+                self._kept.appendleft(segment)
+
+    def settle(self, segment: Segment, now: float, *, unverified: str = "", differs: bool = False) -> None:
+        """`segment` was read back.
+
+        Args:
+            unverified: why it could not be.
+            differs: it was not as it was sent; that is not found again.
+        """
+        was_read = segment in self._again
+        self._again.discard(segment)
+        if segment.dropped:
+            return
+        segment.reading = False
+        segment.since, segment.attempts, segment.failures, segment.due = now, 0, 0, 0.0
+        if not was_read:
+            self._settle(segment, unverified)
+        if segment.checked and not (unverified or differs):
+            if was_read:
+                self._kept.append(segment)
+            else:
+                self._keep(segment)
+
+    def _settle(self, segment: Segment, unverified: str = "") -> None:
+        self._budget.waiting -= 1
+        self._finish(segment, unverified)
+
+    def _finish(self, segment: Segment, unverified: str) -> None:
+        segment.done = True
+        if unverified:
+            self._count(unverified, len(segment))
+        else:
+            self.verified += len(segment)
+        self._advance()
+
+    def _count(self, reason: str, messages: int) -> None:
+        self.unverified[reason] = self.unverified.get(reason, 0) + messages
+
+    def _advance(self) -> None:
+        while self._waiting and self._waiting[0].done:
+            self.verified_to = self._waiting.popleft().source_end
+
+    def _keep(self, segment: Segment) -> None:
+        if self._tail is not None:
+            if self._tail.is_followed_by(segment):
+                self._tail.extend(segment)
+                return
+            self._kept.append(self._tail)
+        self._tail = segment
+        while len(self._kept) > self._budget.kept:
+            self._kept.popleft()
+
+    def differ(self, found: Iterable[Difference]) -> list[Difference]:
+        """Counts those of `found` that were not known, and returns them."""
+        new = []
+        for each in found:
+            key = each[:3]
+            if key not in self._named:
+                self._named[key] = None
+                self.differences[each.kind] = self.differences.get(each.kind, 0) + 1
+                self.latest.append(each)
+                new.append(each)
+        while len(self._named) > _NAMED:
+            del self._named[next(iter(self._named))]
+        return new
+
+    # For people, and for the next owner.
+
+    def age(self, now: float) -> float:
+        """Seconds since the oldest message was sent that is not verified yet; 0 if all are."""
+        oldest = self._waiting[0] if self._waiting else self._open
+        return self.aged if oldest is None else max(0.0, now - oldest.since)
+
+    def record(self) -> dict[str, Any] | None:
+        """What outlives this owner, as JSON; None if there is nothing."""
+        if self.verified_to is None and not self.differences and not self.unverified:
+            return None
+        return {
+            "to": self.verified_to,
+            "rules": self._rules,
+            "verified": self.verified,
+            **({"unverified": dict(self.unverified)} if self.unverified else {}),
+            **({"differences": dict(self.differences)} if self.differences else {}),
+            **({"latest": [list(each) for each in self.latest]} if self.latest else {}),
+        }
+
+    def restore(self, record: Mapping[str, Any]) -> None:
+        """Goes on from the `record` of the last owner."""
+        self.verified_to = record["to"]
+        self._rules = record["rules"]
+        self.verified = record["verified"]
+        self.unverified = dict(record.get("unverified", {}))
+        self.differences = dict(record.get("differences", {}))
+        self.before = AuditCounts(self.verified, dict(self.unverified), dict(self.differences))
+        for each in record.get("latest", ()):
+            self.latest.append(Difference(*each))
+            self._named[Difference(*each)[:3]] = None
+
+
+def _segments(offsets: OffsetMap, begin: int, now: float) -> list[Segment]:
+    """What `offsets` has from the source offset `begin` on."""
+    made: list[Segment] = []
+    for run in offsets:
+        low, stop = max(run.source, begin), run.source + run.length
+        while low < stop:
+            target = run.target + low - run.source
+            if not made or made[-1].end != target or len(made[-1]) >= SEGMENT:
+                source = made[-1].source_end if made else begin
+                if made:
+                    made[-1].beyond = max(0, target - made[-1].end)
+                made.append(Segment(source, target, since=now, checked=False, sampled=True, before=0))
+            segment = made[-1]
+            segment.found = True
+            length = min(SEGMENT - len(segment), stop - low)
+            segment.end += length
+            low = segment.source_end = low + length
+    return made

@@ -1,0 +1,69 @@
+"""What somebody else writes behind the last copy is seen while nothing flows, too."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from replicator.routing import target_watch as module
+from replicator.routing.queue_map import Queue
+from replicator.routing.state import QueueState
+from replicator.routing.target_watch import TargetWatch
+
+
+class Idle:
+    """A queue that has nothing to send; `told` is what the watch has said."""
+
+    topic = "T"
+
+    def __init__(self, connection: object) -> None:
+        self.state = QueueState("T", Queue("a", 0), Queue("b", 0))
+        self.state.progress.target_end = 10
+        self.state.progress.position = self.state.progress.read_to = 5
+        self.target_connection: Any = connection
+        self.told: list[int | str] = []
+
+    def recheck(self, reason: str) -> None:
+        self.told.append(reason)
+
+    def passed(self, end: int) -> None:
+        self.told.append(end)
+
+
+async def looked(monkeypatch: pytest.MonkeyPatch, end: int, meanwhile: dict[str, int] | None = None) -> list[Any]:
+    """One look at a queue that ends at `end`, whose progress changes while it is asked for."""
+    connection = object()
+
+    async def connected() -> object:
+        return connection
+
+    queue = Idle(connection)
+
+    async def max_offset(*_: object) -> int:
+        for name, value in (meanwhile or {}).items():
+            setattr(queue.state.progress, name, value)
+        return end
+
+    monkeypatch.setattr(module, "max_offset", max_offset)
+    target: Any = SimpleNamespace(writer=lambda _: SimpleNamespace(connection=connected, address="b:10909"))
+    watch = TargetWatch()
+    watch.add(queue)
+    await watch.look(target, "b")
+    return queue.told
+
+
+async def test_the_end_of_an_idle_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind what was acknowledged, before it, or there."""
+    assert await looked(monkeypatch, 10) == []
+    assert await looked(monkeypatch, 12) == [12]
+    assert await looked(monkeypatch, 9) == ["the target queue ends at offset 9, and 10 was acknowledged"]
+
+
+@pytest.mark.parametrize("meanwhile", [{"target_end": 12}, {"read_to": 7}])
+async def test_a_message_of_ours_is_nobody_elses(
+    monkeypatch: pytest.MonkeyPatch, meanwhile: dict[str, int]
+) -> None:
+    """One that was acknowledged while the end was asked for, or is on its way."""
+    assert await looked(monkeypatch, 12, meanwhile) == []
