@@ -63,6 +63,7 @@ ELSEWHERE = {
     "replicator.sandbox": "sandbox/test_cluster.py",
     "replicator.sandbox.download": "sandbox/test_jars.py",
     "replicator.service": "e2e/test_route.py",
+    "replicator.state.record_values": "state/test_record_types.py",
     "replicator.settings": "test_settings.py",
     "replicator.spark.engine.quiesce": "spark/test_backfill.py",
     "replicator.spark.resident.task": "spark/test_engine.py",

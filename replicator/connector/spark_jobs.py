@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from replicator.aio.clock import now
 from replicator.group.job_lease import JobLease
 from replicator.group.member import Group
+from replicator.ranges.auditor import Auditor
 from replicator.routing.options import Identity
 from replicator.routing.seal import Sealer
 from replicator.settings import Settings
@@ -48,7 +49,7 @@ class Bulk:
         group: the worker's group.
         announce: sends a heartbeat with all claims now.
         identity, sealer: of the routes' copies.
-        record: keeps what the audit of resident queues has found.
+        auditor: keeps what the audit of resident queues has found.
     """
 
     def __init__(
@@ -59,12 +60,12 @@ class Bulk:
         *,
         identity: Identity,
         sealer: Sealer | None,
-        record: Callable[[Mapping[str, Any]], None],
+        auditor: Auditor,
     ) -> None:
         self.settings = settings
         self._identity = identity
         self._sealer = sealer
-        self._record = record
+        self._record = auditor.record
         self.turn = asyncio.Lock()
         self.runs: dict[str, dict[Any, Any]] = {}
         self._claims: dict[str, Claim] = {}

@@ -14,8 +14,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from replicator.errors import ReplicatorError
-from replicator.routing.offset_map import MAX_INTERVALS
+from replicator.state import record_values as values
 from replicator.state.record import Kind, Record, Version
+from replicator.state.record_values import Count, Text, WorkerId
 
 __all__ = ["Count", "Misfit", "Skipped", "Text", "WorkerId", "counter_limit", "fit", "fit_all"]
 
@@ -23,17 +24,6 @@ __all__ = ["Count", "Misfit", "Skipped", "Text", "WorkerId", "counter_limit", "f
 _PER_SECOND: Final = 1_000_000
 #: Levels of a value that no type bounds: a configuration of a connector, a position of a plugin.
 _DEPTH: Final = 16
-
-Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-#: One line without control characters, which would change what a terminal shows.
-Text = Annotated[str, Meta(max_length=1000, pattern=r"\A[^\x00-\x1f\x7f]*\Z")]
-#: An id of a worker, or empty: state that was made without one.
-WorkerId = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_.:@-]{0,100}\Z")]
-_Connector = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_.:@-]{1,100}\Z")]
-_Queue = Annotated[str, Meta(max_length=300, pattern=r"\A[^\x00-\x1f\x7f]+/[0-9]{1,9}\Z")]
-#: For people, of several lines perhaps.
-_Words = Annotated[str, Meta(max_length=20_000)]
-_Seconds = Annotated[float, Meta(ge=0)]
 
 
 class Misfit(ReplicatorError):
@@ -47,178 +37,25 @@ class Skipped(NamedTuple):
     reason: str
 
 
-class _ConnectorValue(Struct):
-    config: dict[Text, Any]
-    state: Literal["RUNNING", "PAUSED", "STOPPED"]
-    origin: Literal["command line", "rest"]
-    epoch: Count
-    task_epochs: dict[Text, Count] = {}
-
-
-class _Task(Struct):
-    target_topic: Annotated[str, Meta(pattern=r"\A[%|a-zA-Z0-9_-]{1,255}\Z")]
-    queues: dict[_Queue, _Queue]
-    late: list[_Queue]
-    fresh: list[_Queue]
-    moved: dict[_Queue, Literal["resend", "skip"]] = {}
-    left: list[_Queue] = []
-
-
-class _Assignment(Struct):
-    members: list[WorkerId]
-    owners: dict[Text, WorkerId]
-
-
-class _Anomalies(Struct):
-    gaps: Count = 0
-    resets: Count = 0
-    target_lost: Count = 0
-    duplicates: Count = 0
-    foreign: Count = 0
-    skipped: dict[Text, Count] = {}
-    lost: tuple[Count, Count] | None = None
-    reset_at: Count | None = None
-    lost_at_target: tuple[Count, Count] | None = None
-
-
-class _Audit(Struct):
-    """How far a queue's copies are verified; `latest` are its last differences: kind, offsets, detail."""
-
-    to: Count | None
-    rules: Count
-    verified: Count
-    unverified: dict[Text, Count] = {}
-    differences: dict[Text, Count] = {}
-    latest: Annotated[list[tuple[Text, Count | None, Count | None, Text]], Meta(max_length=100)] = []
-
-
-class _Position(Struct):
-    """Of a queue, or of a plugin's task: then only the plugin understands it."""
-
-    position: Count | dict[str, Any]
-    start: Count | None = None
-    copied: Count = 0
-    known_end: Count = 0
-    seen: tuple[Count, Count] | None = None
-    anomalies: _Anomalies | None = None
-    audit: _Audit | None = None
-
-
-class _Offset(Struct):
-    target_floor: Count
-    store_timestamp: Count
-    clean: bool
-    intervals: Annotated[list[tuple[Count, Count, Count]], Meta(max_length=MAX_INTERVALS)]
-    target: tuple[Text, Count] | None = None
-
-
-class _Topic(Struct):
-    topic: Text
-    connector: Text
-    state: Text
-    reason: _Words
-    severity: Count
-    queues: Count
-    failed: Count
-    waiting: Count
-    stalled: Count
-    copied: Count
-    lag_messages: Count
-    gap_messages: Count
-    target_lost: Count
-    duplicates: Count
-    foreign: Count
-    skipped: Count
-    lag_seconds: _Seconds
-    copied_in_all: Count = 0
-    verified: Count = 0
-    unverified: Count = 0
-    audit_differences: Count = 0
-    verified_age_seconds: _Seconds = 0.0
-
-
-class _Status(Struct):
-    topics: list[_Topic]
-    problems: dict[Text, _Words]
-
-
-class _Resource(Struct):
-    at: _Seconds
-    applied: Count
-    blocked: Count
-    drift: Count
-    failed: Count
-    reasons: list[_Words]
-    redelivered: Count = 0
-    missed: Count = 0
-    without_offset: Count = 0
-
-
-class _SyncStatus(Struct):
-    owner: WorkerId = ""
-    kinds: dict[Text, _Resource] = {}
-
-
-class _SyncAudit(Struct):
-    entries: list[dict[str, Any]] = []
-
-
-class _SyncRequest(Struct, omit_defaults=True):
-    id: Text = ""
-    force: list[Text] = []
-    until: _Seconds = 0.0
-
-
-class _SyncAnswer(Struct):
-    id: Text = ""
-    done: list[dict[str, Any]] | None = None
-
-
-class _SyncEntry(Struct):
-    wanted: dict[str, Any]
-    got: dict[str, Any]
-    source: Text
-
-
-class _Source(Struct):
-    id: _Connector
-    namesrv: Annotated[list[Text], Meta(max_length=1000)]
-
-
-class _Target(Struct):
-    id: _Connector
-
-
-class _Clusters(Struct):
-    group: _Connector
-    source: _Source
-    target: _Target
-
-
-class _Broker(Struct):
-    forgotten_at: _Seconds
-
-
-#: Records of a route's metadata task, `connector/name`; any other is an entry of its ledger.
 _SYNC: Final[Mapping[str, Any]] = {
-    "status": _SyncStatus,
-    "audit": _SyncAudit,
-    "request": _SyncRequest,
-    "answer": _SyncAnswer,
+    "status": values.SyncStatus,
+    "audit": values.SyncAudit,
+    "request": values.SyncRequest,
+    "answer": values.SyncAnswer,
     "acl": dict[Text, dict[str, Any]],
 }
 _VALUES: Final[Mapping[Kind, Any]] = {
-    Kind.CONNECTOR: _ConnectorValue,
-    Kind.TASK: _Task,
-    Kind.ASSIGNMENT: _Assignment,
-    Kind.POSITION: _Position,
-    Kind.OFFSET: _Offset,
-    Kind.STATUS: _Status,
-    Kind.CLUSTERS: _Clusters,
-    Kind.BROKER: _Broker,
+    Kind.CONNECTOR: values.ConnectorValue,
+    Kind.TASK: values.Task,
+    Kind.ASSIGNMENT: values.Assignment,
+    Kind.POSITION: values.Position,
+    Kind.OFFSET: values.Offset,
+    Kind.STATUS: values.Status,
+    Kind.CLUSTERS: values.Clusters,
+    Kind.BROKER: values.Broker,
 }
 _KEYS: Final[Mapping[Kind, Any]] = {
-    Kind.CONNECTOR: _Connector,
+    Kind.CONNECTOR: values.Connector,
     Kind.ASSIGNMENT: Literal[""],
     Kind.STATUS: WorkerId,
     Kind.CLUSTERS: Literal[""],
@@ -260,7 +97,7 @@ def _type_of(kind: Kind, key: str) -> Any:
     if kind is not Kind.SYNC:
         return _VALUES[kind]
     _, _, name = key.partition("/")
-    return _SYNC.get(name, _SyncEntry)
+    return _SYNC.get(name, values.SyncEntry)
 
 
 def _refuse_depth(value: object, left: int) -> None:
@@ -278,12 +115,12 @@ def _nothing(found: object, value: object) -> None:
     """Its types say all."""
 
 
-def _position_has_a_start(_: _Position | None, value: dict[str, Any]) -> None:
+def _position_has_a_start(_: values.Position | None, value: dict[str, Any]) -> None:
     if isinstance(value["position"], int) and "start" not in value:
         raise Misfit("a queue's position has no start")
 
 
-def _intervals_grow(_: _Offset | None, value: dict[str, Any]) -> None:
+def _intervals_grow(_: values.Offset | None, value: dict[str, Any]) -> None:
     source = target = 0
     for one, other, length in value["intervals"]:
         if one < source or other < target or length < 1:
@@ -310,23 +147,23 @@ class _ConnectorRow(_Row, tag=Kind.CONNECTOR.value):
 
 
 class _TaskRow(_Row, tag=Kind.TASK.value):
-    value: _Task | None
+    value: values.Task | None
 
 
 class _AssignmentRow(_Row, tag=Kind.ASSIGNMENT.value):
-    value: _Assignment | None
+    value: values.Assignment | None
 
 
 class _PositionRow(_Row, tag=Kind.POSITION.value):
-    value: _Position | None
+    value: values.Position | None
 
 
 class _OffsetRow(_Row, tag=Kind.OFFSET.value):
-    value: _Offset | None
+    value: values.Offset | None
 
 
 class _StatusRow(_Row, tag=Kind.STATUS.value):
-    value: _Status | None
+    value: values.Status | None
 
 
 class _SyncRow(_Row, tag=Kind.SYNC.value):
@@ -334,11 +171,11 @@ class _SyncRow(_Row, tag=Kind.SYNC.value):
 
 
 class _ClustersRow(_Row, tag=Kind.CLUSTERS.value):
-    value: _Clusters | None
+    value: values.Clusters | None
 
 
 class _BrokerRow(_Row, tag=Kind.BROKER.value):
-    value: _Broker | None
+    value: values.Broker | None
 
 
 class _Odd(Struct, array_like=True):

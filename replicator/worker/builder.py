@@ -117,14 +117,7 @@ async def _build(
     context = _context(settings, coordinator, store, clusters, found, group)
     probe = TargetProbe(target.cluster)
     heartbeats = Heartbeats(group, mirror, probe, source=identity.source, rest_address=rest_address)
-    bulk = Bulk(
-        settings,
-        group,
-        heartbeats.beat,
-        identity=identity,
-        sealer=context.sealer,
-        record=context.auditor.record,
-    )
+    bulk = Bulk(settings, group, heartbeats.beat, sealer=context.sealer, auditor=context.auditor, identity=identity)
     if not found.standby:
         await Route(settings.connector, settings.route, context, bulk).check()
     store.save_identity({"worker": coordinator.me, "source_id": identity.source, "target_id": identity.target})

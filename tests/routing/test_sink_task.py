@@ -68,7 +68,7 @@ async def send(monkeypatch: pytest.MonkeyPatch, state: QueueState, *answers: Exc
         Batcher(channel, packer),
         topic="T",
         state=state,
-        options=cast("Any", None),
+        options=cast("Any", SimpleNamespace(sealer=None)),
         limiter=RateLimiter(0, 0),
         dead_letters=cast("Any", None),
         on_taken=lambda: None,

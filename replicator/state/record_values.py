@@ -1,0 +1,238 @@
+"""The values that records have, by kind: what each field may be."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from replicator.routing.offset_map import MAX_INTERVALS
+
+__all__ = [
+    "Anomalies",
+    "Assignment",
+    "Audit",
+    "Broker",
+    "Clusters",
+    "Connector",
+    "ConnectorValue",
+    "Count",
+    "Offset",
+    "Position",
+    "Queue",
+    "Resource",
+    "Seconds",
+    "Source",
+    "Status",
+    "SyncAnswer",
+    "SyncAudit",
+    "SyncEntry",
+    "SyncRequest",
+    "SyncStatus",
+    "Target",
+    "Task",
+    "Text",
+    "Topic",
+    "Words",
+    "WorkerId",
+]
+
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+#: One line without control characters, which would change what a terminal shows.
+Text = Annotated[str, Meta(max_length=1000, pattern=r"\A[^\x00-\x1f\x7f]*\Z")]
+#: An id of a worker, or empty: state that was made without one.
+WorkerId = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_.:@-]{0,100}\Z")]
+Connector = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_.:@-]{1,100}\Z")]
+Queue = Annotated[str, Meta(max_length=300, pattern=r"\A[^\x00-\x1f\x7f]+/[0-9]{1,9}\Z")]
+#: For people, of several lines perhaps.
+Words = Annotated[str, Meta(max_length=20_000)]
+Seconds = Annotated[float, Meta(ge=0)]
+
+
+class ConnectorValue(Struct):
+    """A connector: its configuration, and the state it is to have."""
+
+    config: dict[Text, Any]
+    state: Literal["RUNNING", "PAUSED", "STOPPED"]
+    origin: Literal["command line", "rest"]
+    epoch: Count
+    task_epochs: dict[Text, Count] = {}
+
+
+class Task(Struct):
+    """A topic's queue map: source queues with their target queues."""
+
+    target_topic: Annotated[str, Meta(pattern=r"\A[%|a-zA-Z0-9_-]{1,255}\Z")]
+    queues: dict[Queue, Queue]
+    late: list[Queue]
+    fresh: list[Queue]
+    moved: dict[Queue, Literal["resend", "skip"]] = {}
+    left: list[Queue] = []
+
+
+class Assignment(Struct):
+    """Which worker owns which task."""
+
+    members: list[WorkerId]
+    owners: dict[Text, WorkerId]
+
+
+class Anomalies(Struct):
+    """Counters that outlive owners."""
+
+    gaps: Count = 0
+    resets: Count = 0
+    target_lost: Count = 0
+    duplicates: Count = 0
+    foreign: Count = 0
+    skipped: dict[Text, Count] = {}
+    lost: tuple[Count, Count] | None = None
+    reset_at: Count | None = None
+    lost_at_target: tuple[Count, Count] | None = None
+
+
+class Audit(Struct):
+    """How far a queue's copies are verified; `latest` are its last differences: kind, offsets, detail."""
+
+    to: Count | None
+    rules: Count
+    verified: Count
+    unverified: dict[Text, Count] = {}
+    differences: dict[Text, Count] = {}
+    latest: Annotated[list[tuple[Text, Count | None, Count | None, Text]], Meta(max_length=100)] = []
+
+
+class Position(Struct):
+    """Of a queue, or of a plugin's task: then only the plugin understands it."""
+
+    position: Count | dict[str, Any]
+    start: Count | None = None
+    copied: Count = 0
+    known_end: Count = 0
+    seen: tuple[Count, Count] | None = None
+    anomalies: Anomalies | None = None
+    audit: Audit | None = None
+
+
+class Offset(Struct):
+    """What the target has of a queue."""
+
+    target_floor: Count
+    store_timestamp: Count
+    clean: bool
+    intervals: Annotated[list[tuple[Count, Count, Count]], Meta(max_length=MAX_INTERVALS)]
+    target: tuple[Text, Count] | None = None
+
+
+class Topic(Struct):
+    """How a topic is doing, as its worker says."""
+
+    topic: Text
+    connector: Text
+    state: Text
+    reason: Words
+    severity: Count
+    queues: Count
+    failed: Count
+    waiting: Count
+    stalled: Count
+    copied: Count
+    lag_messages: Count
+    gap_messages: Count
+    target_lost: Count
+    duplicates: Count
+    foreign: Count
+    skipped: Count
+    lag_seconds: Seconds
+    copied_in_all: Count = 0
+    verified: Count = 0
+    unverified: Count = 0
+    audit_differences: Count = 0
+    verified_age_seconds: Seconds = 0.0
+
+
+class Status(Struct):
+    """What a worker says of its topics."""
+
+    topics: list[Topic]
+    problems: dict[Text, Words]
+
+
+class Resource(Struct):
+    """How the sync of one kind is doing."""
+
+    at: Seconds
+    applied: Count
+    blocked: Count
+    drift: Count
+    failed: Count
+    reasons: list[Words]
+    redelivered: Count = 0
+    missed: Count = 0
+    without_offset: Count = 0
+
+
+class SyncStatus(Struct):
+    """How the metadata task is doing."""
+
+    owner: WorkerId = ""
+    kinds: dict[Text, Resource] = {}
+
+
+class SyncAudit(Struct):
+    """What the metadata task has changed last."""
+
+    entries: list[dict[str, Any]] = []
+
+
+class SyncRequest(Struct, omit_defaults=True):
+    """What a worker asks of the metadata task."""
+
+    id: Text = ""
+    force: list[Text] = []
+    until: Seconds = 0.0
+
+
+class SyncAnswer(Struct):
+    """What the metadata task has made of a request."""
+
+    id: Text = ""
+    done: list[dict[str, Any]] | None = None
+
+
+class SyncEntry(Struct):
+    """What was written of one resource, and what the target made of it."""
+
+    wanted: dict[str, Any]
+    got: dict[str, Any]
+    source: Text
+
+
+class Source(Struct):
+    """The source cluster."""
+
+    id: Connector
+    namesrv: Annotated[list[Text], Meta(max_length=1000)]
+
+
+class Target(Struct):
+    """The target cluster."""
+
+    id: Connector
+
+
+class Clusters(Struct):
+    """Which clusters a group copies between."""
+
+    group: Connector
+    source: Source
+    target: Target
+
+
+class Broker(Struct):
+    """A broker that was forgotten."""
+
+    forgotten_at: Seconds
+
+
+#: Records of a route's metadata task, `connector/name`; any other is an entry of its ledger.
