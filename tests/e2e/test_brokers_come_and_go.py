@@ -146,8 +146,9 @@ async def test_at_the_target(clusters: ClusterPool, tmp_path: Path, topic_name: 
             await ready(worker)
             await exact(source, target, group, topic)
 
-            await lost.start()  # with copies that nobody counts on any more
-            await until(lambda: "forgotten broker is back" in worker.log)
-            await produce(source, topic, 100, start=600)
-            await worker.caught_up(topic, 1200)
+            async with Producer(source, topic, per_second=300) as producer:
+                await lost.start()  # with copies that nobody counts on any more
+                await until(lambda: "forgotten broker is back" in worker.log)
+            await worker.caught_up(topic, 1100 + producer.acknowledged)
             assert {queue["target"]["broker"] for queue in worker.queues(topic)} == {other.name}
+            assert (worker.topic(topic)["duplicates"], worker.topic(topic)["foreign"]) == (0, 0)

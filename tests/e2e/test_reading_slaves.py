@@ -13,6 +13,8 @@ from tests.support.traffic import raw_topic
 from tests.support.worker import Worker, until
 
 COUNT, MORE, SIZE = 5000, 100, 2048
+#: A slave of 5.x may act as the master: it serves what only masters serve, and is listed as a slave all the same.
+ACTING = {"enableSlaveActingMaster": "true", "enableRemoteEscape": "true"}
 
 #: What may have been read ahead at most: the memory that is allowed, and what may come on top of it.
 MOST_AHEAD = (1024**2 + 256 * 1024) // SIZE
@@ -30,7 +32,7 @@ async def test_a_slave_serves_when_the_master_is_gone(clusters: ClusterPool, sce
 
     Once the master is back, it is read again.
     """
-    spec = ClusterSpec(name="twin", version=version, slaves=True)
+    spec = ClusterSpec(name="twin", version=version, slaves=True, properties=ACTING if version >= "5" else {})
     async with clusters.fresh(spec) as source, scene(source=source, queues=1) as route:
         await route.produce(COUNT, size=SIZE)
         (master,) = source.brokers
