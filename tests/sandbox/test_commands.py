@@ -189,7 +189,7 @@ def test_an_up_that_fails_leaves_nothing(state: Path) -> None:
     (state.parent / "clusters" / "south").write_text("in the way of its directory")
     result = sandbox("up", "--clusters", "north,south", "--version", "4.9.7")
     assert result.returncode == 3, result.stderr
-    assert result.stderr.count("\n") == 1
+    assert result.stderr.count("\n") == 2, "what is begun, and why it failed"
     assert json.loads(state.read_text()) == {"clusters": []}
 
 
