@@ -18,7 +18,7 @@ from replicator.errors import BrokerRefused, NoTls, ReplicatorError, RequestTime
 from replicator.observe.audit import Audit
 from replicator.observe.logging import get_logger
 from replicator.protocol.codes import Response
-from replicator.ranges.auditor import Auditor
+from replicator.ranges.auditor import StreamAuditor
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.dispatch_barrier import DispatchBarrier
 from replicator.routing.foreign_writes import ForeignWriteInspector
@@ -68,7 +68,7 @@ class ConnectorContext:
     barrier: DispatchBarrier = field(default_factory=DispatchBarrier)
     identities: BrokerIdentities = field(default_factory=BrokerIdentities)
     watch: TargetWatch = field(default_factory=TargetWatch)
-    auditor: Auditor = field(default_factory=Auditor)
+    auditor: StreamAuditor = field(default_factory=StreamAuditor)
     tallies: dict[str, Tally] = field(default_factory=dict)
     sealer: Sealer | None = None
 

@@ -30,7 +30,7 @@ from replicator.routing.message_queue import MessageQueue
 from replicator.routing.shared import Shared
 from replicator.routing.state import QueueState
 
-__all__ = ["Auditor"]
+__all__ = ["StreamAuditor"]
 
 #: Seconds between two looks at what there is to read back.
 _TICK: Final = 0.25
@@ -72,7 +72,7 @@ class Audited(Protocol):
         ...
 
 
-class Auditor:
+class StreamAuditor:
     """Audits queues from `add` to `discard`.
 
     Args:

@@ -22,7 +22,7 @@ __all__ = ["Auditing", "Shared"]
 
 
 class Auditing(Protocol):
-    """Reads back what was sent: `Auditor` in `ranges/`, which compares."""
+    """Reads back what was sent: `StreamAuditor` in `ranges/`, which compares."""
 
     def add(self, queue: Any) -> None:
         """`queue` is audited from now on."""

@@ -23,7 +23,7 @@ from replicator.group.member import Group
 from replicator.observe.audit import Audit
 from replicator.observe.logging import get_logger
 from replicator.plugins.limits import ConnectorLimits
-from replicator.ranges.auditor import Auditor
+from replicator.ranges.auditor import StreamAuditor
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.foreign_writes import ForeignWriteInspector
 from replicator.settings import Settings
@@ -173,7 +173,7 @@ async def _build(
     )
 
 
-def _auditor(audit: Audit, worker: str) -> Auditor:
+def _auditor(audit: Audit, worker: str) -> StreamAuditor:
     """Reads back what is copied; differences are in the audit log, too."""
 
     def record(event: Mapping[str, Any]) -> None:
@@ -183,7 +183,7 @@ def _auditor(audit: Audit, worker: str) -> Auditor:
         except OSError as error:
             log.error("not in the audit log", reason=str(error), entry=entry)
 
-    return Auditor(record)
+    return StreamAuditor(record)
 
 
 def _context(

@@ -15,7 +15,7 @@ from replicator.protocol.codes import Response
 from replicator.protocol.frame import Frame
 from replicator.protocol.message import StoredMessage
 from replicator.ranges import auditor as module
-from replicator.ranges.auditor import Auditor
+from replicator.ranges.auditor import StreamAuditor
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.packing import Packer
 from replicator.routing.provenance import Stamp
@@ -23,7 +23,7 @@ from replicator.routing.queue_map import Queue
 from replicator.routing.state import QueueState
 from tests.protocol.test_message import stored
 
-__all__ = ["MADE", "QUEUE", "Copied", "TargetQueue", "message"]
+__all__ = ["MADE", "QUEUE", "AuditedQueue", "TargetQueue", "message"]
 
 QUEUE = Queue("a", 0)
 #: What brokers append to each message of a batch.
@@ -110,7 +110,7 @@ class TargetQueue:
         return Frame(code, 1, 1, "", {name: str(value) for name, value in ends.items()}, body)
 
 
-class Copied:
+class AuditedQueue:
     """A queue whose source messages are sent to `target` by `send`, as sink tasks do it, and audited."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, target: TargetQueue, **options: Any) -> None:
@@ -124,7 +124,7 @@ class Copied:
         )
         self.clock = 1000.0
         self.events: list[Mapping[str, Any]] = []
-        self.auditor = Auditor(self.events.append)
+        self.auditor = StreamAuditor(self.events.append)
         self._packer = Packer(Stamp("east", *QUEUE), topic="T", limit=10**7, max_messages=1000, exact_born=False)
         self.auditor.add(self)
         monkeypatch.setattr(module, "now", lambda: self.clock)

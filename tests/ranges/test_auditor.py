@@ -18,9 +18,9 @@ from replicator.ranges import read_back
 from replicator.ranges.read_back import Stored
 from replicator.routing.faults import TransformRefused
 from replicator.routing.queue_map import Queue
-from tests.ranges.target_queue import MADE, Copied, TargetQueue, message
+from tests.ranges.target_queue import MADE, AuditedQueue, TargetQueue, message
 
-Queued = Callable[..., Copied]
+Queued = Callable[..., AuditedQueue]
 
 
 @pytest.fixture(autouse=True)
@@ -33,8 +33,8 @@ def _quiet() -> Iterator[None]:
 def copied(monkeypatch: pytest.MonkeyPatch) -> Queued:
     """Makes a queue that is copied; what it is given are options of its route."""
 
-    def make(target: TargetQueue | None = None, **options: Any) -> Copied:
-        return Copied(monkeypatch, target or TargetQueue(), **options)
+    def make(target: TargetQueue | None = None, **options: Any) -> AuditedQueue:
+        return AuditedQueue(monkeypatch, target or TargetQueue(), **options)
 
     return make
 

@@ -8,7 +8,7 @@ import pytest
 
 from replicator.ranges.read_back import Outcome, read_back, stored
 from replicator.routing.audit_segment import Segment
-from tests.ranges.target_queue import MADE, Copied, TargetQueue, message
+from tests.ranges.target_queue import MADE, AuditedQueue, TargetQueue, message
 
 
 @pytest.fixture(params=MADE)
@@ -18,7 +18,7 @@ def target(request: pytest.FixtureRequest) -> TargetQueue:
 
 def sent(monkeypatch: pytest.MonkeyPatch, target: TargetQueue, count: int) -> Segment:
     """A segment of so many messages that were sent to `target`."""
-    queue = Copied(monkeypatch, target)
+    queue = AuditedQueue(monkeypatch, target)
     queue.send([message(i) for i in range(count)])
     queue.state.audit._close()
     (segment,) = queue.state.audit._waiting
