@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from replicator.aio.clock import now
 from replicator.group.job_lease import JobLease
 from replicator.group.member import Group
-from replicator.ranges.auditor import Auditor
+from replicator.ranges.auditor import StreamAuditor
 from replicator.routing.options import Identity
 from replicator.routing.seal import Sealer
 from replicator.settings import Settings
@@ -60,7 +60,7 @@ class Bulk:
         *,
         identity: Identity,
         sealer: Sealer | None,
-        auditor: Auditor,
+        auditor: StreamAuditor,
     ) -> None:
         self.settings = settings
         self._identity = identity

@@ -17,7 +17,7 @@ from replicator.client.cluster import Cluster
 from replicator.errors import ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.plugins.route_options import route_options
-from replicator.ranges.auditor import Auditor
+from replicator.ranges.auditor import StreamAuditor
 from replicator.routing.audit_trail import AuditTrail
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.dead_letter import DeadLetters
@@ -124,7 +124,7 @@ class _Task:
         self._inspector = ForeignWriteInspector()
         self._events: list[Mapping[str, Any]] = []
         self._watch = TargetWatch()
-        self._auditor = Auditor(self._events.append)
+        self._auditor = StreamAuditor(self._events.append)
         self._recovering = asyncio.Semaphore(_RECOVERING)
         self._watchdog = Watchdog(job.stall_timeout)
         self._limits: dict[str, int] = {}
