@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from math import inf
@@ -87,7 +88,10 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
         )
     if not how.source_dead:
         await _drain(worker, route, how)
-    worker.connectors.set_state(connector.name, State.STOPPED, alone=how.source_dead and not worker.may_send())
+    if how.source_dead:
+        worker.connectors.fail_over(connector.name, int(time.time() * 1000), alone=not worker.may_send())
+    else:
+        worker.connectors.set_state(connector.name, State.STOPPED)
     await _publish(worker, how)
     if how.source_dead:
         await asyncio.sleep(_HEARTBEATS * worker.settings.heartbeat_interval)  # what others run is said by then

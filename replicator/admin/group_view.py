@@ -27,13 +27,13 @@ _AWAY: Final = {
 #: What is added up over the workers that have queues of a topic.
 _SUMMED: Final = (
     *("queues", "failed", "waiting", "stalled", "copied", "lag_messages"),
-    *("skipped", "gap_messages", "target_lost", "duplicates", "foreign"),
+    *("skipped", "gap_messages", "target_lost", "late", "duplicates", "foreign"),
     *("verified", "unverified", "audit_differences"),
 )
 
 
 #: What a topic's status lacks where a worker of an older version has published it.
-_NEWER: Final = {"verified": 0, "unverified": 0, "audit_differences": 0, "verified_age_seconds": 0.0}
+_NEWER: Final = {"late": 0, "verified": 0, "unverified": 0, "audit_differences": 0, "verified_age_seconds": 0.0}
 
 
 class GroupView:

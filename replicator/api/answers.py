@@ -170,6 +170,7 @@ class TopicStatus(Answer):
     ]
     gap_messages: int
     target_lost: Annotated[int, Field(description="messages that the target had acknowledged and then lost")]
+    late: Annotated[int, Field(description="stored before the source was declared dead, copied after it came back")]
     duplicates: int
     foreign: int
     skipped: int
@@ -243,6 +244,7 @@ class QueueStatus(Answer):
     gap_messages: int
     resets: int
     target_lost: int
+    late: int
     duplicates: int
     foreign: int
     retries: int

@@ -40,13 +40,15 @@ log = get_logger(__name__)
 
 
 class Route:
-    """The route `name` as this worker takes part in it.
+    """The route `name` as this worker takes part in it; `late_before` is as in `RouteOptions`.
 
     Raises:
         ConfigError: a pattern of its settings is an invalid regular expression.
     """
 
-    def __init__(self, name: str, settings: RouteSettings, context: ConnectorContext, bulk: Bulk) -> None:
+    def __init__(
+        self, name: str, settings: RouteSettings, context: ConnectorContext, bulk: Bulk, *, late_before: int = 0
+    ) -> None:
         self.name = name
         self.settings = settings
         self.topics = RouteTopics(name, settings, context)
@@ -54,7 +56,11 @@ class Route:
         self.limiter = RateLimiter(settings.rate_messages, settings.rate_bytes)
         self._context = context
         options = route_options(
-            settings, context.identity, settle_timeout=context.settle_timeout, sealer=context.sealer
+            settings,
+            context.identity,
+            settle_timeout=context.settle_timeout,
+            sealer=context.sealer,
+            late_before=late_before,
         )
         self._shared = Shared(
             source=context.source.cluster,

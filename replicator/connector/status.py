@@ -32,6 +32,7 @@ _SUMS = {
     "lag_messages": "lag",
     "gap_messages": "gaps",
     "target_lost": "target_lost",
+    "late": "late",
     "duplicates": "duplicates",
     "foreign": "foreign",
 }
@@ -56,6 +57,7 @@ def queue_status(state: QueueState) -> dict[str, Any]:
         "gap_messages": state.counters.gaps,
         "resets": state.counters.resets,
         "target_lost": state.counters.target_lost,
+        "late": state.counters.late,
         "duplicates": state.counters.duplicates,
         "foreign": state.counters.foreign,
         "retries": state.counters.retries,

@@ -45,6 +45,12 @@ METRICS: Final = {
             "Messages that the target had acknowledged and then lost.",
             _TOPIC,
         ),
+        Spec(
+            "late_messages",
+            "counter",
+            "Messages that the source had stored before it was declared dead, copied after it came back.",
+            _TOPIC,
+        ),
         Spec("duplicate_messages", "counter", "Copies found more than once in a target queue.", _TOPIC),
         Spec("foreign_messages", "counter", "Foreign messages found in a mapped target queue.", _TOPIC),
         Spec(

@@ -25,6 +25,7 @@ _SUMS: Final = {
     "source_gap_messages": "gaps",
     "source_resets": "resets",
     "target_lost_messages": "target_lost",
+    "late_messages": "late",
     "duplicate_messages": "duplicates",
     "foreign_messages": "foreign",
     "send_retries": "retries",

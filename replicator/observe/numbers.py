@@ -38,6 +38,7 @@ class CountersView(Protocol):
     gaps: int
     resets: int
     target_lost: int
+    late: int
     duplicates: int
     foreign: int
     retries: int
@@ -96,7 +97,7 @@ _ADDED: Final = {
     for path in (
         *("counters.batches", "counters.copied", "counters.copied_bytes", "counters.copied_in_all"),
         *("counters.foreign", "counters.gaps", "counters.duplicates", "counters.resets", "counters.retries"),
-        *("counters.source_wait", "counters.target_lost", "counters.target_wait"),
+        *("counters.source_wait", "counters.target_lost", "counters.target_wait", "counters.late"),
         *("progress.in_flight", "progress.lag", "stalled"),
     )
 }

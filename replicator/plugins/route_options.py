@@ -14,9 +14,14 @@ __all__ = ["route_options"]
 
 
 def route_options(
-    route: RouteSettings, identity: Identity, *, settle_timeout: float, sealer: Sealer | None = None
+    route: RouteSettings,
+    identity: Identity,
+    *,
+    settle_timeout: float,
+    sealer: Sealer | None = None,
+    late_before: int = 0,
 ) -> RouteOptions:
-    """What a route's settings mean for the data path.
+    """What a route's settings mean for the data path; `sealer` and `late_before` are as in `RouteOptions`.
 
     Raises:
         ConfigError: a transform cannot be had.
@@ -44,6 +49,7 @@ def route_options(
         dead_letter_topic=route.dead_letter_topic,
         transform=chain_of(route.transforms),
         sealer=sealer,
+        late_before=late_before,
         audit_share=route.audit_share if route.audit == "on" else 0.0,
         audit_rules=_rules(route),
     )

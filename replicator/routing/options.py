@@ -33,7 +33,7 @@ class RouteOptions:
     `settle_timeout` is None if the wait was already done for all queues of the target. `audit_share` is the part of
     what is copied that is read back, at most, and 0 where there is no audit; `audit_rules` is another number once
     other messages are copied, or other ones are made of them. If there is a `sealer`, copies need its seal to be
-    believed.
+    believed. Messages that the source stored before `late_before` (ms) come late: the target has taken over since.
     """
 
     identity: Identity
@@ -52,6 +52,7 @@ class RouteOptions:
     dead_letter_topic: str = "replicator_sys_dead_letter"
     transform: Transform | None = None
     sealer: Sealer | None = None
+    late_before: int = 0
     audit_share: float = 0.0
     audit_rules: int = 0
 

@@ -287,6 +287,8 @@ class SinkTask:
         counters.batches += 1
         counters.copied += batch.count
         counters.copied_bytes += batch.size
+        if batch.packs[0].stored[0] < self._options.late_before:
+            counters.late += sum(at < self._options.late_before for pack in batch.packs for at in pack.stored)
         progress.store_timestamp = batch.packs[-1].stored[-1]
         self._observe(batch.packs)
 

@@ -25,7 +25,7 @@ LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 
 
 #: Counters of what should not happen: they belong to the route, and outlive processes and owners.
-_ANOMALIES: Final = ("gaps", "resets", "target_lost", "duplicates", "foreign")
+_ANOMALIES: Final = ("gaps", "resets", "target_lost", "duplicates", "foreign", "late")
 #: What says which of these were counted already.
 _COUNTED: Final = ("lost", "reset_at", "lost_at_target")
 
@@ -158,6 +158,7 @@ class QueueCounters:
         "errors",
         "foreign",
         "gaps",
+        "late",
         "latency",
         "latency_sum",
         "lost",
@@ -211,6 +212,9 @@ class QueueCounters:
 
         self.foreign = 0
         """Messages of others found in the target queue."""
+
+        self.late = 0
+        """Messages that were at the source alone when its death was declared, copied since."""
 
         self.retries = 0
         """Sends that the target refused temporarily."""

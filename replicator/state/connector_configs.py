@@ -66,6 +66,7 @@ class Connector:
     """One connector; `origin` is `command line` or `rest`.
 
     `epoch` counts requested restarts of the whole connector, `task_epochs` those of single tasks since then.
+    `failed_over` is when the source was declared dead last (ms since the epoch); 0: never.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Connector:
     origin: str
     epoch: int
     task_epochs: Mapping[str, int] = field(default_factory=dict)
+    failed_over: int = 0
 
     @property
     def type(self) -> str:
@@ -106,7 +108,9 @@ def _log_change(before: Connector | None, after: Connector | None, *, worker: st
             log.info("connector changed at another worker", connector=connector.name, worker=worker, change=change)
         return
     tasks = [name for name, epoch in after.task_epochs.items() if epoch != before.task_epochs.get(name)]
-    if after.epoch != before.epoch:
+    if after.failed_over != before.failed_over:
+        change = f"{before.state} -> {after.state}: its source is declared dead"
+    elif after.epoch != before.epoch:
         change = "restart"
     elif tasks:
         change = f"restart of {', '.join(tasks)}"
@@ -184,6 +188,7 @@ class Connectors:
                 value["origin"],
                 value["epoch"],
                 value.get("task_epochs", {}),
+                value.get("failed_over", 0),
             )
         except (ConfigError, KeyError, ValueError, TypeError) as error:
             log.error(
@@ -203,6 +208,7 @@ class Connectors:
                 "origin": connector.origin,
                 "epoch": connector.epoch,
                 "task_epochs": connector.task_epochs,
+                "failed_over": connector.failed_over,
             },
             unseen=unseen,
         )
@@ -311,6 +317,23 @@ class Connectors:
         changed = self._put(replace(known, state=state), unseen=_UNSEEN if alone else 0)
         log.warning(_CHANGES[state], connector=name, before=known.state)
         return changed
+
+    def fail_over(self, name: str, at: int, *, alone: bool) -> Connector:
+        """Stops a connector whose source is declared dead.
+
+        Args:
+            at: when (ms since the epoch); what the source stored before that and is copied later comes late.
+            alone: as of `set_state`.
+
+        Raises:
+            Unknown: there is none.
+        """
+        known = self.get(name)
+        stopped = replace(known, state=State.STOPPED, failed_over=at, epoch=known.epoch + 1, task_epochs={})
+        log.warning(
+            _CHANGES[State.STOPPED], connector=name, before=known.state, reason="its source is declared dead"
+        )
+        return self._put(stopped, unseen=_UNSEEN if alone else 0)
 
     def restart(self, name: str) -> Connector:
         """Ends and begins all tasks of a connector; one that is paused or stopped stays so.

@@ -57,6 +57,7 @@ class ConnectorValue(Struct):
     origin: Literal["command line", "rest"]
     epoch: Count
     task_epochs: dict[Text, Count] = {}
+    failed_over: Count = 0
 
 
 class Task(Struct):
@@ -85,6 +86,7 @@ class Anomalies(Struct):
     target_lost: Count = 0
     duplicates: Count = 0
     foreign: Count = 0
+    late: Count = 0
     skipped: dict[Text, Count] = {}
     lost: tuple[Count, Count] | None = None
     reset_at: Count | None = None
@@ -145,6 +147,7 @@ class Topic(Struct):
     skipped: Count
     lag_seconds: Seconds
     copied_in_all: Count = 0
+    late: Count = 0
     verified: Count = 0
     unverified: Count = 0
     audit_differences: Count = 0

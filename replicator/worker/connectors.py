@@ -25,7 +25,7 @@ log = get_logger(__name__)
 def _make(connector: Connector, context: ConnectorContext, bulk: Bulk) -> WorkerConnector:
     if isinstance(connector.settings, PluginConfig):
         return PluginRoute(connector.name, connector.settings, context)
-    return Route(connector.name, connector.settings, context, bulk)
+    return Route(connector.name, connector.settings, context, bulk, late_before=connector.failed_over)
 
 
 class Routes:

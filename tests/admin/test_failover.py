@@ -64,12 +64,16 @@ class Setup:
             context=self.context,
             may_send=lambda: True,
             changed=self.changed,
-            connectors=SimpleNamespace(set_state=self.set_state, update=self.update),
+            connectors=SimpleNamespace(set_state=self.set_state, fail_over=self.fail_over, update=self.update),
             seen_at_target={},
             sees_others=True,
             settings=SimpleNamespace(heartbeat_interval=0.001),
             coordinator=SimpleNamespace(running=set(), membership=SimpleNamespace(others={})),
         )
+
+    def fail_over(self, name: str, at: int, *, alone: bool) -> None:
+        assert at > 10**12
+        self.set_state(name, "STOPPED", alone=alone)
 
     def set_state(self, _name: str, state: str, *, alone: bool = False) -> None:
         self.told.append(f"{state} alone" if alone else str(state))

@@ -65,6 +65,7 @@ async def test_nothing_of_the_source_is_left(
             at = time.time()
             await until(lambda: old.metric("state_mirror_last_success_timestamp_seconds") > at)
             await old.kill()
+        await produce(source, topic, 30, start=200)  # nobody copies them in time
         for node in source.nodes:
             await node.kill()
         # Neither the worker group nor ids are given: the mirror says them.
@@ -82,7 +83,7 @@ async def test_nothing_of_the_source_is_left(
             for node in source.nodes:
                 await node.start()
             await until(lambda: not is_away(new), what="it joins its group again")
-            await produce(source, topic, 50, start=200)
+            await produce(source, topic, 50, start=230)
             # One that slept all the time, with state files from before, learns of the stop as well.
             async with Worker(source, target, tmp_path / "old", *flags) as old:
                 await until(lambda: health(old)[1].keys() == {"route"} and health(new)[1].keys() == {"route"})
@@ -97,6 +98,7 @@ async def test_nothing_of_the_source_is_left(
                     lambda: sum(w.metric("lag_messages") for w in (old, new)) == 0 and old.running != new.running
                 )
                 await exact(source, target, group, topic)
+                assert sum(worker.metric("late_messages_total") for worker in (old, new)) == 30
         verdict = await judge(source, target, topic)
         assert verdict.clean, verdict.report()
-        assert verdict.copies == 250
+        assert verdict.copies == 280

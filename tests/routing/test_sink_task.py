@@ -40,7 +40,9 @@ def state() -> QueueState:
     return state
 
 
-async def send(monkeypatch: pytest.MonkeyPatch, state: QueueState, *answers: Exception | Stored) -> None:
+async def send(
+    monkeypatch: pytest.MonkeyPatch, state: QueueState, *answers: Exception | Stored, late_before: int = 0
+) -> None:
     """Has one message sent to a target that gives these answers, one after the other; two after it are left out."""
     left = iter(answers)
 
@@ -68,7 +70,7 @@ async def send(monkeypatch: pytest.MonkeyPatch, state: QueueState, *answers: Exc
         Batcher(channel, packer),
         topic="T",
         state=state,
-        options=cast("Any", SimpleNamespace(sealer=None)),
+        options=cast("Any", SimpleNamespace(sealer=None, late_before=late_before)),
         limiter=RateLimiter(0, 0),
         dead_letters=cast("Any", None),
         on_taken=lambda: None,
@@ -87,6 +89,16 @@ async def test_a_short_pause_of_the_target_is_no_news(monkeypatch: pytest.Monkey
     assert (state.phase, state.reason) == (Phase.RUNNING, "")
     assert (state.progress.position, state.progress.seen) == (3, Seen(2, 99))
     assert state.counters.retries == 1
+
+
+@pytest.mark.parametrize(("late_before", "late"), [(0, 0), (2, 0), (3, 1)])
+async def test_what_comes_late(
+    monkeypatch: pytest.MonkeyPatch, state: QueueState, late_before: int, late: int
+) -> None:
+    """It was stored before the failover: at 2 in this case."""
+    await send(monkeypatch, state, Stored(0, 0), late_before=late_before)
+    assert state.counters.late == late
+    assert state.counters.anomalies().get("late", 0) == late
 
 
 async def test_a_wait_is_logged_when_it_begins_and_when_it_ends(

@@ -84,6 +84,16 @@ def test_a_restart_leaves_the_state_as_it_is(connectors: Connectors, state: Stat
     assert (after.state, after.epoch) == (state, before.epoch + 1)
 
 
+def test_a_failover_is_remembered(connectors: Connectors) -> None:
+    """Over a resume: what was stored before it comes late whenever it comes. Tasks begin anew."""
+    connectors.bring("route", RouteSettings())
+    stopped = connectors.fail_over("route", 1234, alone=False)
+    assert (stopped.state, stopped.failed_over, stopped.epoch) == (State.STOPPED, 1234, 1)
+    resumed = connectors.set_state("route", State.RUNNING)
+    assert (resumed.failed_over, resumed.epoch) == (1234, 1)
+    assert connectors.get("route").failed_over == 1234
+
+
 def test_a_task_is_restarted_alone_until_all_are(connectors: Connectors) -> None:
     before = connectors.create("one", {"topics": "a"})
     connectors.restart_task("one", "a")

@@ -19,7 +19,7 @@ _PROGRESS = (
     *("store_timestamp", "target_end", "target_floor"),
 )
 _COUNTERS = (
-    *("batches", "copied", "copied_before", "copied_bytes", "duplicates", "foreign", "gaps", "latency_sum"),
+    *("batches", "copied", "copied_before", "copied_bytes", "duplicates", "foreign", "gaps", "late", "latency_sum"),
     *("lost", "lost_at_target", "reset_at", "resets", "retries", "target_lost"),
 )
 _COPIED_COUNTERS = ("restored", "restored_skipped", "skipped")
@@ -54,6 +54,7 @@ class Counters(msgspec.Struct, frozen=True):
     duplicates: int
     foreign: int
     gaps: int
+    late: int
     latency_sum: float
     lost: tuple[int, int]
     lost_at_target: tuple[int, int] | None
