@@ -1,10 +1,12 @@
 """Seals: what proves that copies at the target were sent by this group.
 
 Whoever may write a target topic can write any provenance there. With the group's secret, the first message of
-each batch has the property `__RPL_SEAL`: `last/count/HMAC`, with the last source offset of the batch and how many
-messages it has. The HMAC (SHA-256, its first 16 bytes in hexadecimal) covers these, the target cluster, the
-target topic, and the first message's `__RPL_SOURCE`. Brokers store a batch as one, so what follows the first
-message within `count` target offsets is of the batch.
+each batch has the property `__RPL_SEAL`: `last/count/newest/HMAC`, with the last source offset of the batch, how
+many messages it has, and when the source stored the newest of them (ms). The HMAC (SHA-256, its first 16 bytes in
+hexadecimal) covers these, the target cluster, the target topic, and the first message's `__RPL_SOURCE`. Brokers
+store a batch as one, so what follows the first message within `count` target offsets is of the batch, if its
+source offsets ascend to `last`, and nothing of it is newer. Whoever writes a batch again can so make nothing of
+it but duplicates.
 
 A message whose properties leave no room for it goes without a seal, alone or at the head of its batch: if the
 acknowledgement of such a batch is lost, it is not believed and copied again.
@@ -14,19 +16,27 @@ from __future__ import annotations
 
 import hmac
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.properties import SEAL
 from replicator.routing.provenance import SOURCE, Provenance
 
-__all__ = ["MOST_MESSAGES", "Sealer", "Seals"]
+__all__ = ["MOST_MESSAGES", "Extent", "Sealer", "Seals"]
 
 #: Messages that a batch has at most (`batch_messages`).
 MOST_MESSAGES: Final = 10_000
 #: Hexadecimal digits of the HMAC.
 _DIGITS: Final = 32
+
+
+class Extent(NamedTuple):
+    """Of a batch: its last source offset, its number of messages, and when the source stored the newest (ms)."""
+
+    last: int
+    messages: int
+    newest: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,26 +50,25 @@ class Sealer:
     target: str
     accepts_unsealed: bool = False
 
-    def seal(self, topic: str, source: bytes, *, last: int, count: int) -> bytes:
+    def seal(self, topic: str, source: bytes, extent: Extent) -> bytes:
         """The property, as it stands in a message, of a batch for the target topic `topic`.
 
         Args:
             source: the first message's `__RPL_SOURCE`.
-            last: source offset of the last of its `count` messages.
         """
-        extent = b"%d/%d" % (last, count)
-        return b"%b\x01%b/%b\x02" % (SEAL, extent, self._digest(topic, source, extent))
+        told = b"%d/%d/%d" % extent
+        return b"%b\x01%b/%b\x02" % (SEAL, told, self._digest(topic, source, told))
 
-    def extent(self, topic: str, raw: bytes) -> tuple[int, int] | None:
-        """What the seal in a message's properties proves: last source offset and count; None: nothing."""
+    def extent(self, topic: str, raw: bytes) -> Extent | None:
+        """What the seal in a message's properties proves; None: nothing."""
         value, source = properties.find(raw, SEAL), properties.find(raw, SOURCE)
         if value is None or source is None:
             return None
         extent, _, given = value.rpartition(b"/")
         if not hmac.compare_digest(given, self._digest(topic, source, extent)):
             return None
-        last, _, count = extent.partition(b"/")
-        return int(last), int(count)
+        last, count, newest = extent.split(b"/")
+        return Extent(int(last), int(count), int(newest))
 
     def _digest(self, topic: str, source: bytes, extent: bytes) -> bytes:
         what = b"\n".join((b"seal", self.target.encode(), topic.encode(), source, extent))
@@ -69,13 +78,15 @@ class Sealer:
 class Seals:
     """Follows the seals of a queue of `topic` at the target, whose messages are shown in order."""
 
-    __slots__ = ("_last", "_sealer", "_stop", "_topic")
+    __slots__ = ("_at", "_extent", "_sealer", "_stop", "_topic")
 
     def __init__(self, sealer: Sealer | None, topic: str) -> None:
         self._sealer = None if sealer is None or sealer.accepts_unsealed else sealer
         self._topic = topic
-        #: The sealed batch that was read last ends before this target offset, with this source offset.
-        self._stop = self._last = -1
+        #: The sealed batch that was read last, which ends before the target offset `_stop`; and the source offset
+        #: of the last message of it.
+        self._extent = Extent(-1, 0, -1)
+        self._stop = self._at = -1
 
     def prove(self, message: StoredMessage, found: Provenance) -> bool:
         """Whether this group sent `message`, whose provenance is `found`; always where there is no secret."""
@@ -83,5 +94,12 @@ class Seals:
             return True
         extent = self._sealer.extent(self._topic, message.properties)
         if extent is not None:
-            self._last, self._stop = extent[0], message.queue_offset + extent[1]
-        return message.queue_offset < self._stop and found.offset <= self._last
+            self._extent, self._stop = extent, message.queue_offset + extent.messages
+        elif not (
+            message.queue_offset < self._stop
+            and self._at < found.offset <= self._extent.last
+            and found.stored <= self._extent.newest
+        ):
+            return False
+        self._at = found.offset
+        return True

@@ -38,6 +38,7 @@ from replicator.routing.limiter import RateLimiter
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import RouteOptions
 from replicator.routing.packing import Pack
+from replicator.routing.seal import Extent
 from replicator.routing.selector import RETRY_PREFIX
 from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState, Seen
 from replicator.routing.transforming import Transforming
@@ -206,7 +207,8 @@ class SinkTask:
         if sealer is None:
             return b""
         source = properties.find(batch.packs[0].message().properties, provenance.SOURCE) or b""
-        return sealer.seal(self._topic, source, last=batch.packs[-1].offsets[-1], count=batch.count)
+        newest = max(max(pack.stored) for pack in batch.packs)
+        return sealer.seal(self._topic, source, Extent(batch.packs[-1].offsets[-1], batch.count, newest))
 
     def _fields(self, batch: Batch) -> dict[str, str]:
         """The header: what a batch has once. The batcher keeps messages apart that differ in it.

@@ -29,6 +29,8 @@ __all__ = ["Place", "choose", "consume", "create", "opened", "produce"]
 _TICK: Final = 0.1
 #: Messages in one tick where no rate is given.
 _AT_ONCE: Final = 1000
+#: Bytes of a batch: brokers take 4 MiB where nothing else is configured, and 64 KiB is the least that is.
+_BATCH: Final = 48 * 1024
 _GROUP: Final = "replicator_sandbox"
 
 
@@ -120,12 +122,21 @@ async def produce(client: Client, topic: str, *, count: int, size: int, rate: in
         due = min(count, int((clock() - began) * rate) if rate else sent + _AT_ONCE)
         batches: dict[Place, list[bytes]] = {}
         for number in range(sent, due):
-            batches.setdefault(queues[number % len(queues)], []).append(_order(number, size))
-        for queue, entries in batches.items():
-            fields = new_fields(topic, queue.queue_id, group=_GROUP)
-            await send_batch(client.writer(queue.broker), fields, entries)
+            queue, order = queues[number % len(queues)], _order(number, size)
+            batch = batches.setdefault(queue, [])
+            if batch and sum(map(len, batch)) + len(order) > _BATCH:
+                await _send(client, topic, queue, batch)
+                batch.clear()
+            batch.append(order)
+        for queue, batch in batches.items():
+            await _send(client, topic, queue, batch)
         sent = due
         yield sent
+
+
+async def _send(client: Client, topic: str, queue: Place, entries: list[bytes]) -> None:
+    fields = new_fields(topic, queue.queue_id, group=_GROUP)
+    await send_batch(client.writer(queue.broker), fields, list(entries))
 
 
 def _order(number: int, size: int) -> bytes:

@@ -13,7 +13,7 @@ from replicator.protocol.message import StoredMessage
 from replicator.routing import recovery
 from replicator.routing.provenance import ORIGIN, SOURCE, Provenance
 from replicator.routing.recovery import CopyRecord, Tail, read_tail
-from replicator.routing.seal import Sealer
+from replicator.routing.seal import Extent, Sealer
 
 SEALER = Sealer("a secret of the group, long enough", "west")
 
@@ -33,7 +33,7 @@ class TargetQueue:
         """Copies of the messages at these source offsets, as one batch."""
         seal = b""
         if sealer is not None:
-            seal = sealer.seal("T", _source(sources[0]), last=sources[-1], count=len(sources))
+            seal = sealer.seal("T", _source(sources[0]), Extent(sources[-1], len(sources), 1000 + max(sources)))
         for at in sources:
             self._add(ORIGIN + b"\x01east\x02" + SOURCE + b"\x01" + _source(at) + b"\x02" + seal)
             seal = b""

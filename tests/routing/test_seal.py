@@ -6,27 +6,27 @@ import pytest
 
 from replicator.protocol.message import StoredMessage
 from replicator.routing.provenance import ORIGIN, SOURCE, Provenance, read
-from replicator.routing.seal import Sealer, Seals
+from replicator.routing.seal import Extent, Sealer, Seals
 
 SEALER = Sealer("a secret of the group, long enough", "west")
 
 
-def stored(at: int, source: int, seal: bytes = b"") -> StoredMessage:
+def stored(at: int, source: int, seal: bytes = b"", *, newer: int = 0) -> StoredMessage:
     """A copy at target offset `at` of the source's message at `source`."""
-    raw = ORIGIN + b"\x01east\x02" + place(source) + seal + b"KEYS\x01k\x02"
+    raw = ORIGIN + b"\x01east\x02" + place(source, newer) + seal + b"KEYS\x01k\x02"
     return StoredMessage(at, 0, 0, 0, 0, 0, 0, b"\x00\x00\x00\x00", raw)
 
 
-def place(source: int) -> bytes:
-    return SOURCE + b"\x01" + value(source) + b"\x02"
+def place(source: int, newer: int = 0) -> bytes:
+    return SOURCE + b"\x01" + value(source, newer) + b"\x02"
 
 
-def value(source: int) -> bytes:
-    return b"east/east-a/3/%d/%d" % (source, 1000 + source)
+def value(source: int, newer: int = 0) -> bytes:
+    return b"east/east-a/3/%d/%d" % (source, 1000 + source + newer)
 
 
 def seal(first: int, last: int, count: int, by: Sealer = SEALER, topic: str = "orders") -> bytes:
-    return by.seal(topic, value(first), last=last, count=count)
+    return by.seal(topic, value(first), Extent(last, count, 1000 + last))
 
 
 def proved(messages: list[StoredMessage], sealer: Sealer | None = SEALER) -> list[int]:
@@ -54,6 +54,15 @@ def test_a_part_of_a_batch() -> None:
     assert proved([stored(11, 7), stored(12, 9)]) == []
 
 
+def test_a_batch_that_somebody_writes_again() -> None:
+    """What he puts in the place of its other messages is nobody's, unless it could be of that batch."""
+    batch = [stored(10, 5, seal(5, 9, 3)), stored(11, 7), stored(12, 9)]
+    again = stored(20, 5, seal(5, 9, 3))
+    assert proved([*batch, again, stored(21, 9, newer=10**12)]) == [10, 11, 12, 20]
+    assert proved([*batch, again, stored(21, 5), stored(22, 4)]) == [10, 11, 12, 20]
+    assert proved([*batch, again, stored(21, 8)]) == [10, 11, 12, 20, 21]
+
+
 @pytest.mark.parametrize(
     "forged",
     [
@@ -61,9 +70,9 @@ def test_a_part_of_a_batch() -> None:
         seal(5, 5, 1, Sealer(SEALER.secret, "north")),
         seal(5, 5, 1, topic="payments"),
         seal(4, 5, 1),
-        seal(5, 5, 1).replace(b"5/1/", b"9/9/"),
+        seal(5, 5, 1).replace(b"5/1/1005/", b"9/9/1009/"),
         b"__RPL_SEAL\x01\x02",
-        b"__RPL_SEAL\x01x/y/z\x02",
+        b"__RPL_SEAL\x01x/y/z/h\x02",
         b"",
     ],
     ids=["secret", "cluster", "topic", "message", "extent", "empty", "odd", "none"],

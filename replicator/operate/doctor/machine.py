@@ -90,7 +90,7 @@ def _store(path: Path) -> Finding:
 def _is_used(lock: Path) -> bool:
     try:
         with lock.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     except OSError:
