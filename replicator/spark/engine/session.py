@@ -66,6 +66,17 @@ def session(*, master: str | None = None, conf: Mapping[str, str] | None = None)
         _users.leave(spark)
 
 
+def _stop(spark: Any) -> None:
+    """Ends the session; where its JVM is gone, PySpark is made to forget it, or it would be given out again."""
+    try:
+        spark.stop()
+    except Exception:  # noqa: BLE001 - errors of the JVM have many types
+        core, sql = importlib.import_module("pyspark"), importlib.import_module("pyspark.sql")
+        core.SparkContext._active_spark_context = None  # noqa: SLF001 - it has no public way
+        core.SparkContext._gateway = core.SparkContext._jvm = None  # noqa: SLF001
+        sql.SparkSession._instantiatedSession = None  # noqa: SLF001
+
+
 class _Users:
     """Counts the contexts that use the process's session; they are of several threads."""
 
@@ -91,7 +102,7 @@ class _Users:
         with self._lock:
             self._count -= 1
             if not self._count:
-                spark.stop()
+                _stop(spark)
 
 
 _users: Final = _Users()

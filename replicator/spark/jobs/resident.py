@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -11,7 +13,7 @@ from replicator.observe.logging import configure
 from replicator.ranges.access import run
 from replicator.spark.engine.session import session
 from replicator.spark.resident.job import ResidentJob
-from replicator.spark.resident.owner import Room
+from replicator.spark.resident.jobs import Room, SparkGone
 from replicator.spark.resident.task import reside
 
 __all__ = ["ResidentJobs"]
@@ -24,6 +26,10 @@ class ResidentJobs:
         self._master = master
         self._stack = ExitStack()
         self._spark: Any = None
+        #: The process's session may have jobs of others, and those of a worker that was rebuilt.
+        self._name = f"rocketmq-replicator resident {uuid.uuid4().hex}"
+        self._numbers: set[int] = set()
+        self._lock = threading.Lock()
 
     def open(self) -> Room:
         """Starts the session.
@@ -32,41 +38,58 @@ class ResidentJobs:
             StartupError: there is no PySpark, no Java, or no session.
             ConfigError: speculation is switched on.
         """
-        self._spark = self._stack.enter_context(session(master=self._master))
-        context = self._spark.sparkContext
-        host = str(context.getConf().get("spark.driver.host"))
-        bind = str(context.getConf().get("spark.driver.bindAddress") or host)
-        return Room(bind, host, max(1, int(context.defaultParallelism)))
+        with self._lock:
+            self._spark = self._stack.enter_context(session(master=self._master))
+            context = self._spark.sparkContext
+            host = str(context.getConf().get("spark.driver.host"))
+            return Room(str(context.getConf().get("spark.driver.bindAddress") or host), host)
+
+    def slots(self) -> int:
+        """How many tasks run at a time: of a cluster it is what has registered so far."""
+        return max(1, int(self._spark.sparkContext.defaultParallelism))
 
     def run(self, job: ResidentJob) -> None:
         """Runs `job` to its end.
 
         Raises:
+            SparkGone: the session has ended.
             ReplicatorError: Spark gave it up.
         """
         context = self._spark.sparkContext
-        context.setJobGroup(_group(job.number), "copies queues until its worker ends it", True)
+        self._numbers.add(job.number)
         try:
+            context.setJobGroup(self._group(job.number), "copies queues until its worker ends it", True)
             context.parallelize([job], 1).mapPartitions(_reside).count()
         except Exception as error:  # noqa: BLE001 - errors of the JVM have many types
-            lines = [line.strip() for line in str(error).splitlines()]
+            lines = [line.strip() for line in str(error).splitlines()] or [type(error).__name__]
             reason = next((line for line in reversed(lines) if "Lost" in line or "Error" in line), lines[0])
-            raise ReplicatorError(reason) from None
+            raise (SparkGone if _has_ended(context) else ReplicatorError)(reason) from None
+        finally:
+            self._numbers.discard(job.number)
 
     def cancel(self, number: int) -> None:
         """Ends the job of that number, which may not have begun."""
-        self._spark.sparkContext.cancelJobGroup(_group(number))
+        self._spark.sparkContext.cancelJobGroup(self._group(number))
 
     def close(self) -> None:
-        """Cancels the jobs that run, and ends the session."""
-        if self._spark is not None:
-            self._spark.sparkContext.cancelAllJobs()
-            self._spark = None
-        self._stack.close()
+        """Cancels the jobs that run, and ends the session unless others use it."""
+        with self._lock:
+            try:
+                for number in list(self._numbers):
+                    self.cancel(number)
+            finally:
+                self._spark = None
+                self._stack.close()
+
+    def _group(self, number: int) -> str:
+        return f"{self._name} {number}"
 
 
-def _group(number: int) -> str:
-    return f"rocketmq-replicator resident {number}"
+def _has_ended(context: Any) -> bool:
+    try:
+        return bool(context._jsc.sc().isStopped())  # noqa: SLF001 - PySpark has no public way
+    except Exception:  # noqa: BLE001 - the JVM is gone
+        return True
 
 
 def _reside(jobs: Iterable[ResidentJob]) -> Iterator[None]:

@@ -14,12 +14,12 @@ from typing import Final, Literal
 
 from replicator.errors import ReplicatorError
 
-__all__ = ["Channel", "ChannelLost"]
+__all__ = ["MOST", "Channel", "ChannelLost"]
 
 _NONCE: Final = 16
 _DIGEST: Final = 32
-#: Bytes of a frame, at most: 10,000 queues with a few runs each take two million.
-_MOST: Final = 64 * 1024 * 1024
+#: Bytes of a frame, at most; what is larger is sent in several.
+MOST: Final = 16 * 1024 * 1024
 #: Seconds within which the other side must greet.
 _GREETING: Final = 10.0
 
@@ -77,18 +77,20 @@ class Channel:
 
     def send(self, body: bytes) -> None:
         """Sends a frame; what the other side does not take is lost with the connection."""
+        if self._writer.is_closing():
+            return
         self._writer.write(len(body).to_bytes(4) + self._digest(self._side, self._sent, body) + body)
         self._sent += 1
 
-    async def receive(self) -> bytes:
-        """The next frame.
+    async def receive(self, most: int = MOST) -> bytes:
+        """The next frame, of `most` bytes at most.
 
         Raises:
             ChannelLost: there is none, or the other side did not send it.
         """
         try:
             size = int.from_bytes(await self._reader.readexactly(4))
-            if size > _MOST:
+            if size > most:
                 raise ChannelLost(f"a frame of {size} bytes")
             digest, body = await self._reader.readexactly(_DIGEST), await self._reader.readexactly(size)
         except (OSError, asyncio.IncompleteReadError) as error:

@@ -26,6 +26,11 @@ class GrantedLease:
         """Whether the task may send now."""
         return now() <= self._until
 
+    @property
+    def unanswered(self) -> int:
+        """Reports that the owner has not answered."""
+        return len(self._asked)
+
     def ask(self, sequence: int) -> None:
         """The report `sequence` is sent now."""
         self._asked[sequence] = now()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -19,6 +20,7 @@ __all__ = [
     "Said",
     "Told",
     "Work",
+    "pages",
     "read_said",
     "read_told",
     "write",
@@ -81,6 +83,12 @@ class Report(msgspec.Struct, frozen=True, tag=True):
     events: list[dict[str, Any]]
 
 
+T = TypeVar("T")
+
+#: A snapshot takes as much as so many runs of its offset map, each of some 20 bytes; and a page as much as these.
+_RUNS: Final = 40
+_PAGE: Final = 50_000
+
 #: What a worker says, and what a task says.
 Told = Work | Drain | Grant | End
 Said = Hello | Report
@@ -88,6 +96,20 @@ Said = Hello | Report
 _told = msgspec.msgpack.Decoder(Told)
 _said = msgspec.msgpack.Decoder(Said)
 write = msgspec.msgpack.Encoder().encode
+
+
+def pages(snapshots: Iterable[T], weight: Callable[[T], Snapshot]) -> Iterator[list[T]]:
+    """`snapshots`, or what has some, in lists that each fit into a frame many times; none where there are none."""
+    page: list[T] = []
+    runs = 0
+    for each in snapshots:
+        page.append(each)
+        runs += _RUNS + len(weight(each).progress.runs)
+        if runs > _PAGE:
+            yield page
+            page, runs = [], 0
+    if page:
+        yield page
 
 
 def read_told(body: bytes) -> Told:

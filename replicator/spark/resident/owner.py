@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, Protocol
+from math import inf
+from typing import Any, Final
 
 import msgspec
 
@@ -22,54 +23,27 @@ from replicator.observe.logging import get_logger
 from replicator.routing.state import Phase
 from replicator.spark.resident.channel import Channel, ChannelLost
 from replicator.spark.resident.job import ResidentJob
-from replicator.spark.resident.messages import Drain, End, Grant, Hello, Part, Report, Work, read_said, write
-from replicator.spark.resident.pair import ResidentPair, Slot
+from replicator.spark.resident.jobs import Room, SparkGone, SparkJobs
+from replicator.spark.resident.messages import Drain, End, Grant, Hello, Part, Report, Work, pages, read_said, write
+from replicator.spark.resident.pair import AGAIN_FIRST, AGAIN_MOST, ResidentPair, Slot
 from replicator.spark.resident.snapshot import Known, put, snapshot
 
-__all__ = ["Residents", "Room", "SparkJobs"]
+__all__ = ["Residents"]
 
 #: Seconds that a task may send after it was allowed to, at most: so long a queue waits for another task.
 _GRANT: Final = 3.0
-#: Seconds until a job that ended is submitted again, or Spark is asked again: the first time, and at most.
-_AGAIN_FIRST: Final = 1.0
-_AGAIN_MOST: Final = 30.0
 #: Seconds within which a task that is not needed any more must end by itself.
 _ENDING: Final = 30.0
-#: Seconds within which a new connection must say which job it is of.
+#: Seconds within which a new connection must say which job it is of, and bytes that this takes at most.
 _HELLO: Final = 10.0
+_HELLO_BYTES: Final = 4096
+#: Seconds for which the queues of all routes are not counted again.
+_COUNTED: Final = 1.0
 
 _NO_TASK: Final = "waits for a Spark task: Spark has started none for it yet"
 _LOST: Final = "its Spark task is gone: waits for Spark to start another one"
 
 log = get_logger(__name__)
-
-
-class Room(NamedTuple):
-    """Where the worker listens (`bind`), where executors find it (`host`), and how many tasks run at once."""
-
-    bind: str
-    host: str
-    slots: int
-
-
-class SparkJobs(Protocol):
-    """Spark, as far as it is needed; each call blocks its thread."""
-
-    def open(self) -> Room:
-        """Starts the session."""
-        ...
-
-    def run(self, job: ResidentJob) -> None:
-        """Runs one job to its end."""
-        ...
-
-    def cancel(self, number: int) -> None:
-        """Ends the job of that number, which may not have begun."""
-        ...
-
-    def close(self) -> None:
-        """Cancels what runs, and ends the session."""
-        ...
 
 
 class Residents:
@@ -95,8 +69,12 @@ class Residents:
         self._waiting: list[ResidentPair] = []
         self._slots: dict[int, Slot] = {}
         self._numbers = 0
+        #: Until when (the loop's clock) an earlier task may send to a queue, by its key.
+        self._busy: dict[str, float] = {}
+        self._counted = (-inf, Counter[str]())
         self._key = secrets.token_bytes(32)
         self._wake = asyncio.Event()
+        self._gone = ""
         self._running: asyncio.Task[None] | None = None
 
     # What routes ask for.
@@ -104,6 +82,7 @@ class Residents:
     def add(self, pair: ResidentPair) -> None:
         """Has a Spark task copy a queue."""
         pair.state.set_phase(Phase.STARTING, _NO_TASK)
+        pair.clean, pair.state.progress.clean = pair.state.progress.clean, False
         self._waiting.append(pair)
         self._wake.set()
         if self._running is None or self._running.done():
@@ -117,61 +96,68 @@ class Residents:
         elif slot.channel is not None:
             slot.channel.send(write(Drain([pair.state.key])))
         else:
-            self._end_without_task(pair, slot)
+            self._end_later(pair, slot.granted)
 
     async def give_up(self, pair: ResidentPair) -> None:
         """Returns when no task may send to the queue any more; the other queues of its task begin again."""
         slot = pair.slot
+        if slot is not None and pair.given:
+            if pair.draining and slot.channel is not None:  # it may be about to end
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_GRANT):
+                        await pair.ended.wait()
+            if not pair.ended.is_set():
+                self._disconnect(slot)
+                self._busy[pair.state.key] = slot.granted
+                self._remove(pair)
+                await asyncio.sleep(max(0.0, slot.granted - asyncio.get_running_loop().time()))
         self._remove(pair)
-        if slot is None or not pair.given:
-            return
-        if slot.channel is not None:
-            slot.channel.close()
-        await asyncio.sleep(slot.granted - asyncio.get_running_loop().time())
 
-    def _end_without_task(self, pair: ResidentPair, slot: Slot) -> None:
+    def _end_later(self, pair: ResidentPair, granted: float) -> None:
+        """Ends a queue that no task will end, when none may send to it any more."""
         loop = asyncio.get_running_loop()
-
-        def end() -> None:
-            pair.state.progress.clean = False
-            self._remove(pair)
-
-        loop.call_at(max(slot.granted, loop.time()), end)
+        loop.call_at(max(granted, loop.time()), self._remove, pair)
 
     def _remove(self, pair: ResidentPair) -> None:
+        slot, key = pair.slot, pair.state.key
+        if pair.ended.is_set():
+            return
+        if not pair.given:
+            pair.state.progress.clean = pair.clean
         pair.ended.set()
-        slot = pair.slot
         if slot is None:
             with suppress(ValueError):
                 self._waiting.remove(pair)
-        elif slot.pairs.pop(pair.state.key, None) is not None and not slot.pairs:
-            slot.ending.set()
-            if slot.channel is not None:
-                slot.channel.send(write(End()))
+        elif slot.pairs.get(key) is pair:
+            del slot.pairs[key]
+            if not slot.pairs:
+                slot.ending.set()
+                if slot.channel is not None:
+                    slot.channel.send(write(End()))
         self._wake.set()
 
     # Spark.
 
     async def _run(self) -> None:
         """Runs Spark while there are queues."""
-        backoff = Backoff(_AGAIN_FIRST, _AGAIN_MOST)
+        backoff = Backoff(AGAIN_FIRST, AGAIN_MOST)
         while self._waiting:
             try:
                 room = await in_own_thread(self._jobs.open)
-                await self._serve(room)
-                backoff.reset()
+                await self._serve(room, backoff)
             except Exception as error:  # noqa: BLE001 - Spark's come as many types, and none may end the worker
                 seconds = backoff.next()
-                reason = f"Spark cannot be used: {error}"
                 log.error("no Spark session", reason=str(error), seconds=seconds)
                 for pair in self._waiting:
-                    pair.state.set_phase(Phase.WAITING, reason)
+                    pair.state.set_phase(Phase.WAITING, f"Spark cannot be used: {error}")
                 await asyncio.sleep(seconds)
             finally:
-                await in_own_thread(self._jobs.close)
+                with suppress(Exception):  # of a JVM that is gone
+                    await in_own_thread(self._jobs.close)
 
-    async def _serve(self, room: Room) -> None:
+    async def _serve(self, room: Room, backoff: Backoff) -> None:
         working: set[asyncio.Task[None]] = set()
+        self._gone = ""
 
         def begin(work: Coroutine[None, None, None]) -> None:
             task = asyncio.create_task(work)
@@ -179,27 +165,47 @@ class Residents:
             task.add_done_callback(working.discard)
 
         server = await asyncio.start_server(
-            lambda reader, writer: begin(self._accept(reader, writer)), room.bind, 0
+            lambda reader, writer: begin(self._accept(reader, writer, backoff)), room.bind, 0
         )
-        port = server.sockets[0].getsockname()[1]
-        log.info("queues are copied by Spark", slots=room.slots, address=f"{room.host}:{port}")
+        address = (room.host, server.sockets[0].getsockname()[1])
+        log.info("queues are copied by Spark", address=f"{address[0]}:{address[1]}")
         try:
             while self._waiting or self._slots:
                 self._wake.clear()
-                for slot in self._divide(room.slots):
-                    job = self._job(number=slot.number, owner=(room.host, port), key=self._key)
-                    begin(self._keep(slot, job))
+                for slot in self._divide(await in_own_thread(self._jobs.slots)):
+                    begin(self._keep(slot, self._job(number=slot.number, owner=address, key=self._key)))
                 await self._wake.wait()
+                if self._gone:
+                    raise SparkGone(self._gone)
         finally:
             server.close()
             for each in working:
                 each.cancel()
             await asyncio.gather(*working, return_exceptions=True)
+            self._take_back()
+
+    def _take_back(self) -> None:
+        """All queues wait again: for another session, when no task of this one may send any more."""
+        for slot in self._slots.values():
+            self._disconnect(slot)
+            for key, pair in slot.pairs.items():
+                self._busy[key] = slot.granted
+                pair.slot = None
+                if not pair.draining:
+                    pair.given = pair.clean = False
+                    self._waiting.append(pair)
+        self._slots.clear()
 
     def _divide(self, most: int) -> list[Slot]:
         """Gives each queue that waits to the job with the fewest; returns jobs that are to be submitted."""
-        new = []
+        loop, new = asyncio.get_running_loop(), []
+        told: dict[Slot, list[ResidentPair]] = {}
+        later: list[ResidentPair] = []
+        self._busy = {key: until for key, until in self._busy.items() if until > loop.time()}
         for pair in self._waiting:
+            if pair.state.key in self._busy:
+                later.append(pair)
+                continue
             slots = [slot for slot in self._slots.values() if not slot.ending.is_set()]
             slot = min(slots, key=lambda each: len(each.pairs), default=None)
             if slot is None or len(slots) < most:
@@ -208,40 +214,57 @@ class Residents:
                 new.append(slot)
             pair.slot = slot
             slot.pairs[pair.state.key] = pair
+            told.setdefault(slot, []).append(pair)
+        self._waiting = later
+        if later:
+            loop.call_at(min(self._busy.values()), self._wake.set)
+        for slot, pairs in told.items():
             if slot.channel is not None:
-                self._give(slot, slot.channel, [pair])
-        self._waiting.clear()
+                self._give(slot.channel, pairs)
         return new
 
     async def _keep(self, slot: Slot, job: ResidentJob) -> None:
         """Has Spark run a job, again and again while it has queues."""
-        backoff = Backoff(_AGAIN_FIRST, _AGAIN_MOST)
         ending = asyncio.create_task(slot.ending.wait())
         while not ending.done():
             running = asyncio.create_task(in_own_thread(lambda: self._jobs.run(job)))
             await asyncio.wait({running, ending}, return_when=asyncio.FIRST_COMPLETED)
             if ending.done():
-                # One that has not begun would wait for room, to be told that it is not needed.
-                if slot.channel is None or not (await asyncio.wait({running}, timeout=_ENDING))[0]:
-                    await in_own_thread(lambda: self._jobs.cancel(slot.number))
-                await asyncio.wait({running})
-                running.exception()  # ignored: the job is over
+                await self._end(slot, running)
                 break
-            seconds, error = backoff.next(), running.exception()
-            reason = "it ended by itself" if error is None else str(error).partition("\n")[0]
-            log.warning("Spark job ended, and is submitted again", job=slot.number, reason=reason, seconds=seconds)
+            error = running.exception()
+            if isinstance(error, SparkGone):
+                self._gone = str(error)
+                self._wake.set()
+                return
+            seconds, reason = slot.backoff.next(), "it ended by itself" if error is None else str(error)
+            log.warning(
+                "Spark job ended, and is submitted again",
+                job=slot.number,
+                reason=reason.partition("\n")[0],
+                seconds=seconds,
+            )
             await asyncio.wait({ending}, timeout=seconds)
         del self._slots[slot.number]
         self._wake.set()
 
+    async def _end(self, slot: Slot, running: asyncio.Task[None]) -> None:
+        """Returns when a job without queues has ended."""
+        # One that has not begun would wait for room, to be told that it is not needed.
+        if slot.channel is None or not (await asyncio.wait({running}, timeout=_ENDING))[0]:
+            with suppress(Exception):  # then it has ended
+                await in_own_thread(lambda: self._jobs.cancel(slot.number))
+        await asyncio.wait({running})
+        running.exception()  # ignored: the job is over
+
     # Tasks.
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, backoff: Backoff) -> None:
         channel = await Channel.accept(reader, writer, self._key)
         slot: Slot | None = None
         try:
             async with asyncio.timeout(_HELLO):
-                hello = read_said(await channel.receive())
+                hello = read_said(await channel.receive(_HELLO_BYTES))
             slot = self._slots.get(hello.number) if isinstance(hello, Hello) else None
             if slot is None or not isinstance(hello, Hello):
                 return
@@ -249,8 +272,10 @@ class Residents:
                 if slot.ending.is_set():
                     channel.send(write(End()))
                 log.info("Spark task began", job=slot.number, host=hello.host, queues=len(slot.pairs))
-                self._give(slot, channel, slot.pairs.values())
-                while True:
+                slot.backoff.reset()
+                backoff.reset()
+                self._give(channel, list(slot.pairs.values()))
+                while slot.channel is channel:
                     self._answer(slot, channel, read_said(await channel.receive()))
         except (ChannelLost, msgspec.MsgspecError, TimeoutError) as error:
             if slot is not None and slot.channel is channel and not slot.ending.is_set():
@@ -258,61 +283,69 @@ class Residents:
         finally:
             channel.close()
             if slot is not None and slot.channel is channel:
-                self._lose(slot)
+                self._disconnect(slot)
 
     async def _is_the_one(self, slot: Slot, channel: Channel) -> bool:
         """Makes `channel` that of the job's task, once no earlier task of it may send; not if a later one came."""
         slot.attempts += 1
         attempt = slot.attempts
-        if slot.channel is not None:
-            slot.channel.close()
-            self._lose(slot)
+        self._disconnect(slot)
         await asyncio.sleep(max(0.0, slot.granted - asyncio.get_running_loop().time()))
         if attempt != slot.attempts:
             return False
         slot.channel = channel
         return True
 
-    def _lose(self, slot: Slot) -> None:
-        slot.channel = None
-        for pair in list(slot.pairs.values()):
+    def _disconnect(self, slot: Slot) -> None:
+        """The task of a job is gone, or is not to go on; nothing is granted to it any more."""
+        channel, slot.channel = slot.channel, None
+        if channel is None:
+            return
+        channel.close()
+        for pair in slot.pairs.values():
             pair.state.set_phase(Phase.WAITING, _LOST)
             if pair.draining:
-                self._end_without_task(pair, slot)
+                self._end_later(pair, slot.granted)
 
-    def _give(self, slot: Slot, channel: Channel, pairs: Iterable[ResidentPair]) -> None:
+    def _give(self, channel: Channel, pairs: Sequence[ResidentPair]) -> None:
         wanted = [pair for pair in pairs if not pair.draining]
-        routes = {pair.route.name: pair.route.settings.model_dump(mode="json") for pair in wanted}
-        channel.send(write(Work(routes, [_part(pair) for pair in wanted])))
+        for page in pages(map(_part, wanted), lambda part: part.state):
+            routes = {pair.route.name: pair.route.settings.model_dump(mode="json") for pair in wanted}
+            channel.send(write(Work(routes, page)))
         for pair in wanted:
-            pair.given = True
+            pair.given, pair.clean = True, False
 
     def _answer(self, slot: Slot, channel: Channel, report: object) -> None:
         if not isinstance(report, Report):
             raise ChannelLost("a task greets twice")
         for found in report.states:
             pair = slot.pairs.get(found.key)
-            if pair is not None:
+            if pair is not None and pair.given:
                 put(pair.state, found)
                 if found.ended:
                     self._remove(pair)
         for event in report.events:
             log.error("difference at the target", **event)
             self._record(event)
+        if slot.channel is not channel:
+            return
         seconds = max(0.0, min(_GRANT, self._lease_left()))
         slot.granted = asyncio.get_running_loop().time() + seconds
         channel.send(write(Grant(report.sequence, seconds, self._rates(slot))))
 
     def _rates(self, slot: Slot) -> dict[str, tuple[int, int]]:
         """The part of each route's limits that is the task's: that of its queues."""
+        now = asyncio.get_running_loop().time()
+        if now - self._counted[0] > _COUNTED:
+            pairs = (pair for each in self._slots.values() for pair in each.pairs.values())
+            self._counted = now, Counter(pair.route.name for pair in pairs)
         here = Counter(pair.route.name for pair in slot.pairs.values())
-        all_slots = Counter(pair.route.name for each in self._slots.values() for pair in each.pairs.values())
         routes = {pair.route.name: pair.route for pair in slot.pairs.values()}
-        shares = {name: here[name] / all_slots[name] for name in here}
-        return {
-            name: (_share(route.rates()[0], shares[name]), _share(route.rates()[1], shares[name]))
-            for name, route in routes.items()
-        }
+        rates = {}
+        for name, route in routes.items():
+            (messages, size), part = route.rates(), here[name] / max(here[name], self._counted[1][name])
+            rates[name] = (_share(messages, part), _share(size, part))
+        return rates
 
 
 def _share(limit: int, part: float) -> int:
@@ -321,6 +354,9 @@ def _share(limit: int, part: float) -> int:
 
 def _part(pair: ResidentPair) -> Part:
     state = pair.state
+    state.progress.clean = pair.clean  # for the task alone
+    known = snapshot(state, Known())
+    state.progress.clean = False
     return Part(
         pair.route.name,
         state.topic,
@@ -328,6 +364,6 @@ def _part(pair: ResidentPair) -> Part:
         pair.topic,
         state.target,
         pair.from_start,
-        snapshot(state, Known()),
+        known,
         state.progress.skew,
     )

@@ -6,13 +6,19 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
-from typing import Protocol
+from typing import Final, Protocol
 
+from replicator.aio.backoff import Backoff
 from replicator.routing.state import Phase, QueueState
 from replicator.settings import RouteSettings
 from replicator.spark.resident.channel import Channel
 
-__all__ = ["ResidentPair", "ResidentRoute", "Slot"]
+__all__ = ["AGAIN_FIRST", "AGAIN_MOST", "ResidentPair", "ResidentRoute", "Slot"]
+
+
+#: Seconds until a job that ended is submitted again, or Spark is asked again: the first time, and at most.
+AGAIN_FIRST: Final = 1.0
+AGAIN_MOST: Final = 30.0
 
 
 class Owner(Protocol):
@@ -52,9 +58,11 @@ class ResidentPair:
         self.route = route
         self.ended = asyncio.Event()
         self.draining = False
-        #: The job that it belongs to, and whether its task was told of the queue.
+        #: The job that it belongs to, and whether a task was told of the queue.
         self.slot: Slot | None = None
         self.given = False
+        #: What `clean` was; it is false as long as a task may copy.
+        self.clean = False
         self._residents = residents
 
     async def run(self) -> None:
@@ -90,3 +98,4 @@ class Slot:
     granted: float = -inf
     attempts: int = 0
     ending: asyncio.Event = field(default_factory=asyncio.Event)
+    backoff: Backoff = field(default_factory=lambda: Backoff(AGAIN_FIRST, AGAIN_MOST))

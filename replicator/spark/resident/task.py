@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from replicator.aio.clock import now
 from replicator.client.brokers import read_config
 from replicator.client.cluster import Cluster
-from replicator.errors import ReplicatorError
+from replicator.errors import ConfigError, ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.plugins.route_options import route_options
 from replicator.ranges.auditor import StreamAuditor
@@ -29,10 +30,10 @@ from replicator.routing.state import Phase, QueueState
 from replicator.routing.target_watch import TargetWatch
 from replicator.routing.watchdog import Watchdog
 from replicator.settings import RouteSettings
-from replicator.spark.resident.channel import Channel
+from replicator.spark.resident.channel import Channel, ChannelLost
 from replicator.spark.resident.job import ResidentJob
 from replicator.spark.resident.lease import GrantedLease
-from replicator.spark.resident.messages import Drain, Grant, Hello, Part, Report, Work, read_told, write
+from replicator.spark.resident.messages import Drain, Grant, Hello, Part, Report, Work, pages, read_told, write
 from replicator.spark.resident.snapshot import Known, Snapshot, put, snapshot
 
 __all__ = ["reside"]
@@ -41,6 +42,8 @@ __all__ = ["reside"]
 _REPORT: Final = 0.5
 #: Reports after which everything is sent, changed or not.
 _ALL: Final = 20
+#: Reports without an answer after which the owner is gone.
+_SILENT: Final = 20
 #: Seconds between two looks for queues that stand still, and between two at the clusters.
 _LOOK: Final = 1.0
 _REFRESH: Final = 5.0
@@ -128,6 +131,8 @@ class _Task:
         self._recovering = asyncio.Semaphore(_RECOVERING)
         self._watchdog = Watchdog(job.stall_timeout)
         self._limits: dict[str, int] = {}
+        self._learning: dict[str, asyncio.Task[None]] = {}
+        self._settings: dict[str, dict[str, Any]] = {}
         self._routes: dict[str, Shared] = {}
         self._queues: dict[str, _Queue] = {}
         self._soon = asyncio.Event()
@@ -167,12 +172,24 @@ class _Task:
 
     def _begin(self, routes: Mapping[str, dict[str, Any]], parts: Iterable[Part]) -> None:
         for name, settings in routes.items():
-            self._routes[name] = self._shared(RouteSettings(**settings))
+            if self._settings.get(name) != settings:
+                self._settings[name] = settings
+                self._routes.pop(name, None)
         for part in parts:
             queue = self._queues[part.state.key] = _Queue(part)
             queue.run = asyncio.create_task(self._copy(queue), name=part.state.key)
 
-    def _shared(self, settings: RouteSettings) -> Shared:
+    def _shared(self, route: str) -> Shared:
+        """What the queues of a route have in common.
+
+        Raises:
+            ConfigError: a transform is not installed here.
+        """
+        if (made := self._routes.get(route)) is None:
+            made = self._routes[route] = self._make_shared(RouteSettings(**self._settings[route]))
+        return made
+
+    def _make_shared(self, settings: RouteSettings) -> Shared:
         job = self._job
         options = route_options(settings, job.identity, settle_timeout=job.settle_timeout, sealer=job.sealer)
         return Shared(
@@ -213,19 +230,19 @@ class _Task:
     async def _copy(self, queue: _Queue) -> None:
         """Copies a queue until it is drained; what ended because the lease was lost begins again with another."""
         state, part = queue.state, queue.part
-        if part.target.broker not in self._limits:
-            await self._learn_limits([part.target.broker])
+        await self._know_limit(part.target.broker)
         while not queue.draining:
             await _first(self._lease.granted(), queue.wanted.wait())
             queue.wanted.clear()
             if queue.draining:
                 state.set_phase(Phase.STOPPED)
                 break
-            queue.pair = QueuePair(
-                state, self._routes[part.route], topic=part.target_topic, from_start=part.from_start
-            )
             try:
+                shared = self._shared(part.route)
+                queue.pair = QueuePair(state, shared, topic=part.target_topic, from_start=part.from_start)
                 await queue.pair.run()
+            except ConfigError as error:
+                state.set_phase(Phase.FAILED, f"on {socket.gethostname()}: {error}")
             except Exception as error:
                 state.set_phase(Phase.FAILED, f"{type(error).__name__}: {error}")
                 log.exception("queue failed", connector=part.route, queue=state.key)
@@ -256,13 +273,19 @@ class _Task:
     # What the owner is told.
 
     async def _report(self) -> None:
-        sequence = 0
+        sequence = before = 0
         while True:
             sequence += 1
-            states = list(self._news(everything=sequence % _ALL == 0))
-            self._lease.ask(sequence)
-            self._channel.send(write(Report(sequence, states, [dict(event) for event in self._events])))
-            self._events.clear()
+            if self._lease.unanswered > _SILENT:
+                raise ChannelLost("the owner does not answer")
+            everything, told = sequence // _ALL, sequence
+            for states in [*pages(self._news(everything=everything != before), lambda each: each)] or [[]]:
+                self._lease.ask(sequence)
+                self._channel.send(write(Report(sequence, states, [dict(event) for event in self._events])))
+                self._events.clear()
+                sequence += 1
+                await asyncio.sleep(0)
+            before, sequence = everything, max(told, sequence - 1)
             self._soon.clear()
             await _first(asyncio.sleep(_REPORT), self._soon.wait())
 
@@ -285,17 +308,24 @@ class _Task:
                     await cluster.refresh()
                 except ReplicatorError as error:
                     log.debug("cluster cannot be looked at", reason=str(error))
-            await self._learn_limits({queue.part.target.broker for queue in self._queues.values()})
+            for broker in {queue.part.target.broker for queue in self._queues.values()}:
+                await self._learn_limit(broker)
             for queue in self._queues.values():
                 if queue.pair is not None:
-                    queue.pair.follow(self._source.reader(queue.part.source.broker).address)
+                    with suppress(ReplicatorError):  # the pair says itself that its broker is away
+                        queue.pair.follow(self._source.reader(queue.part.source.broker).address)
 
-    async def _learn_limits(self, brokers: Iterable[str]) -> None:
-        for broker in brokers:
-            try:
-                self._limits[broker] = (await read_config(self._target.master(broker))).max_message_size
-            except ReplicatorError as error:
-                log.debug("broker does not tell its limit", broker=broker, reason=str(error))
+    async def _know_limit(self, broker: str) -> None:
+        """Returns once a broker was asked for its limit; all its queues ask once."""
+        if broker not in self._learning:
+            self._learning[broker] = asyncio.create_task(self._learn_limit(broker))
+        await asyncio.wait([self._learning[broker]])
+
+    async def _learn_limit(self, broker: str) -> None:
+        try:
+            self._limits[broker] = (await read_config(self._target.master(broker))).max_message_size
+        except ReplicatorError as error:
+            log.debug("broker does not tell its limit", broker=broker, reason=str(error))
 
 
 async def _first(*what: Awaitable[object]) -> None:

@@ -15,10 +15,12 @@ from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
 from replicator.settings import RouteSettings
 from replicator.spark.resident import owner as under_test
+from replicator.spark.resident import pair as pairs
 from replicator.spark.resident.channel import Channel, ChannelLost
 from replicator.spark.resident.job import ResidentJob
+from replicator.spark.resident.jobs import Room, SparkGone, SparkJobs
 from replicator.spark.resident.messages import Drain, End, Grant, Hello, Part, Report, Work, read_told, write
-from replicator.spark.resident.owner import Residents, Room
+from replicator.spark.resident.owner import Residents
 from replicator.spark.resident.pair import ResidentPair, ResidentRoute
 from replicator.spark.resident.snapshot import Known, snapshot
 from tests.support.worker import until
@@ -73,7 +75,8 @@ class Spark:
     """Runs jobs as tasks in the test's own loop; each call still comes from a thread."""
 
     def __init__(self, slots: int) -> None:
-        self.slots = slots
+        self.most = slots
+        self.gone = False
         self.tasks: list[Task] = []
         self.opened = 0
         self.refusal = ""
@@ -84,9 +87,14 @@ class Spark:
         if self.refusal:
             raise RuntimeError(self.refusal)
         self.opened += 1
-        return Room("127.0.0.1", "127.0.0.1", self.slots)
+        return Room("127.0.0.1", "127.0.0.1")
+
+    def slots(self) -> int:
+        return self.most
 
     def run(self, job: ResidentJob) -> None:
+        if self.gone:
+            raise SparkGone("its JVM has ended")
         task = Task(job)
         self._loop.call_soon_threadsafe(self.tasks.append, task)
         running = self.running[job.number] = asyncio.run_coroutine_threadsafe(task.run(), self._loop)
@@ -131,7 +139,8 @@ class Scene:
 @pytest.fixture
 async def make(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[[int], Scene]]:
     monkeypatch.setattr(under_test, "_GRANT", GRANT)
-    monkeypatch.setattr(under_test, "_AGAIN_FIRST", 0.05)
+    for module in (under_test, pairs):
+        monkeypatch.setattr(module, "AGAIN_FIRST", 0.05)
     made: list[Scene] = []
 
     def scene(slots: int) -> Scene:
@@ -214,7 +223,7 @@ async def test_a_second_task_of_a_job_takes_over_from_the_first(
     make: Callable[[int], Scene], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark took an executor for lost that lives: its task is dropped, and may not send when the other begins."""
-    monkeypatch.setattr(under_test, "_AGAIN_FIRST", 30.0)
+    monkeypatch.setattr(pairs, "AGAIN_FIRST", 30.0)
     scene = make(1)
     scene.add(0)
     (first,) = await scene.tasks(1)
@@ -301,6 +310,43 @@ async def test_what_the_audit_finds_is_kept(make: Callable[[int], Scene]) -> Non
     assert audit.before.verified == 0
 
 
+async def test_a_session_that_ends_is_replaced(make: Callable[[int], Scene]) -> None:
+    """Its queues begin again in another one, none before what its tasks were granted has run out."""
+    scene = make(2)
+    made = [scene.add(i) for i in range(2)]
+    tasks = await scene.tasks(2)
+    for task in tasks:
+        task.report(*(task.state(key, 42) for key in task.parts))
+    await until(lambda: all(task.grants for task in tasks))
+    scene.spark.gone = True
+    clock = asyncio.get_running_loop().time
+    lost = clock()
+    for task in tasks:
+        task.channel.close()
+    await until(lambda: "Spark cannot be used: its JVM has ended" in made[0].state.reason)
+    scene.spark.gone = False
+    again = await scene.tasks(2)
+    assert clock() - lost > GRANT * 0.8
+    assert {part.state.progress.position for task in again for part in task.parts.values()} == {42}
+    assert not any(part.state.progress.clean for task in again for part in task.parts.values())
+
+
+async def test_clean_is_given_out_once(make: Callable[[int], Scene]) -> None:
+    """A second task must not rely on what the first one was told: it may have sent something. Nor may others."""
+    scene = make(1)
+    state = QueueState("T", Queue("a", 0), Queue("b", 0), route="route")
+    state.progress.clean = True
+    pair = ResidentPair(state, scene.residents, scene.route, topic="T", from_start=False)
+    scene.runs.append(asyncio.create_task(pair.run()))
+    (task,) = await scene.tasks(1)
+    assert task.parts[state.key].state.progress.clean
+    assert not state.progress.clean
+    task.channel.close()
+    await until(lambda: task.over)
+    (again,) = await scene.tasks(1)
+    assert not again.parts[state.key].state.progress.clean
+
+
 async def test_strangers(make: Callable[[int], Scene]) -> None:
     """Whoever has not the key is not listened to, and disturbs nobody."""
     scene = make(1)
@@ -318,5 +364,5 @@ def test_types() -> None:
     """What the worker's side needs of Spark is what `ResidentJobs` has."""
     from replicator.spark.jobs.resident import ResidentJobs
 
-    jobs: under_test.SparkJobs = ResidentJobs(None)
+    jobs: SparkJobs = ResidentJobs(None)
     assert cast("Any", jobs)
