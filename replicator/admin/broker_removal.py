@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -33,6 +34,8 @@ __all__ = ["Removal", "forget"]
 #: Seconds between two looks whether tasks have stopped, and that they may take.
 _LOOK: Final = 0.1
 _STOP_SECONDS: Final = 60.0
+
+_moving: Final = asyncio.Lock()
 
 log = get_logger(__name__)
 
@@ -201,10 +204,15 @@ async def _decide(worker: Worker, removal: Removal) -> None:
 
 async def _move(worker: Worker, removal: Removal, moves: _Moves) -> None:
     """Changes the queue maps while nothing is copied by them, and has the new queues made before anything is."""
+    async with _moving:  # or another call would take connectors that this one has stopped for stopped ones
+        await _move_all(worker, removal, moves)
+
+
+async def _move_all(worker: Worker, removal: Removal, moves: _Moves) -> None:
     names = sorted({connector for connector, _ in moves})
     before = [worker.connectors.get(name) for name in names]
-    await _set_states(worker, {each.name: State.STOPPED for each in before})
     try:
+        await _set_states(worker, {each.name: State.STOPPED for each in before})
         if not await _stopped(worker, names):
             raise NotNow(
                 "some tasks still copy, so nothing was moved",
@@ -231,7 +239,8 @@ async def _move(worker: Worker, removal: Removal, moves: _Moves) -> None:
 
 async def _set_states(worker: Worker, states: Mapping[str, State]) -> None:
     for name, state in states.items():
-        worker.connectors.set_state(name, state)
+        with suppress(Unknown):  # it was deleted meanwhile
+            worker.connectors.set_state(name, state)
     await worker.changed()
 
 

@@ -138,6 +138,7 @@ class StreamAuditor:
             if not pause.attempts:
                 log.info("the target cannot be read back now", **_named(queue), reason=str(error))
             self._not_before[broker] = now() + pause.next()
+            segment.unshown = 0  # it may not show all of it at first when it is back
             trail.retry(segment, 0.0)
         except ReplicatorError as error:
             segment.failures += 1
@@ -160,12 +161,13 @@ class StreamAuditor:
             outcome, pulls = await read_back(queue.target_place(), segment)
             self.budget.spend(pulls - segment.pulls)
         found: list[Difference] = []
-        if outcome is Outcome.UNSHOWN and segment.attempts >= _UNSHOWN:
+        if outcome is Outcome.UNSHOWN and segment.unshown >= _UNSHOWN:
             outcome = Outcome.DIFFERS
         if outcome is Outcome.DIFFERS and not segment.dropped:
             async with self._comparing:
                 outcome, found = await self._compare(queue, segment)
-        if outcome is Outcome.UNSHOWN and segment.attempts < _UNSHOWN:
+        if outcome is Outcome.UNSHOWN and segment.unshown < _UNSHOWN:
+            segment.unshown += 1
             self._retry(trail, segment)
             return
         if found and not segment.dropped:  # else it was copied again meanwhile
@@ -183,7 +185,7 @@ class StreamAuditor:
         self.budget.spend(2 * there.pulls)
         if there.outcome is Outcome.GONE:
             return Outcome.GONE, []
-        if there.outcome is Outcome.UNSHOWN and segment.attempts < _UNSHOWN:
+        if there.outcome is Outcome.UNSHOWN and segment.unshown < _UNSHOWN:
             return Outcome.UNSHOWN, []
         state, cluster = queue.state, queue.shared.options.identity.source
         wanted = [each for each in await self._wanted(queue, segment) if each.target not in there.broken]

@@ -39,9 +39,10 @@ class Segment:
 
     `checked` says whether its checksum is known: `before` is what it goes on from, `crc` where it ends, and
     `headers` the sum of what a batch has once. Without, the segment was `found` at the target, or was sent in a
-    form that a broker changes, and is compared with the source. `since` is when it was sent, or read back last, in
-    seconds of a clock that only grows; it is to be read at `due`, after so many `attempts`, at some of which the
-    broker failed. `beyond` target offsets after it are no copies in their place: where it was found, they are read.
+    form that a broker changes, and is compared with the source. `since` is when it was sent, or read back last,
+    in seconds of a clock that only grows; it is to be read at `due`, after so many `attempts`, at some of which
+    the broker failed, and which did not show all of it `unshown` times since it could be reached. `beyond` target
+    offsets after it are no copies in their place: where it was found, they are read.
     """
 
     __slots__ = (
@@ -64,6 +65,7 @@ class Segment:
         "source",
         "source_end",
         "start",
+        "unshown",
     )
 
     def __init__(self, source: int, start: int, *, since: float, checked: bool, sampled: bool, before: int) -> None:
@@ -78,6 +80,7 @@ class Segment:
         self.beyond = 0
         self.due = 0.0
         self.attempts = 0
+        self.unshown = 0
         self.failures = 0
         self.found = self.reading = self.done = self.dropped = False
 

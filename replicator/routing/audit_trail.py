@@ -283,7 +283,8 @@ class AuditTrail:
         if segment.dropped:
             return
         segment.reading = False
-        segment.since, segment.attempts, segment.failures, segment.due = now, 0, 0, 0.0
+        segment.since, segment.due = now, 0.0
+        segment.attempts = segment.failures = segment.unshown = 0
         if not was_read:
             self._settle(segment, unverified)
         if segment.checked and not (unverified or differs):

@@ -318,6 +318,19 @@ async def test_without_the_source(copied: Queued) -> None:
     assert await queue.audit() == [("changed", 80, 80)]
 
 
+async def test_a_target_that_shows_little_when_it_is_back(copied: Queued) -> None:
+    """However long it was away: what it does not show yet is waited for, and not missing."""
+    queue = copied()
+    queue.send(some(40))
+    queue.target.failing = Unreachable("target:10911", "down")
+    assert await queue.audit(seconds=300) == []
+    queue.target.failing, queue.target.shown = None, 20
+    assert await queue.audit(seconds=10) == []
+    queue.target.shown = None
+    assert await queue.audit(seconds=60) == []
+    assert queue.state.audit.verified == 40
+
+
 async def test_a_target_that_is_away(copied: Queued) -> None:
     """Nothing is named; it is read as soon as it is back."""
     queue = copied()
