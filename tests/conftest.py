@@ -25,7 +25,8 @@ MARKERS = {"clusters": "brokers", "spark": "spark"}
 def topic_name(request: pytest.FixtureRequest) -> Callable[[str], str]:
     """Names of topics that no other test uses."""
     whole = request.node.name + attempt()
-    stem = "".join(c if c.isalnum() else "-" for c in whole)[:50] + f"-{zlib.crc32(whole.encode()):08x}"
+    place = f"{request.node.path.name} {whole}"  # tests of several files may be called the same
+    stem = "".join(c if c.isalnum() else "-" for c in whole)[:50] + f"-{zlib.crc32(place.encode()):08x}"
 
     def name(last: str = "t") -> str:
         return f"{stem}-{last}"

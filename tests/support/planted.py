@@ -44,8 +44,10 @@ class Store:
     def flip(self, topic: str, queue_id: int, offset: int, *, after: bytes) -> None:
         """Changes the first byte behind `after` in a message."""
         place = int.from_bytes(self.entry(topic, queue_id, offset)[:8])
-        (log,) = sorted((self._store / "commitlog").iterdir())[:1]
-        with log.open("r+b") as file:
+        logs = {int(log.name): log for log in (self._store / "commitlog").iterdir()}  # named after where they begin
+        begin = max(start for start in logs if start <= place)
+        place -= begin
+        with logs[begin].open("r+b") as file:
             file.seek(place)
             at = place + file.read(4096).index(after) + len(after)
             file.seek(at)

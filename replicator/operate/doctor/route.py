@@ -8,7 +8,6 @@ from typing import Final
 from replicator.aio.bounded import bounded
 from replicator.client.brokers import max_offset
 from replicator.client.groups import consumers, read_groups
-from replicator.client.pull import pull
 from replicator.connector.context import ConnectorContext
 from replicator.connector.permissions import refuse_missing_rights
 from replicator.connector.topics import RouteTopics
@@ -18,7 +17,7 @@ from replicator.group.signature import Signer
 from replicator.metadata.groups import GroupSelector
 from replicator.operate.doctor.finding import Finding, bad, good, odd
 from replicator.routing.plan import TopicPlan
-from replicator.routing.recovery import last_copy
+from replicator.routing.recovery import last_copy, read_range
 from replicator.settings import Settings
 
 __all__ = ["examine_route"]
@@ -30,7 +29,7 @@ _LOOK_BACK: Final = 32
 _GROUPS: Final = 200
 _NAMED: Final = 5
 #: Heartbeats that are read of each broker.
-_BEATS: Final = 64
+_BEATS: Final = 500
 
 
 async def examine_route(settings: Settings, context: ConnectorContext) -> list[Finding]:
@@ -127,11 +126,11 @@ async def _workers(settings: Settings, context: ConnectorContext) -> Finding:
         try:
             reader = side.cluster.reader(broker)
             end = await max_offset(reader, topic, 0)
-            pulled = await pull(reader, topic, 0, max(0, end - _BEATS), count=_BEATS)
+            beats = [beat async for beat in read_range(reader, topic, 0, max(0, end - _BEATS), end)]
         except (ClientError, ProtocolError):
             continue  # what is wrong with that broker is said elsewhere
-        newest = max((message.store_timestamp for message in pulled.messages), default=0)
-        for message in pulled.messages:
+        newest = max((message.store_timestamp for message in beats), default=0)
+        for message in beats:
             beat = signer.heartbeat(topic, message.body[4:], group)
             fresh = newest - message.store_timestamp <= settings.session_timeout * 1000
             if beat is not None and fresh and beat.stage is not MemberState.LEFT:
