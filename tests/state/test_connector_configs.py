@@ -85,7 +85,7 @@ def test_a_restart_leaves_the_state_as_it_is(connectors: Connectors, state: Stat
 
 
 def test_a_failover_is_remembered(connectors: Connectors) -> None:
-    """Over a resume: what was stored before it comes late whenever it comes. Tasks begin anew."""
+    """Over a resume: what was stored before it comes late whenever it comes. Tasks start again."""
     connectors.bring("route", RouteSettings())
     stopped = connectors.fail_over("route", 1234, alone=False)
     assert (stopped.state, stopped.failed_over, stopped.epoch) == (State.STOPPED, 1234, 1)

@@ -198,6 +198,11 @@ ROUTE = Board(
                     "It came back with an older store, or a lagging replica was promoted; they are copied again. See its disks.",
                 ),
                 _grown(
+                    "Messages that came late",
+                    "late_messages",
+                    "The source had them when its death was declared; they stand behind what was written at the target since.",
+                ),
+                _grown(
                     "Duplicates at the target",
                     "duplicate_messages",
                     "Should not happen: `replicator where` finds them; please report it. Two groups with one route cause it, too.",
