@@ -12,7 +12,7 @@ from typing import Final
 __all__ = ["AuditBudget"]
 
 #: Pulls that a message earns, and a batch besides; `docs/PERFORMANCE.md` has what either takes of the CPU.
-_MESSAGE: Final = 0.15 / 32
+_MESSAGE: Final = 0.1 / 32
 _BATCH: Final = 0.09
 #: Pulls a second besides, so that what was copied is read again while nothing is copied: some 0.5 % of a core.
 _PER_SECOND: Final = 50.0
