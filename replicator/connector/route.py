@@ -23,7 +23,7 @@ from replicator.observe.logging import get_logger
 from replicator.plugins.route_options import route_options
 from replicator.routing.audit_trail import AuditTrail
 from replicator.routing.dead_letter import DeadLetters
-from replicator.routing.limiter import RateLimiter
+from replicator.routing.limiter import RateLimiter, part_of
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.pair import QueuePair
 from replicator.routing.queue_map import Queue
@@ -218,12 +218,13 @@ class Route:
         self._backfill.begin({key: pair for key, pair in made.items() if isinstance(pair, QueuePair)}, group)
 
     def _pair(self, state: QueueState, *, topic: str, from_start: bool) -> Pair:
-        """What copies a queue: tasks of our own, or of Spark's."""
+        """What copies a queue: tasks of this process, or tasks in Spark."""
         if self.settings.engine == "live":
             return QueuePair(state, self._shared, topic=topic, from_start=from_start)
         from replicator.spark.resident.pair import ResidentPair, ResidentRoute  # noqa: PLC0415
 
-        route = ResidentRoute(self.name, self.settings, lambda: self._rates(self._fraction))
+        late_before = self._shared.options.late_before
+        route = ResidentRoute(self.name, self.settings, late_before, lambda: self._rates(self._fraction))
         return ResidentPair(state, self._bulk.residents, route, topic=topic, from_start=from_start)
 
     async def _guard(self, pair: Pair) -> None:
@@ -383,7 +384,7 @@ class Route:
         return min(1.0, self._backfill.queues / max(1, len(self._pairs)))
 
     def _rates(self, fraction: float) -> tuple[int, int]:
-        return _part(self.settings.rate_messages, fraction), _part(self.settings.rate_bytes, fraction)
+        return part_of(self.settings.rate_messages, fraction), part_of(self.settings.rate_bytes, fraction)
 
     def with_rates(self, settings: object) -> bool:
         """Takes over `settings` if nothing but the rates differs, which needs no restart; whether it did."""
@@ -394,7 +395,3 @@ class Route:
             return False
         self.settings = settings
         return True
-
-
-def _part(limit: int, fraction: float) -> int:
-    return max(1, round(limit * fraction)) if limit else 0

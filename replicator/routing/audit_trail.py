@@ -115,7 +115,7 @@ class AuditTrail:
 
         Args:
             position: the source offset before which all is settled then.
-            alone: it was a single send, in which a broker orders properties anew.
+            alone: it was a single send, in which a broker puts properties into another order.
         """
         self._budget.earn(sum(map(len, packs)))
         segment = self._open

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-__all__ = ["RateLimiter"]
+__all__ = ["RateLimiter", "part_of"]
 
 #: Seconds slept at least; what rounding leaves of a wait may be less than the clock's resolution.
 _TICK: Final = 0.001
@@ -66,3 +66,8 @@ class RateLimiter:
                 self._credit[i] = min(rate * _BURST, self._credit[i] + passed * rate)
                 wait = max(wait, -self._credit[i] / rate)
         return wait
+
+
+def part_of(limit: int, part: float) -> int:
+    """A part of a limit that several share; 0, no limit, stays so."""
+    return max(1, round(limit * part)) if limit else 0

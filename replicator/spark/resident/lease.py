@@ -27,9 +27,9 @@ class GrantedLease:
         return now() <= self._until
 
     @property
-    def unanswered(self) -> int:
-        """Reports that the owner has not answered."""
-        return len(self._asked)
+    def silence(self) -> float:
+        """Seconds since the oldest report was sent that the owner has not answered; 0 if it has answered all."""
+        return now() - min(self._asked.values()) if self._asked else 0.0
 
     def ask(self, sequence: int) -> None:
         """The report `sequence` is sent now."""

@@ -18,6 +18,7 @@ __all__ = [
     "Part",
     "Report",
     "Said",
+    "Terms",
     "Told",
     "Work",
     "pages",
@@ -40,10 +41,17 @@ class Part(msgspec.Struct, frozen=True):
     skew: float
 
 
-class Work(msgspec.Struct, frozen=True, tag=True):
-    """Queues that the task copies from now on, and the settings of their routes, by name."""
+class Terms(msgspec.Struct, frozen=True):
+    """How a route copies: its settings, and `late_before` as in `RouteOptions`."""
 
-    routes: dict[str, dict[str, Any]]
+    settings: dict[str, Any]
+    late_before: int
+
+
+class Work(msgspec.Struct, frozen=True, tag=True):
+    """Queues that the task copies from now on, and the terms of their routes, by name."""
+
+    routes: dict[str, Terms]
     parts: list[Part]
 
 

@@ -16,16 +16,30 @@ from math import inf
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from replicator.aio.backoff import Backoff
 from replicator.aio.own_thread import in_own_thread
 from replicator.observe.logging import get_logger
+from replicator.routing.limiter import part_of
 from replicator.routing.state import Phase
 from replicator.spark.resident.channel import Channel, ChannelLost
 from replicator.spark.resident.job import ResidentJob
 from replicator.spark.resident.jobs import Room, SparkGone, SparkJobs
-from replicator.spark.resident.messages import Drain, End, Grant, Hello, Part, Report, Work, pages, read_said, write
-from replicator.spark.resident.pair import AGAIN_FIRST, AGAIN_MOST, ResidentPair, Slot
+from replicator.spark.resident.messages import (
+    Drain,
+    End,
+    Grant,
+    Hello,
+    Part,
+    Report,
+    Terms,
+    Work,
+    pages,
+    read_said,
+    write,
+)
+from replicator.spark.resident.pair import AGAIN_FIRST, AGAIN_MOST, ResidentPair, ResidentRoute, Slot
 from replicator.spark.resident.snapshot import Known, put, snapshot
 
 __all__ = ["Residents"]
@@ -309,8 +323,8 @@ class Residents:
 
     def _give(self, channel: Channel, pairs: Sequence[ResidentPair]) -> None:
         wanted = [pair for pair in pairs if not pair.draining]
+        routes = {name: _terms(route) for name, route in {pair.route.name: pair.route for pair in wanted}.items()}
         for page in pages(map(_part, wanted), lambda part: part.state):
-            routes = {pair.route.name: pair.route.settings.model_dump(mode="json") for pair in wanted}
             channel.send(write(Work(routes, page)))
         for pair in wanted:
             pair.given, pair.clean = True, False
@@ -344,19 +358,18 @@ class Residents:
         rates = {}
         for name, route in routes.items():
             (messages, size), part = route.rates(), here[name] / max(here[name], self._counted[1][name])
-            rates[name] = (_share(messages, part), _share(size, part))
+            rates[name] = (part_of(messages, part), part_of(size, part))
         return rates
 
 
-def _share(limit: int, part: float) -> int:
-    return max(1, round(limit * part)) if limit else 0
+def _terms(route: ResidentRoute) -> Terms:
+    return Terms(route.settings.model_dump(mode="json"), route.late_before)
 
 
 def _part(pair: ResidentPair) -> Part:
     state = pair.state
-    state.progress.clean = pair.clean  # for the task alone
     known = snapshot(state, Known())
-    state.progress.clean = False
+    known = replace(known, progress=replace(known.progress, clean=pair.clean))  # which the task alone may rely on
     return Part(
         pair.route.name,
         state.topic,

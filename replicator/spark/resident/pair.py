@@ -39,10 +39,14 @@ class Owner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ResidentRoute:
-    """A route whose queues live in Spark tasks; `rates` are messages and bytes per second, 0 for no limit."""
+    """A route whose queues live in Spark tasks; `rates` are messages and bytes per second, 0 for no limit.
+
+    `late_before` is as in `RouteOptions`.
+    """
 
     name: str
     settings: RouteSettings
+    late_before: int
     rates: Callable[[], tuple[int, int]]
 
 

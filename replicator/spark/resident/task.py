@@ -10,6 +10,7 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Iterable, Mapping
 from contextlib import suppress
+from itertools import count
 from typing import Any, Final
 
 from replicator.aio.clock import now
@@ -19,7 +20,6 @@ from replicator.errors import ConfigError, ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.plugins.route_options import route_options
 from replicator.ranges.auditor import StreamAuditor
-from replicator.routing.audit_trail import AuditTrail
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.dead_letter import DeadLetters
 from replicator.routing.foreign_writes import ForeignWriteInspector
@@ -33,7 +33,18 @@ from replicator.settings import RouteSettings
 from replicator.spark.resident.channel import Channel, ChannelLost
 from replicator.spark.resident.job import ResidentJob
 from replicator.spark.resident.lease import GrantedLease
-from replicator.spark.resident.messages import Drain, Grant, Hello, Part, Report, Work, pages, read_told, write
+from replicator.spark.resident.messages import (
+    Drain,
+    Grant,
+    Hello,
+    Part,
+    Report,
+    Terms,
+    Work,
+    pages,
+    read_told,
+    write,
+)
 from replicator.spark.resident.snapshot import Known, Snapshot, put, snapshot
 
 __all__ = ["reside"]
@@ -42,8 +53,8 @@ __all__ = ["reside"]
 _REPORT: Final = 0.5
 #: Reports after which everything is sent, changed or not.
 _ALL: Final = 20
-#: Reports without an answer after which the owner is gone.
-_SILENT: Final = 20
+#: Seconds without an answer to a report after which the owner is gone.
+_SILENT: Final = 10.0
 #: Seconds between two looks for queues that stand still, and between two at the clusters.
 _LOOK: Final = 1.0
 _REFRESH: Final = 5.0
@@ -80,9 +91,7 @@ class _Queue:
         self.part = part
         self.state = QueueState(part.topic, part.source, part.target, route=part.route)
         put(self.state, part.state)
-        if (audit := part.state.audit) is not None:
-            self.state.audit = AuditTrail()
-            self.state.audit.restore(audit)
+        self.state.audit.aged = 0.0  # it is audited here from now on
         self.state.progress.skew = part.skew
         self.state.set_phase(Phase.STARTING)
         self.known = Known()
@@ -132,7 +141,8 @@ class _Task:
         self._watchdog = Watchdog(job.stall_timeout)
         self._limits: dict[str, int] = {}
         self._learning: dict[str, asyncio.Task[None]] = {}
-        self._settings: dict[str, dict[str, Any]] = {}
+        self._terms: dict[str, Terms] = {}
+        self._rates: dict[str, tuple[int, int]] = {}
         self._routes: dict[str, Shared] = {}
         self._queues: dict[str, _Queue] = {}
         self._soon = asyncio.Event()
@@ -170,10 +180,10 @@ class _Task:
                 case _:
                     return
 
-    def _begin(self, routes: Mapping[str, dict[str, Any]], parts: Iterable[Part]) -> None:
-        for name, settings in routes.items():
-            if self._settings.get(name) != settings:
-                self._settings[name] = settings
+    def _begin(self, routes: Mapping[str, Terms], parts: Iterable[Part]) -> None:
+        for name, terms in routes.items():
+            if self._terms.get(name) != terms:
+                self._terms[name] = terms
                 self._routes.pop(name, None)
         for part in parts:
             queue = self._queues[part.state.key] = _Queue(part)
@@ -186,18 +196,24 @@ class _Task:
             ConfigError: a transform is not installed here.
         """
         if (made := self._routes.get(route)) is None:
-            made = self._routes[route] = self._make_shared(RouteSettings(**self._settings[route]))
+            made = self._routes[route] = self._make_shared(route)
         return made
 
-    def _make_shared(self, settings: RouteSettings) -> Shared:
-        job = self._job
-        options = route_options(settings, job.identity, settle_timeout=job.settle_timeout, sealer=job.sealer)
+    def _make_shared(self, route: str) -> Shared:
+        job, terms = self._job, self._terms[route]
+        options = route_options(
+            RouteSettings(**terms.settings),
+            job.identity,
+            settle_timeout=job.settle_timeout,
+            sealer=job.sealer,
+            late_before=terms.late_before,
+        )
         return Shared(
             source=self._source,
             target=self._target,
             options=options,
             budget=self._budget,
-            limiter=RateLimiter(),
+            limiter=RateLimiter(*self._rates.get(route, (0, 0))),
             dead_letters=DeadLetters.of(self._target, options, self._limit_of),
             inspector=self._inspector,
             recovering=self._recovering,
@@ -210,11 +226,11 @@ class _Task:
     def _limit_of(self, broker: str) -> int:
         return self._limits.get(broker, _MESSAGE_LIMIT)
 
-    def _limit(self, rates: Mapping[str, tuple[int, int]]) -> None:
-        for name, (messages, size) in rates.items():
-            shared = self._routes.get(name)
-            if shared is not None and (shared.limiter.messages, shared.limiter.size) != (messages, size):
-                shared.limiter.set(messages, size)
+    def _limit(self, rates: dict[str, tuple[int, int]]) -> None:
+        for name, rate in rates.items():
+            if name in self._routes and rate != self._rates.get(name):
+                self._routes[name].limiter.set(*rate)
+        self._rates = rates
 
     def _drain(self, keys: Iterable[str]) -> None:
         for key in keys:
@@ -273,19 +289,16 @@ class _Task:
     # What the owner is told.
 
     async def _report(self) -> None:
-        sequence = before = 0
-        while True:
-            sequence += 1
-            if self._lease.unanswered > _SILENT:
+        sequence = 0
+        for turn in count():
+            if self._lease.silence > _SILENT:
                 raise ChannelLost("the owner does not answer")
-            everything, told = sequence // _ALL, sequence
-            for states in [*pages(self._news(everything=everything != before), lambda each: each)] or [[]]:
+            for states in [*pages(self._news(everything=turn % _ALL == 0), lambda each: each)] or [[]]:
+                sequence += 1
                 self._lease.ask(sequence)
                 self._channel.send(write(Report(sequence, states, [dict(event) for event in self._events])))
                 self._events.clear()
-                sequence += 1
                 await asyncio.sleep(0)
-            before, sequence = everything, max(told, sequence - 1)
             self._soon.clear()
             await _first(asyncio.sleep(_REPORT), self._soon.wait())
 

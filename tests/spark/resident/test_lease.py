@@ -49,6 +49,19 @@ def test_answers_to_nothing_and_refusals(clock: Clock) -> None:
     assert not lease.holds()
 
 
+def test_silence(clock: Clock) -> None:
+    """It is as long as the oldest report waits, however many were sent at once; an answer is one to all before."""
+    lease = GrantedLease()
+    assert lease.silence == 0.0
+    for sequence in range(1, 500):
+        lease.ask(sequence)
+    clock.at += 2.0
+    lease.ask(500)
+    assert lease.silence == 2.0
+    lease.grant(499, 3.0)
+    assert lease.silence == 0.0
+
+
 async def test_those_that_wait_for_it(clock: Clock) -> None:
     lease = GrantedLease()
     waiting = asyncio.create_task(lease.granted())

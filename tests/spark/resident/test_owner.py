@@ -45,7 +45,8 @@ class Task:
         try:
             while not self.over:
                 match read_told(await self.channel.receive()):
-                    case Work(_, parts):
+                    case Work(routes, parts):
+                        self.late_before = routes["route"].late_before
                         self.parts |= {part.state.key: part for part in parts}
                     case Drain(keys):
                         self.drains += keys
@@ -118,7 +119,7 @@ class Scene:
         self.recorded: list[Any] = []
         self.residents = Residents(self.spark, job, lambda: self.left, self.recorded.append)
         self.runs: list[asyncio.Task[None]] = []
-        self.route = ResidentRoute("route", RouteSettings(), lambda: (1000, 0))
+        self.route = ResidentRoute("route", RouteSettings(), 1234, lambda: (1000, 0))
 
     def add(self, number: int) -> ResidentPair:
         state = QueueState("T", Queue("a", number), Queue("b", number), route="route")
@@ -182,6 +183,7 @@ async def test_queues_are_divided_and_followed(make: Callable[[int], Scene]) -> 
     await until(lambda: all(task.grants for task in tasks))
     assert {task.grants[0].rates["route"] for task in tasks} == {(500, 0)}
     assert tasks[0].grants[0].seconds == GRANT
+    assert tasks[0].late_before == 1234
 
 
 async def test_a_queue_is_drained(make: Callable[[int], Scene]) -> None:
