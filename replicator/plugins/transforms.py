@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -15,7 +14,7 @@ from replicator.errors import ConfigError, ProtocolError
 from replicator.plugins.installed import TRANSFORMS, load
 from replicator.plugins.interface import Message, Transform
 from replicator.protocol.compression import compress, decompress
-from replicator.protocol.message import StoredMessage
+from replicator.protocol.message import StoredMessage, checksum
 from replicator.protocol.properties import BROKER_MADE
 from replicator.routing.faults import TransformRefused
 from replicator.routing.provenance import PREFIX
@@ -110,7 +109,7 @@ def _applied(
             raise TransformRefused(f"the body is a {type(new_body).__name__}, not bytes")
         packed = compress(new_body, stored.sys_flag)
         parts["body"] = len(packed).to_bytes(4) + packed
-        parts["body_crc"] = zlib.crc32(packed) & 0x7FFFFFFF
+        parts["body_crc"] = checksum(packed)
     if message.properties != properties:
         if not isinstance(message.properties, Mapping):
             raise TransformRefused(f"the properties are a {type(message.properties).__name__}")

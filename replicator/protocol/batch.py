@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from replicator.protocol.message import COMPRESSION, MULTI_TAGS
+from replicator.protocol.message import COMPRESSION, MULTI_TAGS, checksum
 from replicator.protocol.properties import MAX_PROPERTIES
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "entry",
     "extended",
     "header_fields",
+    "new_entry",
     "pack_head",
     "pack_length",
     "size_of",
@@ -45,6 +46,16 @@ def entry(body: bytes, properties: bytes, *, body_crc: int, flag: int) -> bytes:
     """
     size = len(properties)
     return b"".join((pack_head(18 + len(body) + size, 0, body_crc, flag), body, pack_length(size), properties))
+
+
+def new_entry(body: bytes, properties: bytes, *, flag: int = 0) -> bytes:
+    """One new message in a batch's body, with its checksum.
+
+    Args:
+        body: bare.
+        properties: at most `MAX_PROPERTIES` bytes.
+    """
+    return entry(len(body).to_bytes(4) + body, properties, body_crc=checksum(body), flag=flag)
 
 
 def size_of(entries: bytes, at: int) -> int:

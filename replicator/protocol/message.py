@@ -10,13 +10,14 @@ anything is signed, as it is in Java: brokers refuse a header with 4294967295 fo
 from __future__ import annotations
 
 import struct
+import zlib
 from typing import Final
 
 import msgspec
 
 from replicator.errors import ProtocolError
 
-__all__ = ["COMPRESSION", "MULTI_TAGS", "StoredMessage", "parse_messages"]
+__all__ = ["COMPRESSION", "MULTI_TAGS", "StoredMessage", "checksum", "parse_messages"]
 
 #: Bits of sysFlag.
 MULTI_TAGS: Final = 0x2
@@ -55,6 +56,11 @@ class StoredMessage(msgspec.Struct, gc=False):
     def body_length(self) -> int:
         """Bytes of the body as stored (compressed if it is)."""
         return len(self.body) - 4
+
+
+def checksum(body: bytes) -> int:
+    """The bodyCRC of a body, without its highest bit, so that it is positive in Java (`UtilAll.crc32`)."""
+    return zlib.crc32(body) & 0x7FFFFFFF
 
 
 def parse_messages(data: bytes) -> list[StoredMessage]:

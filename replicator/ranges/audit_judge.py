@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from replicator.protocol.message import StoredMessage
+from replicator.protocol.message import StoredMessage, checksum
 from replicator.ranges.copies import Kept, copies_of
 from replicator.routing.audit_segment import Difference
 from replicator.routing.queue_map import Queue
@@ -95,7 +94,7 @@ def _of_one(
     changes = []
     if wanted.message is not None:
         changes = [*Kept.of_source(wanted.message, cluster).changes(Kept.of_copy(copy))]
-    if not changes and copy.body_crc & _CRC != zlib.crc32(copy.body[_LENGTH:]) & _CRC:
+    if not changes and copy.body_crc & _CRC != checksum(copy.body[_LENGTH:]):
         changes = [("body", "it does not fit the checksum that the target has of it")]
     for kind, detail in changes:
         yield Difference(kind, wanted.source, copy.queue_offset, detail)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
@@ -18,7 +17,7 @@ from replicator.client.send import new_fields, send_batch
 from replicator.client.topics import TopicConfig, read_topics, write_topic
 from replicator.errors import ConfigError, SandboxError
 from replicator.protocol import properties
-from replicator.protocol.batch import entry
+from replicator.protocol.batch import new_entry
 from replicator.protocol.message import StoredMessage
 from replicator.sandbox import config, tls
 from replicator.sandbox.state import Record, State
@@ -145,9 +144,7 @@ def _order(number: int, size: int) -> bytes:
     if (missing := size - len(body)) > 0:
         body = json.dumps(content | {"padding": "x" * missing}).encode()
     named = {"KEYS": f"order-{number}", "UNIQ_KEY": uuid.uuid4().hex.upper()}
-    return entry(
-        len(body).to_bytes(4) + body, properties.encode(named), body_crc=zlib.crc32(body) & 0x7FFFFFFF, flag=0
-    )
+    return new_entry(body, properties.encode(named))
 
 
 async def consume(client: Client, topic: str, *, follow: bool) -> AsyncIterator[tuple[Place, StoredMessage]]:

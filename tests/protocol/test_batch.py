@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import struct
+import zlib
 from typing import NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replicator.protocol.batch import KEPT_SYS_FLAGS, entry, extended, header_fields, size_of, unpack
+from replicator.protocol.batch import KEPT_SYS_FLAGS, entry, extended, header_fields, new_entry, size_of, unpack
 from replicator.protocol.properties import MAX_PROPERTIES
 
 
@@ -72,6 +73,13 @@ def test_the_first_entry_gets_more_properties(entries: list[Entry], more: bytes)
     first, *others = entries
     longer = first._replace(properties=first.properties + more)
     assert read_entries(b"".join(extended(b"".join(made), more))) == [longer, *others]
+
+
+@given(BYTES, BYTES, st.integers(-(2**31), 2**31 - 1))
+def test_a_new_message(body: bytes, properties: bytes, flag: int) -> None:
+    """Its checksum is that of the bare body, positive in Java."""
+    (made,) = read_entries(new_entry(body, properties, flag=flag))
+    assert made == Entry(zlib.crc32(body) & 0x7FFFFFFF, flag, body, properties)
 
 
 def test_no_room_for_more_properties() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
@@ -12,7 +11,7 @@ from replicator.connector.context import ConnectorContext
 from replicator.connector.plugin.task import PluginTask
 from replicator.errors import BrokerRefused, Unreachable
 from replicator.plugins.interface import Polled, Position, Record, SourceTask
-from replicator.protocol.batch import entry
+from replicator.protocol.batch import new_entry
 from replicator.protocol.properties import MAX_PROPERTIES, encode
 from replicator.routing.faults import MessageRejected, classify_refusal
 from replicator.routing.packing import STORED_MORE
@@ -127,5 +126,4 @@ def _entry(record: Record) -> bytes:
             f"a record for topic {record.topic} has {len(properties)} bytes of properties,"
             f" {MAX_PROPERTIES} are possible"
         )
-    crc = zlib.crc32(record.body) & 0x7FFFFFFF
-    return entry(len(record.body).to_bytes(4) + record.body, properties, body_crc=crc, flag=0)
+    return new_entry(record.body, properties)

@@ -7,7 +7,6 @@ import asyncio
 import json
 import sys
 import uuid
-import zlib
 from typing import Any
 
 from replicator.client.cluster import Cluster
@@ -16,7 +15,7 @@ from replicator.client.topics import read_topics
 from replicator.demo.clusters import connected
 from replicator.errors import ClientError
 from replicator.protocol import properties
-from replicator.protocol.batch import entry
+from replicator.protocol.batch import new_entry
 from replicator.routing.message_queue import MessageQueue
 
 
@@ -41,7 +40,7 @@ async def send(client: Cluster, queue: MessageQueue, order: dict[str, Any], *, g
         **order.get("properties", {}),
     }
     raw = properties.encode({name: value for name, value in named.items() if value})
-    order_entry = entry(len(body).to_bytes(4) + body, raw, body_crc=zlib.crc32(body) & 0x7FFFFFFF, flag=0)
+    order_entry = new_entry(body, raw)
     fields = new_fields(queue.topic, queue.queue_id, group=group)
     stored = await send_batch(client.writer(queue.broker), fields, [order_entry])
     return {"msg_id": unique, "offset": stored.offset}

@@ -7,7 +7,6 @@ The columns are those of the data source `rocketmq`, with two differences: the b
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Generator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from replicator.errors import ReplicatorError
-from replicator.protocol.message import StoredMessage
+from replicator.protocol.message import StoredMessage, checksum
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.queue_map import Queue
 from replicator.spark.source.property_column import map_of
@@ -143,7 +142,7 @@ def messages_of(batch: pa.RecordBatch) -> list[StoredMessage]:
             born,
             stored,
             reconsumed,
-            zlib.crc32(body) & 0x7FFFFFFF,
+            checksum(body),
             len(body).to_bytes(4) + body,
             own + b"\x02" if own else b"",
         )

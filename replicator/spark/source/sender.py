@@ -16,7 +16,7 @@ from replicator.client.cluster import Cluster
 from replicator.client.topics import WRITABLE, TopicTable, read_topics
 from replicator.errors import ConfigError
 from replicator.protocol import properties
-from replicator.protocol.batch import entry
+from replicator.protocol.batch import new_entry
 from replicator.ranges.retry import insist
 from replicator.routing import provenance
 from replicator.routing.dispatch_barrier import DispatchBarrier
@@ -149,7 +149,4 @@ class Sender:
 
 
 def _message(row: Row) -> Message:
-    body = row.body
-    crc = zlib.crc32(body) & 0x7FFFFFFF
-    made = entry(len(body).to_bytes(4) + body, row.properties, body_crc=crc, flag=row.flag)
-    return Message(made, provenance.read(row.properties))
+    return Message(new_entry(row.body, row.properties, flag=row.flag), provenance.read(row.properties))
