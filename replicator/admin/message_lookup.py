@@ -6,13 +6,13 @@ from typing import Any, Final
 
 from replicator.client.brokers import max_offset, min_offset
 from replicator.client.query import query
+from replicator.client.queue_range import read_range
 from replicator.metadata.offset_map_scan import offset_after_copy
 from replicator.protocol import properties
 from replicator.routing import provenance
 from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.provenance import Provenance
 from replicator.routing.queue_map import Queue
-from replicator.routing.recovery import read_range
 from replicator.routing.task_id import TaskId
 from replicator.state.connector_configs import Connector, Unknown
 from replicator.state.queue_records import is_about

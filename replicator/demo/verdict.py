@@ -13,6 +13,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from replicator.client.queue_range import read_range
 from replicator.client.topics import read_topics
 from replicator.command_output import Report
 from replicator.demo.clusters import connected
@@ -21,7 +22,6 @@ from replicator.protocol.message import StoredMessage
 from replicator.routing import provenance
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.queue_map import Queue
-from replicator.routing.recovery import read_range
 
 __all__ = ["DemoReport", "Judge", "Verdict", "judge"]
 

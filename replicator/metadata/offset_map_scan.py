@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Final
 
 from replicator.client.endpoint import Endpoint
+from replicator.client.queue_range import read_range
 from replicator.protocol.message import StoredMessage
 from replicator.routing import provenance
 from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.provenance import Provenance
-from replicator.routing.recovery import read_range
 
 __all__ = ["offset_after_copy", "scan_offset_map"]
 

@@ -9,21 +9,20 @@ twice, with a barrier between, where that matters.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
 from replicator.client.brokers import max_offset
 from replicator.client.endpoint import Endpoint
-from replicator.client.pull import pull
-from replicator.protocol.codes import Response
+from replicator.client.queue_range import read_range
 from replicator.protocol.message import StoredMessage
 from replicator.routing import provenance
 from replicator.routing.provenance import Provenance
 from replicator.routing.seal import MOST_MESSAGES, Sealer, Seals
 
-__all__ = ["CopyRecord", "Tail", "first_copy", "last_copy", "read_on", "read_range", "read_tail"]
+__all__ = ["CopyRecord", "Tail", "first_copy", "last_copy", "read_on", "read_tail"]
 
 #: Offsets of the first step back; each further step is twice as long.
 _STEP: Final = 32
@@ -83,29 +82,6 @@ class Tail:
             self.recreated = True
         self.last = CopyRecord(found.offset, found.stored, message.queue_offset)
         self.copies.append(self.last)
-
-
-async def read_range(
-    broker: Endpoint, topic: str, queue_id: int, start: int, stop: int | None = None
-) -> AsyncIterator[StoredMessage]:
-    """The messages of a queue in [start, stop), or to its end; begins at the oldest if `start` has gone.
-
-    Raises:
-        BrokerRefused, Unreachable, RequestTimeout: see there.
-    """
-    offset = start
-    while stop is None or offset < stop:
-        pulled = await pull(broker, topic, queue_id, offset)
-        for message in pulled.messages:
-            if stop is not None and message.queue_offset >= stop:
-                return
-            yield message
-        if pulled.code == Response.PULL_OFFSET_MOVED and offset < pulled.min_offset:
-            offset = pulled.min_offset
-        elif pulled.next_offset > offset:
-            offset = pulled.next_offset
-        else:
-            return
 
 
 async def read_tail(

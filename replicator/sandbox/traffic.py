@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
-from replicator.client.brokers import max_offset, min_offset
+from replicator.client.brokers import min_offset
 from replicator.client.cluster import Cluster as Client
-from replicator.client.pull import pull
+from replicator.client.queue_range import read_range
 from replicator.client.security import Credentials, Security, tls_context
 from replicator.client.send import new_fields, send_batch
 from replicator.client.topics import TopicConfig, read_topics, write_topic
@@ -154,22 +154,10 @@ async def consume(client: Client, topic: str, *, follow: bool) -> AsyncIterator[
         for place in await places(client, topic)
     }
     while True:
-        for place in at:
-            async for message in _rest(client, topic, place, at):
+        for place, offset in list(at.items()):
+            async for message in read_range(client.master(place.broker), topic, place.queue_id, offset):
+                at[place] = message.queue_offset + 1
                 yield place, message
         if not follow:
             return
         await asyncio.sleep(_TICK)
-
-
-async def _rest(client: Client, topic: str, place: Place, at: dict[Place, int]) -> AsyncIterator[StoredMessage]:
-    """What a queue has from its offset in `at` on, which moves to its end."""
-    broker = client.master(place.broker)
-    end = await max_offset(broker, topic, place.queue_id)
-    while at[place] < end:
-        pulled = await pull(broker, topic, place.queue_id, at[place])
-        for message in pulled.messages:
-            yield message
-        if pulled.next_offset <= at[place]:
-            return
-        at[place] = pulled.next_offset

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from acl_sync.model import PUB, SUB
-from replicator.routing.recovery import read_range
+from replicator.client.queue_range import read_range
 from replicator.settings.secret_file import write_secret
 from tests.support.accounts import account, topic
 from tests.support.acl_scene import NEW, OLD, Scene, Side, a_scene

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from replicator.client import queue_range
 from replicator.client.pull import Pulled
 from replicator.protocol.codes import Response
 from replicator.protocol.message import StoredMessage
@@ -62,7 +63,7 @@ def _source(at: int) -> bytes:
 @pytest.fixture
 def queue(monkeypatch: pytest.MonkeyPatch) -> TargetQueue:
     made = TargetQueue()
-    monkeypatch.setattr(recovery, "pull", made.pull)
+    monkeypatch.setattr(queue_range, "pull", made.pull)
     monkeypatch.setattr(recovery, "max_offset", made.max_offset)
     return made
 

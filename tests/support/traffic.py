@@ -13,6 +13,7 @@ from types import TracebackType
 
 from replicator.client.cluster import Cluster as Client
 from replicator.client.nameservers import NameServers
+from replicator.client.queue_range import read_range
 from replicator.client.security import Credentials, Security, tls_context
 from replicator.client.send import Stored, send_batch
 from replicator.client.topics import TopicConfig, delete_topic, read_topics, write_topic
@@ -22,7 +23,6 @@ from replicator.protocol.batch import entry, header_fields
 from replicator.protocol.codes import Request
 from replicator.protocol.message import StoredMessage
 from replicator.routing import provenance
-from replicator.routing.recovery import read_range
 from replicator.sandbox import Cluster
 from tests.support.history import Message, Place, Verdict, check
 

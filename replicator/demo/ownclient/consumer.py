@@ -12,12 +12,12 @@ import sys
 from collections.abc import Sequence
 
 from replicator.client.cluster import Cluster
+from replicator.client.queue_range import read_range
 from replicator.client.topics import read_topics
 from replicator.demo.clusters import connected
 from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
 from replicator.routing.message_queue import MessageQueue
-from replicator.routing.recovery import read_range
 
 _PAUSE_SECONDS = 0.1
 

@@ -8,6 +8,7 @@ from typing import Final
 from replicator.aio.bounded import bounded
 from replicator.client.brokers import max_offset
 from replicator.client.groups import consumers, read_groups
+from replicator.client.queue_range import read_range
 from replicator.connector.context import ConnectorContext
 from replicator.connector.permissions import refuse_missing_rights
 from replicator.connector.topics import RouteTopics
@@ -17,7 +18,7 @@ from replicator.group.signature import Signer
 from replicator.metadata.groups import GroupSelector
 from replicator.operate.doctor.finding import Finding, bad, good, odd
 from replicator.routing.plan import TopicPlan
-from replicator.routing.recovery import last_copy, read_range
+from replicator.routing.recovery import last_copy
 from replicator.settings import Settings
 
 __all__ = ["examine_route"]

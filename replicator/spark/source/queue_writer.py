@@ -12,6 +12,7 @@ from replicator.client.brokers import max_offset
 from replicator.client.cluster import Cluster
 from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
+from replicator.client.queue_range import read_range
 from replicator.client.send import Stored, new_fields, send_batch
 from replicator.errors import ReplicatorError
 from replicator.ranges.retry import insist
@@ -22,7 +23,7 @@ from replicator.routing.faults import MessageRejected
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.packing import STORED_MORE
 from replicator.routing.provenance import Provenance
-from replicator.routing.recovery import read_on, read_range, read_tail
+from replicator.routing.recovery import read_on, read_tail
 
 __all__ = ["Message", "QueueWriter"]
 
