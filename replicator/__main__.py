@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import gc
+from replicator.lean_import import lean_import
 
 
 def main() -> None:
     """Runs the command line."""
-    gc.disable()  # what imports make stays: looking for garbage in it takes a tenth to a fifth of their time
-    from replicator import cli  # noqa: PLC0415
-
-    gc.freeze()
-    gc.enable()
-    cli.main()
+    lean_import("replicator.cli").main()
 
 
 if __name__ == "__main__":

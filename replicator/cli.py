@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Iterator, Mapping
-from types import ModuleType
 from typing import Annotated, Any, ClassVar, Final
 
 import typer
-from rich.table import Column, Table
-from rich.text import Text
 
 from replicator import __version__
 from replicator.command_app import CommandApp, DeferredCommand, DeferredGroup, extra_of
-from replicator.command_output import Output, Shown, show
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.exit_codes import ExitCode
-from replicator.observe.logging import configure
-from replicator.operate import add_commands
+from replicator.lean_import import lean_import
 from replicator.operate.options import ConfigFile, flag_of, with_settings
-from replicator.operate.reports import SettingValue
-from replicator.plugins.transforms import chain_of
-from replicator.settings import leaves, load, origins, setting_fields
+from replicator.settings import leaves, load
 
 __all__ = ["app", "main"]
 
@@ -32,27 +24,88 @@ _Misuse: Final[type[typer.BadParameter]] = typer.BadParameter.__bases__[0]
 
 
 class _Commands(DeferredGroup):
-    """Those that no worker needs are deferred, so that a worker starts sooner."""
+    """All of them are deferred, so that a worker and each command start sooner."""
 
     deferred: ClassVar = {
-        "acl": DeferredCommand("replicator.operate.acl", "Sync accounts and permissions to the target."),
-        "backfill": DeferredCommand("replicator.operate.backfill", "Copy what the source has now, by Spark."),
-        "demo": DeferredCommand("replicator.demo.command", "Start two clusters, copy orders, and show it live."),
-        "doctor": DeferredCommand("replicator.operate.doctor.command", "Check all that a route needs."),
-        "export": DeferredCommand("replicator.operate.export", "Write topics as Parquet files, by Spark."),
-        "import": DeferredCommand("replicator.operate.restore", "Send exported topics to a cluster, by Spark."),
-        "run": DeferredCommand("replicator.operate.run", "Copy topics, as without a command."),
-        "sandbox": DeferredCommand("replicator.sandbox.commands", "Run real RocketMQ clusters on this machine."),
-        "secret": DeferredCommand("replicator.operate.secret", "Make a secret for the workers of a group."),
-        "spark-package": DeferredCommand("replicator.operate.package", "Pack what Spark's executors need."),
-        "verify": DeferredCommand("replicator.operate.verify", "Compare source and target, by Spark."),
+        "acl": DeferredCommand("replicator.operate.acl", "app", "Sync accounts and permissions to the target."),
+        "allocated": DeferredCommand(
+            "replicator.operate.commands", "allocated", "Show which worker runs which task."
+        ),
+        "apply": DeferredCommand(
+            "replicator.operate.sync", "apply", "Apply what `plan` shows now, except what is blocked."
+        ),
+        "backfill": DeferredCommand(
+            "replicator.operate.backfill", "app", "Copy what the source has now, by Spark."
+        ),
+        "brokers": DeferredCommand(
+            "replicator.operate.brokers", "brokers", "List brokers, and give up those that are gone for good."
+        ),
+        "cluster": DeferredCommand("replicator.operate.commands", "cluster", "List the workers of the group."),
+        "config": DeferredCommand("replicator.operate.config", "app", "Check the settings."),
+        "connectors": DeferredCommand(
+            "replicator.operate.commands", "connectors", "List, create and control connectors."
+        ),
+        "demo": DeferredCommand(
+            "replicator.demo.command", "app", "Start two clusters, copy orders, and show it live."
+        ),
+        "doctor": DeferredCommand("replicator.operate.doctor.command", "app", "Check all that a route needs."),
+        "export": DeferredCommand("replicator.operate.export", "app", "Write topics as Parquet files, by Spark."),
+        "failback": DeferredCommand(
+            "replicator.operate.reverse",
+            "failback",
+            "Switch applications back to the source, and copy to the target again from then on.",
+        ),
+        "failover": DeferredCommand(
+            "replicator.operate.sync",
+            "failover",
+            "Switch applications to the target: copy the rest, sync the last offsets, make topics writable.",
+        ),
+        "import": DeferredCommand(
+            "replicator.operate.restore", "app", "Send exported topics to a cluster, by Spark."
+        ),
+        "lag": DeferredCommand("replicator.operate.commands", "lag", "Show how far behind each topic is."),
+        "plan": DeferredCommand(
+            "replicator.operate.sync",
+            "plan",
+            "Show what `apply` would change in the target's topics, groups and offsets.",
+        ),
+        "plugins": DeferredCommand(
+            "replicator.operate.commands", "plugins", "List connector plugins and show their settings."
+        ),
+        "readiness": DeferredCommand(
+            "replicator.operate.sync",
+            "readiness",
+            "Show whether applications can switch to the target now, and what they would miss.",
+        ),
+        "reverse": DeferredCommand(
+            "replicator.operate.reverse",
+            "reverse",
+            "Switch applications to the target, and copy back to the source from then on.",
+        ),
+        "run": DeferredCommand("replicator.operate.run", "app", "Copy topics, as without a command."),
+        "sandbox": DeferredCommand(
+            "replicator.sandbox.commands", "app", "Run real RocketMQ clusters on this machine."
+        ),
+        "secret": DeferredCommand("replicator.operate.secret", "app", "Make a secret for the workers of a group."),
+        "spark-package": DeferredCommand("replicator.operate.package", "app", "Pack what Spark's executors need."),
+        "top": DeferredCommand(
+            "replicator.operate.commands",
+            "top",
+            "Show the group live, until Ctrl-C; as JSON, and where no terminal is, once.",
+        ),
+        "verify": DeferredCommand("replicator.operate.verify", "app", "Compare source and target, by Spark."),
+        "version": DeferredCommand(
+            "replicator.operate.version", "version", "Show the version of this program, and of Python and PySpark."
+        ),
+        "where": DeferredCommand(
+            "replicator.operate.commands",
+            "where",
+            "Show where a message is on the other side: the one at BROKER QUEUE OFFSET, or those with a key.",
+        ),
     }
 
 
 app = CommandApp(cls=_Commands, add_completion=True, pretty_exceptions_enable=False)
-config_app = CommandApp(no_args_is_help=True, help="Check the settings.")
-app.add_typer(config_app, name="config")
-add_commands(app)
 
 
 def _show_version(value: bool) -> None:
@@ -86,47 +139,7 @@ def replicate(
                 hint="give it behind the command",
             )
     else:
-        settings = load(flags, file=config)
-        configure(level=settings.log_level)
-        raise typer.Exit(_service().run(settings))
-
-
-def _service() -> ModuleType:
-    """All that a worker is made of: three quarters of what the command could import, so no other command does."""
-    gc.disable()  # as in `__main__`
-    from replicator import service  # noqa: PLC0415
-
-    gc.freeze()
-    gc.enable()
-    return service
-
-
-@config_app.command("check")
-@with_settings
-def check(
-    flags: Mapping[str, Any],
-    config: ConfigFile = None,
-    output: Shown = Output.TABLE,
-) -> None:
-    """Show each setting's value and where it comes from, without connecting to a cluster."""
-    settings = load(flags, file=config)
-    chain_of(settings.transforms)
-    values = settings.model_dump(mode="json")
-    given = origins(flags, file=config)
-    rows = [(name, _shown(values, name), given.get(name, "default")) for name, _ in setting_fields()]
-    table = Table("setting", Column("value", overflow="fold"), "from")
-    for name, value, origin in rows:
-        shown = Text("" if value is None else str(value))
-        table.add_row(name, shown, Text(origin), style="dim" if origin == "default" else "")
-    found = {name: SettingValue(value=value, origin=origin) for name, value, origin in rows}
-    show(found, output, table)
-
-
-def _shown(values: Mapping[str, Any], name: str) -> Any:
-    value: Any = values
-    for part in name.split("."):
-        value = value[part]
-    return ", ".join(value) if isinstance(value, list) else value
+        raise typer.Exit(lean_import("replicator.service").run(load(flags, file=config)))
 
 
 def main() -> None:

@@ -6,12 +6,13 @@ Typer's own help draws boxes, which cut names at 80 columns, and imports every c
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from importlib import import_module
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
+
+from replicator.lean_import import lean_import
 
 __all__ = ["CommandApp", "DeferredCommand", "DeferredGroup", "completing", "extra_of"]
 
@@ -59,10 +60,20 @@ class _Group(TyperGroup):
 
 
 class DeferredCommand(NamedTuple):
-    """The `app` of `module`, as a subcommand."""
+    """What `module` has as `attribute`, a CommandApp or a function, as a subcommand."""
 
     module: str
+    attribute: str
     summary: str
+
+    def load(self) -> Any:
+        """Imports it."""
+        found = getattr(lean_import(self.module), self.attribute)
+        if isinstance(found, typer.Typer):
+            return get_command(found)
+        app = CommandApp()
+        app.command()(found)
+        return get_command(app)
 
 
 class DeferredGroup(_Group):
@@ -86,7 +97,7 @@ class DeferredGroup(_Group):
         if deferred is None:
             return super().get_command(ctx, cmd_name)
         try:
-            command = get_command(import_module(deferred.module).app)
+            command = deferred.load()
         except ModuleNotFoundError as error:
             if ctx is not None and ctx.resilient_parsing and extra_of(error):
                 return TyperCommand(cmd_name, help=deferred.summary)

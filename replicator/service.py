@@ -23,7 +23,7 @@ from replicator.client.nameservers import NoBrokers
 from replicator.client.security import Security
 from replicator.errors import ClientError, StartupError
 from replicator.exit_codes import ExitCode
-from replicator.observe.logging import get_logger, tell_repeats
+from replicator.observe.logging import configure, get_logger, tell_repeats
 from replicator.protocol.uniform_run import COMPILED
 from replicator.ranges.access import Access
 from replicator.settings import ClusterSettings, Settings
@@ -56,6 +56,7 @@ def run(settings: Settings) -> int:
     Raises:
         ConfigError, StartupError: it cannot run; nothing was written to either cluster.
     """
+    configure(level=settings.log_level)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_serve(settings))
 

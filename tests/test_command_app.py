@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -108,11 +107,11 @@ def test_completion(tmp_path: Path, words: str, found: list[str]) -> None:
     assert (ended.stdout.split(), ended.stderr) == (found, "")
 
 
-def test_summaries_of_deferred_groups_are_their_own_help() -> None:
+def test_summaries_of_deferred_commands_are_their_own_help() -> None:
     """The list of commands has them without importing the modules."""
     root: Any = get_command(app)
     for name, deferred in root.deferred.items():
-        command: Any = get_command(import_module(deferred.module).app)
+        command = deferred.load()
         assert deferred.summary.endswith(".")
-        if hasattr(command, "commands"):
-            assert command.help == deferred.summary, name
+        if deferred.attribute != "app" or hasattr(command, "commands"):
+            assert " ".join(command.help.split()).startswith(deferred.summary), name

@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict
 from replicator.api import answers
 from replicator.api.envelope import answer
 from replicator.api.responses import enveloped
-from replicator.observe.logging import Level, get_level, get_logger, set_level
+from replicator.observe.level import Level
+from replicator.observe.logging import get_level, get_logger, set_level
 
 __all__ = ["log_routes"]
 

@@ -9,16 +9,15 @@ import atexit
 import logging
 import sys
 from collections.abc import MutableMapping
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, get_args
 
 import structlog
 
+from replicator.observe.level import Level
 from replicator.observe.log_rate_limiter import LogRateLimiter
 
-__all__ = ["Level", "configure", "get_level", "get_logger", "set_level", "tell_repeats"]
+__all__ = ["configure", "get_level", "get_logger", "set_level", "tell_repeats"]
 
-#: Severities, the least first.
-Level = Literal["debug", "info", "warning", "error"]
 _SEVERITY: Final = {name.lower(): number for name, number in logging.getLevelNamesMapping().items()}
 
 #: Names whose values never reach a log.

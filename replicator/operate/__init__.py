@@ -1,5 +1,1 @@
-"""Commands that query and control a running group, over the REST of any of its workers."""
-
-from replicator.operate.commands import add_commands
-
-__all__ = ["add_commands"]
+"""Commands other than a worker: over the REST of a running group, and over clusters and Spark."""

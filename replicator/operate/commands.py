@@ -1,4 +1,4 @@
-"""`replicator cluster | connectors | brokers | allocated | lag | where | plugins | top`."""
+"""`replicator cluster | connectors | allocated | lag | where | plugins | top`."""
 
 from __future__ import annotations
 
@@ -15,15 +15,11 @@ from rich.text import Text
 from replicator.command_app import CommandApp
 from replicator.command_output import Output, Shown, show
 from replicator.errors import ConfigError
-from replicator.operate.brokers import brokers
 from replicator.operate.rest import HERE, Rest, Url, path
-from replicator.operate.reverse import failback, reverse
 from replicator.operate.show import cluster_table, lag_table, table
-from replicator.operate.sync import apply, failover, plan, readiness
 from replicator.operate.top_view import Look, TopView
-from replicator.operate.version import version
 
-__all__ = ["add_commands"]
+__all__ = ["allocated", "cluster", "connectors", "lag", "plugins", "top", "where"]
 
 Name = Annotated[str, typer.Argument(help="The connector's name.")]
 Config = Annotated[
@@ -33,17 +29,6 @@ Side = Annotated[Literal["source", "target"], typer.Option(help="The side that b
 
 connectors = CommandApp(no_args_is_help=True, help="List, create and control connectors.")
 plugins = CommandApp(no_args_is_help=True, help="List connector plugins and show their settings.")
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Adds all commands that query or control a running group to `app`."""
-    app.add_typer(connectors, name="connectors")
-    app.add_typer(brokers, name="brokers")
-    app.add_typer(plugins, name="plugins")
-    for command in (
-        *(cluster, allocated, lag, where, top, plan, apply, readiness, failover, reverse, failback, version),
-    ):
-        app.command()(command)
 
 
 def cluster(url: Url = HERE, output: Shown = Output.TABLE) -> None:

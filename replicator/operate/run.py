@@ -9,7 +9,6 @@ import typer
 
 from replicator import service
 from replicator.command_app import CommandApp
-from replicator.observe.logging import configure
 from replicator.operate.options import ConfigFile, with_settings
 from replicator.settings import load
 
@@ -25,6 +24,4 @@ def run(flags: Mapping[str, Any], config: ConfigFile = None) -> None:
 
     With --engine spark, Spark's tasks copy the messages.
     """
-    settings = load(flags, file=config)
-    configure(level=settings.log_level)
-    raise typer.Exit(service.run(settings))
+    raise typer.Exit(service.run(load(flags, file=config)))

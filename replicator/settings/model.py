@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, field_validator, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from replicator.observe.logging import Level
+from replicator.observe.level import Level
 from replicator.settings.acl import AclSettings
 from replicator.settings.clusters import Cluster, some_path, valid_id
 from replicator.settings.rest import RestSettings

@@ -150,5 +150,5 @@ def test_the_runbook_is_of_these_alerts_and_of_commands_that_there_are() -> None
         for word in line.split():
             if not hasattr(found, "commands"):
                 break
-            assert word in found.commands, line
-            found = found.commands[word]
+            found = found.get_command(None, word)
+            assert found is not None, line

@@ -13,8 +13,9 @@ from typing import get_args
 import pytest
 import structlog
 
+from replicator.observe.level import Level
 from replicator.observe.log_rate_limiter import LogRateLimiter, Suppressed
-from replicator.observe.logging import Level, configure, get_level, get_logger, set_level, tell_repeats
+from replicator.observe.logging import configure, get_level, get_logger, set_level, tell_repeats
 
 
 class Clock:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from replicator.observe.logging import Level
+from replicator.observe.level import Level
 from replicator.ranges.access import Access
 from replicator.routing.options import Identity
 from replicator.routing.seal import Sealer
