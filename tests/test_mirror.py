@@ -23,6 +23,7 @@ ELSEWHERE = {
     "replicator.aio.bounded": "admin/test_failover.py",
     "replicator.aio.clock": "worker/test_checkpointer.py",
     "replicator.api": "e2e/test_rest.py",
+    "replicator.api.answer": "api/test_answers.py",
     "replicator.api.logs": "e2e/test_worker_metrics.py",
     "replicator.client.broker_identity": "e2e/test_swapped_addresses.py",
     "replicator.client.query": "e2e/test_rest.py",

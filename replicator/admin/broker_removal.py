@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 
 from replicator.admin.brokers import MappedQueue, brokers_of, discovery_of, mapped_queues
 from replicator.admin.failover import NotNow
+from replicator.admin.running_tasks import stopped
 from replicator.client.nameservers import NoBrokers
 from replicator.connector.route import Route
 from replicator.errors import ConfigError
@@ -30,10 +31,6 @@ from replicator.state.record import Kind
 from replicator.worker.worker import Worker
 
 __all__ = ["Removal", "forget"]
-
-#: Seconds between two looks whether tasks have stopped, and that they may take.
-_LOOK: Final = 0.1
-_STOP_SECONDS: Final = 60.0
 
 _moving: Final = asyncio.Lock()
 
@@ -213,7 +210,7 @@ async def _move_all(worker: Worker, removal: Removal, moves: _Moves) -> None:
     before = [worker.connectors.get(name) for name in names]
     try:
         await _set_states(worker, {each.name: State.STOPPED for each in before})
-        if not await _stopped(worker, names):
+        if not await stopped(worker, names):
             raise NotNow(
                 "some tasks still copy, so nothing was moved",
                 hint="check their workers, then repeat the command",
@@ -242,15 +239,3 @@ async def _set_states(worker: Worker, states: Mapping[str, State]) -> None:
         with suppress(Unknown):  # it was deleted meanwhile
             worker.connectors.set_state(name, state)
     await worker.changed()
-
-
-async def _stopped(worker: Worker, names: Sequence[str]) -> bool:
-    """Waits until no task of the connectors runs at any worker."""
-    deadline = time.monotonic() + _STOP_SECONDS
-    while time.monotonic() < deadline:
-        others = worker.coordinator.membership.others.values()
-        running = {*worker.coordinator.running, *(task for other in others for task in other.tasks)}
-        if not any(TaskId.parse(task).connector in names for task in running):
-            return True
-        await asyncio.sleep(_LOOK)
-    return False

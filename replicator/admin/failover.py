@@ -11,21 +11,20 @@ from math import inf
 from typing import Any, Final
 
 from replicator.admin.readiness import group_standings
+from replicator.admin.running_tasks import running, stopped
 from replicator.admin.topic_lag import topic_lags
 from replicator.connector.route import Route
 from replicator.connector.sync.acl import Done
 from replicator.errors import ClientError, ConfigError, ReplicatorError
 from replicator.observe.logging import get_logger
-from replicator.routing.task_id import TaskId
 from replicator.settings import RouteSettings
 from replicator.state.connector_configs import Connector, State
 from replicator.worker.worker import Worker
 
 __all__ = ["FailoverOptions", "NotNow", "failover", "without"]
 
-#: Seconds between two checks of what is still missing; and seconds that tasks may take to stop.
+#: Seconds between two checks of what is still missing.
 _LOOK: Final = 0.5
-_STOP_SECONDS: Final = 60.0
 #: Seconds for which a source that was given up is queried.
 _DEAD_SECONDS: Final = 15.0
 
@@ -95,10 +94,10 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
     await _publish(worker, how)
     if how.source_dead:
         await asyncio.sleep(_HEARTBEATS * worker.settings.heartbeat_interval)  # what others run is said by then
-    stopped = await _stopped(worker, connector.name, how)
-    report = await _report(worker, connector, route, how, stopped=stopped)
+    has_stopped = await stopped(worker, (connector.name,), source_dead=how.source_dead)
+    report = await _report(worker, connector, route, how, has_stopped=has_stopped)
     if rest is not None:
-        done = stopped and not report["problems"]
+        done = has_stopped and not report["problems"]
         if done:
             worker.connectors.update(connector.name, rest.model_dump(mode="json"))
         if done or not report["topics_opened"]:  # or it would write to topics that applications write to
@@ -150,25 +149,26 @@ async def _publish(worker: Worker, how: FailoverOptions) -> None:
 
 
 async def _report(
-    worker: Worker, connector: Connector, route: Route, how: FailoverOptions, *, stopped: bool | None = None
+    worker: Worker, connector: Connector, route: Route, how: FailoverOptions, *, has_stopped: bool | None = None
 ) -> dict[str, Any]:
-    """Hands over if the route has `stopped`; with None it reports what that would do."""
-    missing = await _missing(worker, route, how, patience=_DEAD_SECONDS if how.source_dead else inf)
+    """Hands over if the route `has_stopped`; with None it reports what that would do."""
+    name, dead = connector.name, how.source_dead
+    missing = await _missing(worker, route, how, patience=_DEAD_SECONDS if dead else inf)
     done: Sequence[Done] = ()
-    failed = [_NOT_STOPPED] if stopped is False else []
-    if how.source_dead and not worker.sees_others:
+    failed = [_NOT_STOPPED] if has_stopped is False else []
+    if dead and not worker.sees_others:
         failed.append(_UNSEEN)
-    if stopped is not False:
+    if has_stopped is not False:
         done, unknown = await route.sync.hand_over(
             open_all=how.open_all, dry_run=how.dry_run, concerns=how.concerns
         )
         failed += unknown
     groups = group_standings(await route.sync.places())
     return {
-        "connector": connector.name,
+        "connector": name,
         "topics": sorted(how.topics),
         "dry_run": how.dry_run,
-        "stopped": not _running(worker, connector.name, how) if stopped is None else stopped,
+        "stopped": not running(worker, (name,), source_dead=dead) if has_stopped is None else has_stopped,
         "drained": not missing,
         "missing": missing,
         "offsets": sum(not each.error for each in done if each.action.kind == "offsets"),
@@ -201,20 +201,3 @@ async def _drain(worker: Worker, route: Route, how: FailoverOptions) -> None:
         if empty == 2 or loop.time() > deadline:
             return
         await asyncio.sleep(_LOOK)
-
-
-async def _stopped(worker: Worker, name: str, how: FailoverOptions) -> bool:
-    """Waits until no task of the connector runs."""
-    deadline = asyncio.get_running_loop().time() + _STOP_SECONDS
-    while asyncio.get_running_loop().time() < deadline:
-        if not _running(worker, name, how):
-            return True
-        await asyncio.sleep(_LOOK)
-    return False
-
-
-def _running(worker: Worker, name: str, how: FailoverOptions) -> bool:
-    """Whether a task of the connector runs; with the source dead, as far as the target's log says so."""
-    others = worker.seen_at_target if how.source_dead else worker.coordinator.membership.others
-    running = {*worker.coordinator.running, *(task for other in others.values() for task in other.tasks)}
-    return any(TaskId.parse(task).connector == name for task in running)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -98,11 +99,10 @@ def _latest(queue: _Audited) -> Iterator[dict[str, Any]]:
 
 
 def _added(many: Iterable[dict[str, int]]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    found: Counter[str] = Counter()
     for each in many:
-        for kind, count in each.items():
-            found[kind] = found.get(kind, 0) + count
-    return found
+        found.update(each)
+    return dict(found)
 
 
 async def _still_there(

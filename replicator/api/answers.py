@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from replicator.api.answer import Answer
 from replicator.api.audit_answers import AuditDifference, Differences, TopicAudit, VerifiedTo
 
 __all__ = [
-    "Answer",
     "Applied",
     "Cluster",
     "ConnectorInfo",
@@ -38,12 +38,6 @@ __all__ = [
 ]
 
 Body = TypeVar("Body")
-
-
-class Answer(BaseModel):
-    """What all of them have in common."""
-
-    model_config = ConfigDict(extra="forbid")
 
 
 class Envelope(Answer, Generic[Body]):
@@ -300,7 +294,9 @@ class SyncStatus(Answer):
     """How the metadata task is doing; empty before it has run."""
 
     owner: Annotated[str | None, Field(description="worker that runs it")] = None
-    kinds: Annotated[dict[str, Any], Field(description="per resource: last success, counts, reasons")] = {}
+    kinds: Annotated[
+        dict[str, Any], Field(default_factory=dict, description="per resource: last success, counts, reasons")
+    ]
     audit: Annotated[list[dict[str, Any]], Field(description="the last hundred changes except those of offsets")]
 
 

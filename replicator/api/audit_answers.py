@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from replicator.api.answer import Answer
 
 __all__ = ["AuditDifference", "DifferenceInQueue", "Differences", "QueueAudit", "TopicAudit", "VerifiedTo"]
 
@@ -16,11 +18,7 @@ VerifiedTo = Annotated[
 Differences = Annotated[dict[str, int], Field(description="messages that are not as they were sent, by kind")]
 
 
-class _Answer(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class AuditDifference(_Answer):
+class AuditDifference(Answer):
     """A message that is not at the target as it was sent; an offset is null if that side has no such message."""
 
     kind: Annotated[str, Field(description="as of `verify`; `changed`: its bytes, or some of those from there on")]
@@ -35,7 +33,7 @@ class DifferenceInQueue(AuditDifference):
     queue: Annotated[str, Field(description="broker/queue at the target")]
 
 
-class QueueAudit(_Answer):
+class QueueAudit(Answer):
     """How far a source queue is verified."""
 
     broker: str
@@ -44,7 +42,7 @@ class QueueAudit(_Answer):
     verified_to: VerifiedTo
 
 
-class TopicAudit(_Answer):
+class TopicAudit(Answer):
     """How far the copies of a topic are verified, and what differs at the target."""
 
     topic: str

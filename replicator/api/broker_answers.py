@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from replicator.api.answers import Answer, Queue
+from replicator.api.answer import Answer
+from replicator.api.answers import Queue
 
 __all__ = ["KnownBroker", "RemovalReport", "RemovedQueue"]
 

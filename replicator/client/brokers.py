@@ -17,6 +17,7 @@ from replicator.protocol.fastjson import parse
 from replicator.protocol.frame import Frame
 
 __all__ = [
+    "DEFAULT_MAX_MESSAGE",
     "BrokerConfig",
     "check_filter",
     "config_over",
@@ -33,7 +34,7 @@ __all__ = [
 ]
 
 #: Bytes; `MessageStoreConfig.maxMessageSize`.
-_DEFAULT_MAX_MESSAGE: Final = 4 * 1024 * 1024
+DEFAULT_MAX_MESSAGE: Final = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ async def read_config(broker: Endpoint) -> BrokerConfig:
 def _config(values: Mapping[str, str]) -> BrokerConfig:
     size = values.get("maxMessageSize", "")
     return BrokerConfig(
-        int(size) if size.isdecimal() else _DEFAULT_MAX_MESSAGE,
+        int(size) if size.isdecimal() else DEFAULT_MAX_MESSAGE,
         name=values.get("brokerName", ""),
         cluster=values.get("brokerClusterName", ""),
         is_slave=values.get("brokerRole") == "SLAVE",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from acl_sync import AclOptions
 from replicator.client.broker_identity import BrokerIdentities
-from replicator.client.brokers import check_filter
+from replicator.client.brokers import DEFAULT_MAX_MESSAGE, check_filter
 from replicator.client.cluster import Topology
 from replicator.client.discovery import Discovery
 from replicator.client.nameservers import NoBrokers
@@ -75,7 +75,7 @@ class ConnectorContext:
     def message_limit(self, broker: str) -> int:
         """Bytes that a message, or a batch, may have at a target broker."""
         config = self.target.configs.get(broker)
-        return config.max_message_size if config else 4 * 1024 * 1024
+        return config.max_message_size if config else DEFAULT_MAX_MESSAGE
 
     def system_names(self) -> Iterable[str]:
         """Names of clusters and brokers, which brokers use as topics of their own."""

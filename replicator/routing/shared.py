@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from replicator.client.broker_identity import BrokerIdentities
 from replicator.client.cluster import Cluster
@@ -18,7 +18,10 @@ from replicator.routing.limiter import RateLimiter
 from replicator.routing.options import RouteOptions
 from replicator.routing.target_watch import TargetWatch
 
-__all__ = ["Auditing", "Shared"]
+__all__ = ["RECOVERING", "Auditing", "Shared"]
+
+#: Queues of a process that recover at once.
+RECOVERING: Final = 64
 
 
 class Auditing(Protocol):

@@ -107,6 +107,11 @@ class Settings(RouteSettings, BaseSettings):
     )
     log_level: Level = Field("info", description="least severity logged")
 
+    @property
+    def wants_spark(self) -> bool:
+        """Whether a worker with these settings needs PySpark and Java."""
+        return self.backfill or self.spark_master is not None or self.engine == "spark"
+
     @field_validator("store_path", "file_connector_dir", "worker_group_secret_file", mode="before")
     @classmethod
     def _path(cls, value: object) -> object:

@@ -26,6 +26,7 @@ from replicator.plugins.limits import ConnectorLimits
 from replicator.ranges.auditor import StreamAuditor
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.foreign_writes import ForeignWriteInspector
+from replicator.routing.shared import RECOVERING
 from replicator.settings import Settings
 from replicator.state.connector_configs import Connectors
 from replicator.state.known_brokers import Side
@@ -48,8 +49,6 @@ from replicator.worker.worker import Worker
 
 __all__ = ["Connect", "build"]
 
-#: Queues that recover at once.
-_RECOVERING: Final = 64
 #: Of the session timeout, how long we may send after sending a heartbeat that came back.
 _LEASE: Final = 0.7
 
@@ -82,7 +81,7 @@ async def build(settings: Settings, *, connect: Connect, store: Store, rest_addr
     def may_send() -> bool:
         return coordinator.holds_lease(now())
 
-    if settings.backfill or settings.spark_master is not None or settings.engine == "spark":
+    if settings.wants_spark:
         from replicator.spark.engine.session import refuse_no_spark  # noqa: PLC0415 - only where it is wanted
 
         refuse_no_spark()
@@ -197,7 +196,7 @@ def _context(
         store=store,
         budget=MemoryBudget(settings.memory_bytes),
         inspector=ForeignWriteInspector(),
-        recovering=asyncio.Semaphore(_RECOVERING),
+        recovering=asyncio.Semaphore(RECOVERING),
         may_send=lambda: coordinator.holds_lease(now()),
         settle_timeout=settings.settle_timeout,
         drain_timeout=settings.drain_timeout,

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from replicator.admin import failover as under_test
-from replicator.admin import topic_lag
+from replicator.admin import running_tasks, topic_lag
 from replicator.admin.topic_lag import topic_lags
 from replicator.connector.context import ConnectorContext
 from replicator.connector.route import Route
@@ -118,7 +118,8 @@ def setup(monkeypatch: pytest.MonkeyPatch) -> Setup:
     made = Setup()
     monkeypatch.setattr(topic_lag, "max_offset", made.end)
     monkeypatch.setattr(topic_lag, "min_offset", made.end)
-    monkeypatch.setattr(under_test, "_STOP_SECONDS", 0.01)
+    monkeypatch.setattr(running_tasks, "_SECONDS", 0.01)
+    monkeypatch.setattr(running_tasks, "_LOOK", 0.001)
     monkeypatch.setattr(under_test, "_LOOK", 0.001)
     return made
 

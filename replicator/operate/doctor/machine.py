@@ -99,11 +99,10 @@ def _is_used(lock: Path) -> bool:
 
 
 def _spark(settings: Settings) -> Iterator[Finding]:
-    wanted = settings.engine == "spark" or settings.backfill or settings.spark_master is not None
     try:
         refuse_no_spark()
     except StartupError as error:
-        if wanted:
+        if settings.wants_spark:
             yield bad(_CHECK, "Spark", error.message, error.hint)
     else:
         yield good(_CHECK, "Spark", "PySpark and Java are installed")

@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any, Final
 
 from replicator.aio.clock import now
-from replicator.client.brokers import read_config
+from replicator.client.brokers import DEFAULT_MAX_MESSAGE, read_config
 from replicator.client.cluster import Cluster
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.observe.logging import get_logger
@@ -25,7 +25,7 @@ from replicator.routing.dead_letter import DeadLetters
 from replicator.routing.foreign_writes import ForeignWriteInspector
 from replicator.routing.limiter import RateLimiter
 from replicator.routing.pair import QueuePair
-from replicator.routing.shared import Shared
+from replicator.routing.shared import RECOVERING, Shared
 from replicator.routing.state import Phase, QueueState
 from replicator.routing.target_watch import TargetWatch
 from replicator.routing.watchdog import Watchdog
@@ -58,9 +58,6 @@ _SILENT: Final = 10.0
 #: Seconds between two looks for queues that stand still, and between two at the clusters.
 _LOOK: Final = 1.0
 _REFRESH: Final = 5.0
-#: Queues that recover at once.
-_RECOVERING: Final = 64
-_MESSAGE_LIMIT: Final = 4 * 1024 * 1024
 
 log = get_logger(__name__)
 
@@ -137,7 +134,7 @@ class _Task:
         self._events: list[Mapping[str, Any]] = []
         self._watch = TargetWatch()
         self._auditor = StreamAuditor(self._events.append)
-        self._recovering = asyncio.Semaphore(_RECOVERING)
+        self._recovering = asyncio.Semaphore(RECOVERING)
         self._watchdog = Watchdog(job.stall_timeout)
         self._limits: dict[str, int] = {}
         self._learning: dict[str, asyncio.Task[None]] = {}
@@ -224,7 +221,7 @@ class _Task:
         )
 
     def _limit_of(self, broker: str) -> int:
-        return self._limits.get(broker, _MESSAGE_LIMIT)
+        return self._limits.get(broker, DEFAULT_MAX_MESSAGE)
 
     def _limit(self, rates: dict[str, tuple[int, int]]) -> None:
         for name, rate in rates.items():

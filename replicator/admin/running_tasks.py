@@ -1,0 +1,34 @@
+"""Which tasks of connectors run at any worker, as far as the heartbeats say so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import Final
+
+from replicator.routing.task_id import TaskId
+from replicator.worker.worker import Worker
+
+__all__ = ["running", "stopped"]
+
+#: Seconds between two looks whether tasks have stopped, and that they may take.
+_LOOK: Final = 0.1
+_SECONDS: Final = 60.0
+
+
+def running(worker: Worker, connectors: Collection[str], *, source_dead: bool = False) -> bool:
+    """Whether a task of `connectors` runs; with the source dead, as far as the target's log says so."""
+    others = worker.seen_at_target if source_dead else worker.coordinator.membership.others
+    tasks = {*worker.coordinator.running, *(task for other in others.values() for task in other.tasks)}
+    return any(TaskId.parse(task).connector in connectors for task in tasks)
+
+
+async def stopped(worker: Worker, connectors: Collection[str], *, source_dead: bool = False) -> bool:
+    """Waits until no task of `connectors` runs; False if one still does after a minute."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _SECONDS
+    while loop.time() < deadline:
+        if not running(worker, connectors, source_dead=source_dead):
+            return True
+        await asyncio.sleep(_LOOK)
+    return False

@@ -1,0 +1,41 @@
+"""Which tasks run is what the heartbeats say; nobody waits for them longer than a minute."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from replicator.admin import running_tasks
+from replicator.admin.running_tasks import running, stopped
+
+
+def worker(*, mine: tuple[str, ...] = (), heard: tuple[str, ...] = (), at_target: tuple[str, ...] = ()) -> Any:
+    def others(tasks: tuple[str, ...]) -> dict[str, Any]:
+        return {"w1": SimpleNamespace(tasks=dict.fromkeys(tasks, "RUNNING"))}
+
+    coordinator = SimpleNamespace(running={*mine}, membership=SimpleNamespace(others=others(heard)))
+    return SimpleNamespace(coordinator=coordinator, seen_at_target=others(at_target))
+
+
+@pytest.mark.parametrize("where", ["mine", "heard"])
+def test_tasks_here_and_elsewhere(where: str) -> None:
+    asked: Any = worker(**{where: ("route/orders",)})
+    assert running(asked, ("route",))
+    assert not running(asked, ("other",))
+
+
+def test_with_the_source_dead_the_targets_log_counts() -> None:
+    asked = worker(heard=("route/orders",))
+    assert not running(asked, ("route",), source_dead=True)
+    assert running(worker(at_target=("route/orders",)), ("route",), source_dead=True)
+
+
+async def test_waiting_ends_when_they_have_stopped_or_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running_tasks, "_LOOK", 0.0)
+    asked = worker(mine=("route/orders",))
+    monkeypatch.setattr(running_tasks, "_SECONDS", 0.05)
+    assert not await stopped(asked, ("route",))
+    asked.coordinator.running.clear()
+    assert await stopped(asked, ("route",))
