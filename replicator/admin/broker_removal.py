@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from replicator.admin.brokers import MappedQueue, brokers_of, discovery_of, mapped_queues
@@ -25,7 +26,7 @@ from replicator.routing.plan import MAX_QUEUES
 from replicator.routing.queue_map import Queue, moved_to
 from replicator.routing.task_id import TaskId
 from replicator.state.connector_configs import State, Unknown
-from replicator.state.known_brokers import Side, key_of
+from replicator.state.known_brokers import Side, key_of, record_of
 from replicator.state.queue_records import is_about
 from replicator.state.record import Kind
 from replicator.worker.worker import Worker
@@ -81,10 +82,14 @@ async def forget(worker: Worker, removal: Removal) -> dict[str, Any]:
         return report
     if not worker.may_send():
         raise NotNow("this worker does not reach its group", hint="ask another worker")
-    if moves:
-        await _move(worker, removal, moves)
-    else:
-        await _decide(worker, removal)
+    async with _moving:  # or another call would take connectors that this one has stopped for stopped ones
+        try:
+            if moves:
+                await _move(worker, removal, moves)
+            else:
+                await _decide(worker, removal)
+        finally:
+            await _resume(worker, removal)
     told = {name: report[name] for name in ("side", "broker", "queues_to", "lost", "copies")}
     log.warning("broker is given up", queues=len(concerned), **told)
     return report
@@ -191,47 +196,65 @@ def _shown(worker: Worker, queue: MappedQueue, moves: _Moves) -> dict[str, Any]:
     }
 
 
+async def _move(worker: Worker, removal: Removal, moves: _Moves) -> None:
+    """Changes the queue maps while nothing is copied by them, and has the new queues made before anything is."""
+    names = sorted({connector for connector, _ in moves})
+    before = {name: worker.connectors.get(name).state.value for name in names}
+    _note(worker, removal, resume=before | _resumed(worker, removal))  # whoever repeats it knows what ran
+    await _set_states(worker, dict.fromkeys(names, State.STOPPED))
+    if not await stopped(worker, names):
+        raise NotNow(
+            "some tasks still copy, so nothing was moved",
+            hint="check their workers, then repeat the command",
+        )
+    for (connector, topic), new in moves.items():
+        store = worker.store
+        store.save_queue_map(
+            connector,
+            topic,
+            store.target_topic(connector, topic),
+            store.whole_queue_map(connector, topic) | dict(new),
+            moved=dict.fromkeys(new, removal.lost or "resend"),
+        )
+    await _decide(worker, removal)
+    for name in names:
+        route = worker.routes.get(name)
+        if isinstance(route, Route):
+            route.plan()
+            await route.make_ready()
+
+
 async def _decide(worker: Worker, removal: Removal) -> None:
     """Tells the group, and follows it here."""
-    key = key_of(removal.side, removal.broker)
-    worker.store.put(Kind.BROKER, key, {"forgotten_at": time.time()})
+    _note(worker, removal, forgotten_at=time.time(), resume=_resumed(worker, removal))
     await worker.changed()
     await worker.refresher.refresh()
 
 
-async def _move(worker: Worker, removal: Removal, moves: _Moves) -> None:
-    """Changes the queue maps while nothing is copied by them, and has the new queues made before anything is."""
-    async with _moving:  # or another call would take connectors that this one has stopped for stopped ones
-        await _move_all(worker, removal, moves)
+async def _resume(worker: Worker, removal: Removal) -> None:
+    """Gives connectors that were stopped for this, now or by a call that was interrupted, their states again."""
+    if not (before := _resumed(worker, removal)):
+        return
+    record = record_of(worker.store.state, removal.side, removal.broker) or {}
+    _note(worker, removal, forgotten_at=record.get("forgotten_at"))
+    await _set_states(worker, {name: State(state) for name, state in before.items()})
 
 
-async def _move_all(worker: Worker, removal: Removal, moves: _Moves) -> None:
-    names = sorted({connector for connector, _ in moves})
-    before = [worker.connectors.get(name) for name in names]
-    try:
-        await _set_states(worker, {each.name: State.STOPPED for each in before})
-        if not await stopped(worker, names):
-            raise NotNow(
-                "some tasks still copy, so nothing was moved",
-                hint="check their workers, then repeat the command",
-            )
-        for (connector, topic), new in moves.items():
-            store = worker.store
-            store.save_queue_map(
-                connector,
-                topic,
-                store.target_topic(connector, topic),
-                store.whole_queue_map(connector, topic) | dict(new),
-                moved=dict.fromkeys(new, removal.lost or "resend"),
-            )
-        await _decide(worker, removal)
-        for name in names:
-            route = worker.routes.get(name)
-            if isinstance(route, Route):
-                route.plan()
-                await route.make_ready()
-    finally:
-        await _set_states(worker, {each.name: each.state for each in before})
+def _resumed(worker: Worker, removal: Removal) -> dict[str, str]:
+    """The connectors that are stopped for this, and their states before."""
+    record = record_of(worker.store.state, removal.side, removal.broker) or {}
+    return {**record.get("resume", {})}
+
+
+def _note(
+    worker: Worker,
+    removal: Removal,
+    *,
+    forgotten_at: float | None = None,
+    resume: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    value = {"forgotten_at": forgotten_at, "resume": dict(resume)} if forgotten_at or resume else None
+    worker.store.put(Kind.BROKER, key_of(removal.side, removal.broker), value)
 
 
 async def _set_states(worker: Worker, states: Mapping[str, State]) -> None:

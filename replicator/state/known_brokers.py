@@ -18,7 +18,7 @@ def key_of(side: Side, broker: str) -> str:
 
 
 def record_of(state: SharedState, side: Side, broker: str) -> dict[str, Any] | None:
-    """What is kept of a forgotten broker: `forgotten_at` in seconds since the epoch; None: it is not forgotten."""
+    """What is kept of a broker, as in `record_values.Broker`; None: nothing."""
     found: dict[str, Any] | None = state.get(Kind.BROKER, key_of(side, broker))
     return found
 
@@ -26,4 +26,8 @@ def record_of(state: SharedState, side: Side, broker: str) -> dict[str, Any] | N
 def forgotten(state: SharedState, side: Side) -> frozenset[str]:
     """The forgotten brokers of a cluster."""
     prefix = f"{side}/"
-    return frozenset(key.removeprefix(prefix) for key in state.items(Kind.BROKER) if key.startswith(prefix))
+    return frozenset(
+        key.removeprefix(prefix)
+        for key, value in state.items(Kind.BROKER).items()
+        if key.startswith(prefix) and value["forgotten_at"] is not None
+    )

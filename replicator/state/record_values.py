@@ -233,9 +233,12 @@ class Clusters(Struct):
 
 
 class Broker(Struct):
-    """A broker that was forgotten."""
+    """A broker that was forgotten, or whose queues are being moved: then `resume` has the states of the connectors
+    that were stopped for that.
+    """
 
-    forgotten_at: Seconds
+    forgotten_at: Seconds | None
+    resume: Annotated[dict[str, Literal["RUNNING", "PAUSED", "STOPPED"]], Meta(max_length=10_000)] = {}
 
 
 #: Records of a route's metadata task, `connector/name`; any other is an entry of its ledger.

@@ -15,6 +15,7 @@ import pytest
 
 from replicator.sandbox import Broker, Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
+from tests.support.group import workers_of
 from tests.support.offsets import commit, make_group
 from tests.support.readiness import asked, exact, ready
 from tests.support.scene import SOURCE, TARGET
@@ -34,6 +35,12 @@ def forget(worker: Worker, *arguments: str) -> CompletedProcess[str]:
 def states(worker: Worker) -> dict[tuple[str, str], str]:
     """Of all brokers, by side and name."""
     return {(each["side"], each["broker"]): each["state"] for each in worker.ask("GET", "/brokers")[1]}
+
+
+def state_of(worker: Worker) -> str:
+    """Of the connector, as one worker knows it."""
+    state: str = worker.ask("GET", "/connectors/route/status")[1]["connector"]["state"]
+    return state
 
 
 async def has_copies_of(target: Cluster, topic: str, broker: str, count: int) -> bool:
@@ -152,3 +159,31 @@ async def test_at_the_target(clusters: ClusterPool, tmp_path: Path, topic_name: 
             await worker.caught_up(topic, 1100 + producer.acknowledged)
             assert {queue["target"]["broker"] for queue in worker.queues(topic)} == {other.name}
             assert (worker.topic(topic)["duplicates"], worker.topic(topic)["foreign"]) == (0, 0)
+
+
+async def test_a_worker_is_killed_while_it_moves_queues(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """The route that it has stopped runs again once another worker was told the same."""
+    topic, source = topic_name("t"), await clusters.get(SOURCE)
+    await create_topic(source, topic, queues=4)
+    async with clusters.lent(WIDE) as target:
+        lost, other = target.brokers
+        flags = ("--topics", topic, *SYNC_QUICKLY, "--session-timeout", "3")
+        async with workers_of(source, target, tmp_path, 2, *flags) as (first, second):
+            await until(lambda: sum(len(each.running) for each in (first, second)) == 1)
+            await produce(source, topic, 400)
+            await assert_clean_soon(source, target, topic, 400)
+            await lost.kill()
+            choices = ("--queues-to", other.name, "--lost", "resend", "--yes")
+            moving = asyncio.create_task(asyncio.to_thread(forget, first, lost.name, *choices))
+            await until(lambda: state_of(second) == "STOPPED")
+            await first.kill()
+            await moving
+            assert state_of(second) == "STOPPED"
+            done = await asyncio.to_thread(forget, second, lost.name, *choices)
+            assert done.returncode == 0, done.stderr
+            assert state_of(second) == "RUNNING"
+            await produce(source, topic, 100, start=400)
+            await assert_clean_soon(source, target, topic, 500)
+            assert {queue["target"]["broker"] for queue in second.queues(topic)} == {other.name}

@@ -34,7 +34,7 @@ VALUES: Final[dict[Kind, tuple[str, Any]]] = {
         "",
         {"group": "east-west", "source": {"id": "east", "namesrv": ["a:1"]}, "target": {"id": "west"}},
     ),
-    Kind.BROKER: ("source/a", {"forgotten_at": 1700000000.0}),
+    Kind.BROKER: ("source/a", {"forgotten_at": 1700000000.0, "resume": {"route": "RUNNING"}}),
 }
 
 _WORKERS = st.text("abcxyz_.:@-", max_size=8)
