@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from replicator.observe.logging import tell_repeats
-from tests.support.mirror_sim import Side, World, patch_clocks
+from tests.support.mirror_sim import Side, TwoClusters, patch_clocks
 from tests.support.virtual_time import VirtualLoop
 
 #: Seeds here are this part of those that groups alone are simulated with: each takes ten times as long.
@@ -21,7 +21,7 @@ def seeds(simulations: int) -> range:
     return range(max(1, simulations // _PART))
 
 
-Play = Callable[[World], Awaitable[None]]
+Play = Callable[[TwoClusters], Awaitable[None]]
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def simulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seeds: range) -> I
     patch_clocks(monkeypatch)
 
     async def played(seed: int, play: Play, workers: int) -> None:
-        world = World(seed, tmp_path / str(seed), workers=workers)
+        world = TwoClusters(seed, tmp_path / str(seed), workers=workers)
         try:
             await play(world)
         finally:
@@ -52,11 +52,11 @@ def simulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seeds: range) -> I
     tell_repeats()  # or it would be told when nobody captures it any more
 
 
-async def _all_sent(world: World) -> None:
+async def _all_sent(world: TwoClusters) -> None:
     await world.wait_for(lambda: world.senders == len(world.tasks), 90, "all tasks are sent")
 
 
-async def _chaos(world: World, seconds: float) -> None:
+async def _chaos(world: TwoClusters, seconds: float) -> None:
     end = world.loop.time() + seconds
     while world.loop.time() < end:
         await asyncio.sleep(world.random.uniform(0.2, 4))
@@ -64,7 +64,7 @@ async def _chaos(world: World, seconds: float) -> None:
         world.look()
 
 
-async def _peace(world: World) -> None:
+async def _peace(world: TwoClusters) -> None:
     """What was cut off is not any more, and whoever was killed is back."""
     await asyncio.sleep(16)
     for process in world.processes.values():
@@ -74,7 +74,7 @@ async def _peace(world: World) -> None:
 def test_never_two_senders_whatever_happens(simulate: Callable[..., None]) -> None:
     """Workers killed, wiped and cut off, either cluster away for a while; in the end all tasks are sent again."""
 
-    async def play(world: World) -> None:
+    async def play(world: TwoClusters) -> None:
         await _all_sent(world)
         for side in world.random.sample(["source", "target", "source"], 3):
             cluster = world.clusters["source" if side == "source" else "target"]
@@ -91,7 +91,7 @@ def test_never_two_senders_whatever_happens(simulate: Callable[..., None]) -> No
 def test_a_stop_without_the_source_holds_when_it_is_back(simulate: Callable[..., None]) -> None:
     """Decided at a worker that sees only the target, or that has lost its lease; until somebody resumes it."""
 
-    async def play(world: World) -> None:
+    async def play(world: TwoClusters) -> None:
         await _all_sent(world)
         await asyncio.sleep(3)
         source = world.clusters["source"]
@@ -123,7 +123,7 @@ def test_a_stop_without_the_source_holds_when_it_is_back(simulate: Callable[...,
 def test_a_group_is_never_split_over_two_logs(simulate: Callable[..., None], first: Side, second: Side) -> None:
     """Workers that coordinate elsewhere come, at any time: in the end those of one cluster are left, or none."""
 
-    async def play(world: World) -> None:
+    async def play(world: TwoClusters) -> None:
         world.add("v0", first)
         world.add("v1", first)
         if world.random.random() < 0.7:

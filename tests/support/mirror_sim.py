@@ -11,18 +11,16 @@ import asyncio
 import itertools
 import random
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import pytest
 
-from replicator.client.topics import TopicConfig
 from replicator.errors import Unreachable
 from replicator.group import freshness, inbox, member, mirror
 from replicator.group.assignment import sticky
-from replicator.group.control_log import LogMessage
 from replicator.group.coordinator import Coordinator
 from replicator.group.member import Group, Topics
 from replicator.group.membership import Membership
@@ -30,18 +28,17 @@ from replicator.group.mirror import Mirror
 from replicator.group.no_log import NoLog
 from replicator.group.other_log import SOURCE, STARTED
 from replicator.group.signature import Signer
-from replicator.routing.message_queue import MessageQueue
 from replicator.state.record import Kind
 from replicator.state.store import Store
+from tests.support.simulated_log import Cluster, Log
 
-__all__ = ["Side", "World", "patch_clocks"]
+__all__ = ["Side", "TwoClusters", "patch_clocks"]
 
 Side = Literal["source", "target"]
 TOPICS: Final = Topics("source_online", "sink_online", "control")
 TIMEOUT, LEASE, DELAY, BEAT, TICK, PUBLISH, LOOK = 5.0, 3.5, 0.5, 1.0, 0.25, 0.5, 2.0
 #: Records that a new worker finds however old they are; heartbeats that are older are of no use.
 PAST: Final = {TOPICS.source_online: 2 * TIMEOUT, TOPICS.sink_online: 2 * TIMEOUT, TOPICS.control: 1e9}
-EPOCH: Final = 1_700_000_000.0
 
 _process: ContextVar[Process] = ContextVar("process")
 
@@ -53,98 +50,10 @@ def patch_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setattr(module, "now", lambda: _process.get().now())
 
 
-class Cluster:
-    """The system topics of one cluster."""
-
-    def __init__(self, world: World, name: str, brokers: int) -> None:
-        self.world = world
-        self.name = name
-        self.brokers = [f"{name}-{i}" for i in range(brokers)]
-        self.away = False
-        self.queues: dict[MessageQueue, list[tuple[float, bytes]]] = {}
-        self.news = asyncio.Event()
-
-    def store(self, topic: str, body: bytes, copies: int) -> None:
-        for broker in self.world.random.sample(self.brokers, min(copies, len(self.brokers))):
-            queue = MessageQueue(topic, broker, 0)
-            self.queues.setdefault(queue, []).append((self.world.loop.time(), body))
-        self.news.set()
-        self.news = asyncio.Event()
-
-
-class Log:
-    """What one process reads and writes at a cluster."""
-
-    def __init__(
-        self,
-        process: Process,
-        cluster: Cluster,
-        past: Mapping[str, float],
-        on_said: Callable[[LogMessage], None],
-        on_caught_up: Callable[[], None],
-    ) -> None:
-        self._process = process
-        self._cluster = cluster
-        self._past = past
-        self._on_said = on_said
-        self._on_caught_up = on_caught_up
-        self.caught_up = self.was_read = False
-        self._left = len(past) * len(cluster.brokers)
-
-    async def open(self, there: Mapping[str, Mapping[str, TopicConfig]]) -> None:
-        await self._reach()
-        began = self._cluster.world.loop.time()
-        for topic, past in self._past.items():
-            for broker in self._cluster.brokers:
-                self._process.spawn(self._read(MessageQueue(topic, broker, 0), began - past))
-
-    async def refresh(self) -> None: ...
-
-    def forget(self, broker: str) -> None: ...
-
-    async def close(self) -> None: ...
-
-    async def write(self, topic: str, body: bytes, *, copies: int = 1) -> None:
-        await self._reach()
-        self._cluster.store(topic, body, copies)
-        await asyncio.sleep(self._cluster.world.random.uniform(0.001, 0.01))
-        if not self._process.reaches(self._cluster):
-            raise Unreachable(self._cluster.name, "the answer was lost")
-
-    async def _reach(self) -> None:
-        await asyncio.sleep(self._cluster.world.random.uniform(0.001, 0.01))
-        if not self._process.reaches(self._cluster):
-            raise Unreachable(self._cluster.name, "cut off")
-
-    async def _read(self, queue: MessageQueue, since: float) -> None:
-        world, stored = self._cluster.world, self._cluster.queues.setdefault(queue, [])
-        position = next((i for i, (at, _) in enumerate(stored) if at >= since), len(stored))
-        end = len(stored)
-        read = False
-        while True:
-            slow = world.random.random() < 0.03
-            await asyncio.sleep(world.random.uniform(0.03, 1.0) if slow else world.random.uniform(0.001, 0.03))
-            if not self._process.reaches(self._cluster):
-                await asyncio.sleep(0.2)
-                continue
-            if not read and position >= end:
-                read = True
-                self._left -= 1
-                if self._left == 0:
-                    self.caught_up = self.was_read = True
-                    self._on_caught_up()
-            if position == len(stored):
-                await self._cluster.news.wait()
-                continue
-            at, body = stored[position]
-            position += 1
-            self._on_said(LogMessage(queue, body, int((EPOCH + at) * 1000)))
-
-
 class Process:
     """A worker while it lives: with its source, or standing by."""
 
-    def __init__(self, world: World, name: str, coordination: Side) -> None:
+    def __init__(self, world: TwoClusters, name: str, coordination: Side) -> None:
         self.world = world
         self.name = name
         self.alive = True
@@ -320,7 +229,7 @@ def connector(state: str) -> dict[str, Any]:
     return {"config": {}, "state": state, "origin": "rest", "epoch": 0}
 
 
-class World:
+class TwoClusters:
     """Two clusters, and workers that come and go; `violations` are what must never happen."""
 
     def __init__(self, seed: int, directory: Path, *, workers: int, tasks: int = 6) -> None:
@@ -328,8 +237,8 @@ class World:
         self.loop = asyncio.get_running_loop()
         self.directory = directory
         self.clusters: dict[Side, Cluster] = {
-            "source": Cluster(self, "east", 2),
-            "target": Cluster(self, "west", 2),
+            "source": Cluster(self.random, "east", 2),
+            "target": Cluster(self.random, "west", 2),
         }
         self.target = self.clusters["target"]
         self.tasks = frozenset(f"route/t{i:02}" for i in range(tasks))
