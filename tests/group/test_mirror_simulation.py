@@ -49,7 +49,7 @@ def simulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seeds: range) -> I
                     raise AssertionError(f"seed {seed}") from error
 
     yield run
-    tell_repeats()  # or it would be told when nobody captures it any more
+    tell_repeats(now=True)  # or it would be told when nobody captures it any more
 
 
 async def _all_sent(world: TwoClusters) -> None:
