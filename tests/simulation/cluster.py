@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tests.simulation.broker import Broker
 from tests.simulation.kernel import Kernel, Process
@@ -19,12 +19,11 @@ _REGISTERS = 1.0
 
 @dataclass(eq=False)
 class Node:
-    """A broker and its machine. `backups` are copies of its disk."""
+    """A broker and its machine."""
 
     name: str
     host: Host
     broker: Broker
-    backups: list[Store] = field(default_factory=list)
 
     @property
     def up(self) -> bool:
@@ -34,7 +33,9 @@ class Node:
 class SimCluster:
     """`brokers` brokers of `version`, called NAME-a, NAME-b …"""
 
-    def __init__(self, kernel: Kernel, network: Network, *, name: str, version: str, brokers: int, net: str) -> None:
+    def __init__(
+        self, kernel: Kernel, network: Network, *, name: str, version: str, brokers: int, net: str
+    ) -> None:
         self.kernel = kernel
         self.network = network
         self.name = name
@@ -60,6 +61,9 @@ class SimCluster:
     def _register(self, node: Node) -> None:
         self.namesrv.brokers[self.name, node.name] = node.broker.address
 
+    def _unregister(self, node: Node) -> None:
+        self.namesrv.brokers.pop((self.name, node.name), None)
+
     @property
     def brokers(self) -> Sequence[Broker]:
         return [node.broker for node in self.nodes]
@@ -72,15 +76,15 @@ class SimCluster:
         node.host.process.kill()
         node.host.listening = {}
         self.network.died(node.host)
-        self.kernel.plan(0.01, lambda: node.up or self.namesrv.brokers.pop((self.name, node.name), None) and None)
+        self.kernel.plan(0.01, lambda: None if node.up else self._unregister(node))
 
-    def start(self, node: Node, store: Store | None = None) -> None:
-        """Starts it again, with another disk if that is given."""
+    def start(self, node: Node) -> None:
+        """Starts it again, with the disk that it had."""
         old = node.broker
         ahead = node.host.process.ahead
         node.host.process = Process(self.kernel, node.name)
         node.host.process.ahead = ahead
-        node.broker = self._broker(node.host, node.name, store or old.store)
+        node.broker = self._broker(node.host, node.name, old.store)
         node.broker.on_stored, node.broker.slow = old.on_stored, old.slow
         delay = self.kernel.random.uniform(0.0, _REGISTERS)
         self.kernel.plan(delay, lambda: self._register(node) if node.up else None, node.host.process)

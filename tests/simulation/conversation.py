@@ -51,24 +51,47 @@ def _create(topic: str, queues: int, perm: int = 6, **more: str) -> Asked:
         "topicSysFlag": "0",
         "order": "false",
     } | more
-    return Asked(f"create {queues} queues, perm {perm} {more or ''}", Request.UPDATE_AND_CREATE_TOPIC, fields, of="vip")
+    return Asked(
+        f"create {queues} queues, perm {perm} {more or ''}", Request.UPDATE_AND_CREATE_TOPIC, fields, of="vip"
+    )
 
 
-def _send(what: str, topic: str, queue: int, entries: Sequence[bytes], *, of: Literal["listen", "vip"] = "vip") -> Asked:
+def _send(
+    what: str, topic: str, queue: int, entries: Sequence[bytes], *, of: Literal["listen", "vip"] = "vip"
+) -> Asked:
     fields = header_fields(
-        group="CID_RMQ_SYS_REPLICATOR", topic=topic, queue_id=queue, sys_flag=0, born_timestamp=1_700_000_000_000, reconsume_times=0
+        group="CID_RMQ_SYS_REPLICATOR",
+        topic=topic,
+        queue_id=queue,
+        sys_flag=0,
+        born_timestamp=1_700_000_000_000,
+        reconsume_times=0,
     )
     return Asked(what, Request.SEND_BATCH_MESSAGE, fields, b"".join(entries), of)
 
 
 def _single(what: str, topic: str, queue: int, body: bytes, told: str = "") -> Asked:
     fields = header_fields(
-        group="CID_RMQ_SYS_REPLICATOR", topic=topic, queue_id=queue, sys_flag=0, born_timestamp=1_700_000_000_000, reconsume_times=0
+        group="CID_RMQ_SYS_REPLICATOR",
+        topic=topic,
+        queue_id=queue,
+        sys_flag=0,
+        born_timestamp=1_700_000_000_000,
+        reconsume_times=0,
     )
     return Asked(what, Request.SEND_MESSAGE_V2, fields | {"m": "false", "i": told, "h": str(SINGLY)}, body, "vip")
 
 
-def _pull(what: str, topic: str, queue: int, offset: int, *, count: int = 32, suspend: float = 0.0, of: Literal["listen", "vip"] = "listen") -> Asked:
+def _pull(
+    what: str,
+    topic: str,
+    queue: int,
+    offset: int,
+    *,
+    count: int = 32,
+    suspend: float = 0.0,
+    of: Literal["listen", "vip"] = "listen",
+) -> Asked:
     return Asked(what, Request.PULL_MESSAGE, pull_fields(topic, queue, offset, count=count, suspend=suspend), of=of)
 
 

@@ -42,7 +42,9 @@ class HistoryLog:
         current = self._kernel.current
         what = f"{method}: {event.pop('event')}"
         event.pop("module", None)
-        self.add("nobody" if current is None else current.name, what, **event)
+        self.events.append(
+            _Event(self._kernel.now, "nobody" if current is None else current.name, what, dict(event))
+        )
         raise structlog.DropEvent
 
     def add(self, who: str, what: str, **more: Any) -> None:

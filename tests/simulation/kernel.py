@@ -118,7 +118,9 @@ class Kernel:
             at, number, process, urgency, do = heapq.heappop(self._queue)
             self._here = self._here + 1 if at == self.now else 0
             if self._here > _AT_ONCE:
-                raise Livelock(f"{_AT_ONCE} events at {at:.3f}, the last at {process.name if process else 'nobody'}")
+                raise Livelock(
+                    f"{_AT_ONCE} events at {at:.3f}, the last at {process.name if process else 'nobody'}"
+                )
             self.now = at
             self.events += 1
             if process is None:

@@ -33,14 +33,14 @@ class NameServer:
 
     def _come(self, session: RemotingSession, request: Frame) -> None:
         kernel = self.host.process.kernel
-        kernel.plan(0.0002, lambda: session.answer(request, self._answer(request)), self.host.process, Urgency.READY)
+        kernel.plan(
+            0.0002, lambda: session.answer(request, self._answer(request)), self.host.process, Urgency.READY
+        )
 
     def _answer(self, request: Frame) -> Answer:
         if request.code == Request.GET_BROKER_CLUSTER_INFO:
             return Answer(body=self._clusters().encode())
-        return Answer(
-            Response.REQUEST_CODE_NOT_SUPPORTED, f" request type {request.code} not supported"
-        )
+        return Answer(Response.REQUEST_CODE_NOT_SUPPORTED, f" request type {request.code} not supported")
 
     def _clusters(self) -> str:
         """In fastjson's own form: numbers as keys have no quotes."""

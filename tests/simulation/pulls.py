@@ -71,9 +71,7 @@ class Pulls:
             return Answer(Response.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please! \nSee …")
         if not settings.perm & _READABLE:
             fields = {} if broker.version.is_old else {"forbiddenType": "3"}
-            return Answer(
-                Response.NO_PERMISSION, f"the topic[{topic}] pulling message is forbidden", fields
-            )
+            return Answer(Response.NO_PERMISSION, f"the topic[{topic}] pulling message is forbidden", fields)
         if queue_id >= settings.read_queues:
             return Answer(
                 broker.version.no_queue,
@@ -94,7 +92,9 @@ class Pulls:
             code, remark, go_on = Response.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", queue.shown
         elif offset < queue.shown:
             taken, size = [], 0
-            for each in queue.messages[offset - queue.first : min(queue.shown - queue.first, offset - queue.first + min(count, _MESSAGES))]:
+            for each in queue.messages[
+                offset - queue.first : min(queue.shown - queue.first, offset - queue.first + min(count, _MESSAGES))
+            ]:
                 if taken and size + len(each) > _BYTES:
                     break
                 taken.append(each)

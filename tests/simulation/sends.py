@@ -19,9 +19,11 @@ __all__ = ["Sends"]
 
 #: Bytes.
 _MOST: Final = 4 * 1024 * 1024
-_BUSY: Final = "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in queue: 203ms, size of queue: 9"
+_BUSY: Final = (
+    "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in queue: 203ms, size of queue: 9"
+)
 _NO_BODY: Final = (
-    'java.lang.NullPointerException: Cannot read the array length because the return value of'
+    "java.lang.NullPointerException: Cannot read the array length because the return value of"
     ' "org.apache.rocketmq.remoting.protocol.RemotingCommand.getBody()" is null, org.apache.rocketmq.broker.processor'
     ".AbstractSendMessageProcessor.buildMsgContext(AbstractSendMessageProcessor.java:361)"
 )
@@ -99,8 +101,6 @@ class Sends:
 
     def _store(self, topic: str, queue_id: int, messages: list[NewMessage]) -> Answer:
         broker, now = self._broker, self._broker.clock()
-        offsets = [
-            broker.store.append(topic, queue_id, each, at=now, host=broker.address) for each in messages
-        ]
+        offsets = [broker.store.append(topic, queue_id, each, at=now, host=broker.address) for each in messages]
         broker.stored(topic, queue_id, offsets[0], len(offsets))
         return Answer(fields={"queueId": str(queue_id), "queueOffset": str(offsets[0])})

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import socket
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -137,9 +137,18 @@ class Store:
         for queue in self.queues.values():
             queue.shown = queue.end
 
-    def copied(self) -> Store:
-        """As a backup of the disk."""
-        return copy.deepcopy(self)
+    def mark(self) -> dict[tuple[str, int], int]:
+        """Where its queues end now: what a backup of the disk has."""
+        return {key: queue.end for key, queue in self.queues.items()}
+
+    def go_back(self, mark: Mapping[tuple[str, int], int]) -> None:
+        """Only what had been stored at the time of `mark` is left; topics stay."""
+        for key, queue in self.queues.items():
+            end = max(queue.first, mark.get(key, 0))
+            keep = end - queue.first
+            self.size -= sum(map(len, queue.messages[keep:]))
+            del queue.messages[keep:], queue.stored[keep:]
+            queue.shown = min(queue.shown, end)
 
     def held(self) -> dict[str, Any]:
         """How much there is, for histories."""

@@ -75,5 +75,3 @@ def _versions(*all_: Version) -> dict[str, Version]:
 VERSIONS: Final = _versions(
     Version("4.9.7", (_CLUSTER,)), Version("5.3.3", (_REGION, _CLUSTER, _TRACE)), Version("5.5.0", ())
 )
-
-

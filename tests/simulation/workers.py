@@ -43,7 +43,14 @@ class SimWorker:
     """
 
     def __init__(
-        self, kernel: Kernel, network: Network, *, name: str, address: str, directory: Path, settings: Mapping[str, Any]
+        self,
+        kernel: Kernel,
+        network: Network,
+        *,
+        name: str,
+        address: str,
+        directory: Path,
+        settings: Mapping[str, Any],
     ) -> None:
         self.kernel = kernel
         self.network = network

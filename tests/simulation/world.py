@@ -36,7 +36,6 @@ class World:
         self.workers = [self._worker(number, directory) for number in range(chance.choice((1, 2, 2)))]
         self.producing = True
         self.numbers = itertools.count()
-        #: All that the source has ever acknowledged: (broker, queue) and the offset.
         self.produced = 0
 
     def _cluster(self, name: str, net: str, brokers: int) -> SimCluster:
@@ -49,6 +48,7 @@ class World:
             "target": {"namesrv": [self.target.namesrv.address]},
             "topics": [TOPIC],
             "task_granularity": "queue",
+            "sync": [],
         }
         return SimWorker(
             self.kernel,
