@@ -37,9 +37,8 @@ def _one(seed: int, mutant: str) -> int:
     outcome = run_seed(seed, mutant=mutant, debug=bool(os.environ.get("DEBUG")))
     print("\n".join(outcome.history))
     print(outcome.violation or "nothing found")
-    print(
-        f"seed {seed}: {outcome.virtual:.0f} s in {outcome.seconds:.2f} s, {outcome.produced} messages, run {outcome.digest}"
-    )
+    took = f"{outcome.virtual:.0f} s in {outcome.seconds:.2f} s"
+    print(f"seed {seed}: {took}, {outcome.produced} messages, run {outcome.digest}")
     return bool(outcome.violation)
 
 
@@ -74,7 +73,7 @@ def _mutants(seeds: range) -> int:
                 break
         seconds = time.perf_counter() - began
         missed += found is None
-        row = ("no", "–") if found is None else ("yes", str(found.seed))
+        row = ("no", "-") if found is None else ("yes", str(found.seed))
         print(f"| {name} | {mutant.what} | {row[0]} | {row[1]} | {seconds:.1f} s |", flush=True)
     return bool(missed)
 

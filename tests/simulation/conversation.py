@@ -184,6 +184,8 @@ async def answers(asked: Sequence[Asked], *, broker: str, namesrv: str, topic: s
 
 def _shown(asked: Asked, answer: Frame, topic: str, addresses: Sequence[str]) -> dict[str, Any]:
     fields = {name: value for name, value in answer.fields.items() if name not in _OWN_FIELDS}
+    if "totalTopicNum" in fields:
+        fields["totalTopicNum"] = "those of others, too"
     return {
         "code": answer.code,
         "remark": _plain(answer.remark, topic),
@@ -195,8 +197,7 @@ def _shown(asked: Asked, answer: Frame, topic: str, addresses: Sequence[str]) ->
 def _plain(remark: str, topic: str) -> str:
     """The first words, without what stands for this run alone."""
     line = remark.partition("\n")[0].replace(topic, "TOPIC")
-    line = re.sub(r"\d{2,3}\.\d+\.\d+\.\d+(:\d+)?", "HOST", line)
-    return line
+    return re.sub(r"\d{2,3}\.\d+\.\d+\.\d+(:\d+)?", "HOST", line)
 
 
 def _body(code: int, answer: Frame, topic: str, addresses: Sequence[str]) -> Any:

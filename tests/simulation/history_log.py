@@ -1,4 +1,4 @@
-"""What happened in a simulated world, for people who look at a seed that failed: log events and faults, in order."""
+"""What happened in a simulated world, for people who look at a seed that failed: log events and faults."""
 
 from __future__ import annotations
 

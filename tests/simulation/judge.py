@@ -1,4 +1,4 @@
-"""What must hold in a simulated world: while things fail nothing is lost or done twice, and in the end all is copied."""
+"""What must hold in a simulated world: nothing is lost or done twice, and in the end all is copied."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Process:
         self.ahead = 0.0
         self._offset = kernel.random.uniform(1e3, 1e5)
         self._rate = kernel.random.uniform(0.9995, 1.0005)
-        self._missed: list[tuple[Urgency, int, Callable[[], None]]] = []
+        self._missed: list[tuple[Urgency, int, Callable[[], object]]] = []
 
     def monotonic(self) -> float:
         return self._offset + self.kernel.now * self._rate
@@ -59,7 +59,7 @@ class Process:
     def wall(self) -> float:
         return EPOCH + self.kernel.now + self.ahead
 
-    def run(self, urgency: Urgency, number: int, do: Callable[[], None]) -> None:
+    def run(self, urgency: Urgency, number: int, do: Callable[[], object]) -> None:
         """Does it, unless the process has died; later if it is paused."""
         if not self.alive:
             return
@@ -93,14 +93,14 @@ class Kernel:
         self.now = 0.0
         self.events = 0
         self.current: Process | None = None
-        self._queue: list[tuple[float, int, Process | None, Urgency, Callable[[], None]]] = []
+        self._queue: list[tuple[float, int, Process | None, Urgency, Callable[[], object]]] = []
         self._numbers = itertools.count()
         self._here = 0
 
     def plan(
         self,
         delay: float,
-        do: Callable[[], None],
+        do: Callable[[], object],
         process: Process | None = None,
         urgency: Urgency = Urgency.ARRIVED,
     ) -> None:

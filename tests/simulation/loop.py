@@ -54,21 +54,21 @@ class SimLoop(asyncio.AbstractEventLoop):
         if self.process.alive:
             self.create_task(generator.aclose())
 
-    def call_soon(
+    def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
         self._kernel.plan(0.0, lambda: self._do(handle), self.process, Urgency.READY)
         return handle
 
-    call_soon_threadsafe = call_soon
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
 
-    def call_later(
+    def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
-    def call_at(
+    def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         handle = asyncio.TimerHandle(when, callback, args, self, context)
@@ -97,7 +97,9 @@ class SimLoop(asyncio.AbstractEventLoop):
         task: asyncio.Task[T] = asyncio.Task(coro, loop=self, name=name, context=context)  # type: ignore[arg-type]
         return task
 
-    def run_in_executor(self, executor: object, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:
+    def run_in_executor(  # type: ignore[override]
+        self, executor: object, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
         """Done at some moment within a few hundredths of a second; a process that dies before has not done it."""
         future: asyncio.Future[T] = self.create_future()
         chance = self._kernel.random
@@ -107,9 +109,9 @@ class SimLoop(asyncio.AbstractEventLoop):
             try:
                 result = func(*args)
             except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
-                self.call_later(rest, lambda: future.done() or future.set_exception(error))
+                self.call_later(rest, lambda error=error: None if future.done() else future.set_exception(error))
             else:
-                self.call_later(rest, lambda: future.done() or future.set_result(result))
+                self.call_later(rest, lambda: None if future.done() else future.set_result(result))
 
         self._kernel.plan(begun, work, self.process, Urgency.READY)
         return future
@@ -119,7 +121,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:
         return await self._network.connect(self, self._host, protocol_factory, f"{host}:{port}")
 
-    def add_writer(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:
+    def add_writer(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:  # type: ignore[override]
         self.writers[fd] = asyncio.Handle(callback, args, self, None)
         self._network.watch_writable(fd)
 

@@ -1,4 +1,4 @@
-"""Small errors that somebody might make in the code: each must be found by the simulation, or its judges are blind."""
+"""Small errors that somebody might make: the simulation must find each of them, or its judges are blind."""
 
 from __future__ import annotations
 

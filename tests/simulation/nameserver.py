@@ -45,7 +45,8 @@ class NameServer:
     def _clusters(self) -> str:
         """In fastjson's own form: numbers as keys have no quotes."""
         acting = "" if self._old else ',"enableActingMaster":false'
-        brokers, clusters = [], {}
+        brokers: list[str] = []
+        clusters: dict[str, list[str]] = {}
         for (cluster, name), address in sorted(self.brokers.items()):
             clusters.setdefault(cluster, []).append(f'"{name}"')
             brokers.append(

@@ -55,7 +55,7 @@ class Nemesis:
         self._later(self._chance.uniform(0.1, 2.5), self._next)
 
     def _later(self, seconds: float, do: Callable[[], object]) -> None:
-        self.world.kernel.plan(seconds, lambda: None if self.healed else do() and None)
+        self.world.kernel.plan(seconds, lambda: None if self.healed else do())
 
     def heal(self) -> None:
         """Nothing is wrong any more."""
@@ -85,7 +85,7 @@ class Nemesis:
         return self._chance.choice(up) if up else None
 
     def _start_again(self, worker: SimWorker) -> None:
-        self._later(self._chance.uniform(0.05, 4.0), lambda: worker.up or worker.start())
+        self._later(self._chance.uniform(0.05, 4.0), worker.start_again)
 
     def _kill_worker(self) -> str:
         worker = self._worker()
@@ -103,7 +103,7 @@ class Nemesis:
         if worker is None:
             return ""
         worker.stop()
-        self._later(self._chance.uniform(1.0, 6.0), lambda: worker.up or worker.start())
+        self._later(self._chance.uniform(1.0, 6.0), worker.start_again)
         return f"stops {worker.name}"
 
     def _pause_worker(self) -> str:
@@ -135,7 +135,7 @@ class Nemesis:
             return ""
         cluster, node = found
         cluster.kill(node)
-        self._later(self._chance.uniform(0.1, 5.0), lambda: node.up or cluster.start(node))
+        self._later(self._chance.uniform(0.1, 5.0), lambda: None if node.up else cluster.start(node))
         return f"kills {node.name}"
 
     def _pause_broker(self) -> str:
@@ -223,8 +223,8 @@ class Nemesis:
     def _cut(self) -> str:
         worker = self._chance.choice(self.world.workers).host.name
         cluster = self._chance.choice((self.world.source, self.world.target))
-        node = self._chance.choice([*cluster.nodes, *cluster.nodes, cluster.namesrv])
-        pair = (worker, node.host.name)[:: self._chance.choice((1, -1))]
+        hosts = [*(node.host for node in cluster.nodes), cluster.namesrv.host]
+        pair = (worker, self._chance.choice(hosts).name)[:: self._chance.choice((1, -1))]
         seconds = self._chance.choice((0.2, 0.6, 4.0, 10.0))
         self.judge.late |= seconds > _LATE
         self.world.network.cut(*pair)

@@ -15,7 +15,7 @@ import random
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from tests.simulation.kernel import Process, Urgency
 
@@ -104,7 +104,7 @@ class _Stream:
         self._go(None)
 
     def break_off(self, chance: random.Random, *, sure: bool = False) -> None:
-        """Nothing more is sent; of what is under way, all from some byte on is gone, or all of it where that is sure."""
+        """Nothing more is sent; what is under way is gone after some point, or all of it where that is sure."""
         self.ended = True
         under_way = [*self._sent, *self._held]
         kept = 0 if sure else chance.randint(0, len(under_way))
@@ -145,9 +145,9 @@ class Wire:
 
     def _feed(self, data: bytes) -> None:
         while data and self.protocol is not None:
-            room = self.protocol.get_buffer(len(data))
+            room = cast("memoryview", self.protocol.get_buffer(len(data)))
             size = min(len(room), len(data))
-            room[:size] = data[:size]  # type: ignore[index]
+            room[:size] = data[:size]
             data = data[size:]
             self.protocol.buffer_updated(size)
 
@@ -289,7 +289,7 @@ class ClientTransport(asyncio.Transport):
 
 
 class Network:
-    """All hosts by address, and what is wrong between them. `slow` are the seconds that a host is away from others."""
+    """All hosts by address, and what is wrong between them; `slow` are the seconds that a host is away from all."""
 
     def __init__(self, kernel: Any) -> None:
         self.kernel = kernel
@@ -315,7 +315,7 @@ class Network:
         server = self.hosts.get(name)
         if server is None:
             raise OSError(errno.EHOSTUNREACH, os.strerror(errno.EHOSTUNREACH))
-        while self.is_cut(client, server) or self.is_cut(server, client):
+        while self.is_cut(client, server) or self.is_cut(server, client):  # noqa: ASYNC110 - so does TCP
             await asyncio.sleep(_SYN)
         await asyncio.sleep(2 * self.latency(client, server))
         accept = server.listening.get(int(port)) if server.process.alive else None

@@ -75,8 +75,8 @@ class Pulls:
         if queue_id >= settings.read_queues:
             return Answer(
                 broker.version.no_queue,
-                f"queueId[{queue_id}] is illegal, topic:[{topic}] topicConfig.readQueueNums:[{settings.read_queues}]"
-                " consumer:[/127.0.0.1:50000]",
+                f"queueId[{queue_id}] is illegal, topic:[{topic}]"
+                f" topicConfig.readQueueNums:[{settings.read_queues}] consumer:[/127.0.0.1:50000]",
             )
         queue = broker.store.queues.get((topic, queue_id), StoredQueue())
         return self._found(queue, asked.number("queueOffset"), asked.number("maxMsgNums"))
@@ -91,7 +91,8 @@ class Pulls:
         elif offset > queue.shown:
             code, remark, go_on = Response.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", queue.shown
         elif offset < queue.shown:
-            taken, size = [], 0
+            taken: list[bytes] = []
+            size = 0
             for each in queue.messages[
                 offset - queue.first : min(queue.shown - queue.first, offset - queue.first + min(count, _MESSAGES))
             ]:

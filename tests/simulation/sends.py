@@ -24,8 +24,9 @@ _BUSY: Final = (
 )
 _NO_BODY: Final = (
     "java.lang.NullPointerException: Cannot read the array length because the return value of"
-    ' "org.apache.rocketmq.remoting.protocol.RemotingCommand.getBody()" is null, org.apache.rocketmq.broker.processor'
-    ".AbstractSendMessageProcessor.buildMsgContext(AbstractSendMessageProcessor.java:361)"
+    ' "org.apache.rocketmq.remoting.protocol.RemotingCommand.getBody()" is null,'
+    " org.apache.rocketmq.broker.processor.AbstractSendMessageProcessor"
+    ".buildMsgContext(AbstractSendMessageProcessor.java:361)"
 )
 _PRODUCER: Final = "127.0.0.1:50000"
 

@@ -55,7 +55,7 @@ class TopicSettings:
 
 @dataclass(slots=True)
 class StoredQueue:
-    """Messages from offset `first` on, each encoded, with the times of storing (ms). Readers see those before `shown`."""
+    """Encoded messages from offset `first` on, and when each was stored (ms); readers see those before `shown`."""
 
     first: int = 0
     shown: int = 0

@@ -1,4 +1,4 @@
-"""In what the brokers of 4.9.7, 5.3.3 and 5.5.0 differ, as far as a worker sees it; measured by the conversation."""
+"""In what brokers of 4.9.7, 5.3.3 and 5.5.0 differ, as far as a worker sees it; measured by the conversation."""
 
 from __future__ import annotations
 

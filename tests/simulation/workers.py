@@ -1,9 +1,8 @@
-"""A simulated worker: the whole worker as the service builds it, in a process of its own that can die at any moment."""
+"""A simulated worker: all of it as the service builds it, in a process of its own that can die at any moment."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import socket
 from collections.abc import Mapping
@@ -75,7 +74,7 @@ class SimWorker:
     def start(self) -> None:
         """A new process."""
         process = self.host.process = Process(self.kernel, self.name)
-        loop = SimLoop(process, self.host, self.network)
+        loop = SimLoop(process, self.host, self.network)  # type: ignore[abstract]  # what is not needed is not there
         self.loops.append(loop)
         self.kernel.current = process
         loop.within(lambda: self._remains.append(loop.create_task(self._main(), name=self.name)))
@@ -96,18 +95,22 @@ class SimWorker:
                     again = await worker.run(self._stop)
                 finally:
                     await worker.close()
-            self._end("drained")
+            self._end("drained")  # and the service manager starts it again, as after errors
         except ReplicatorError as error:
-            self._end(f"{type(error).__name__}: {error}", restart=True)
+            self._end(f"{type(error).__name__}: {error}")
         except BaseException as error:  # noqa: BLE001 - it is what the simulation is to find
-            self._end(f"{type(error).__name__}: {error!r}", restart=True, broken=True)
+            self._end(f"{type(error).__name__}: {error!r}")
             self.loops[-1].failures.append({"message": "the worker has ended", "exception": error})
 
-    def _end(self, how: str, *, restart: bool = False, broken: bool = False) -> None:
+    def _end(self, how: str) -> None:
         self.ended.append(how)
         self._die()
-        if restart:
-            self.kernel.plan(_RESTART, lambda: self.up or self.start())
+        self.kernel.plan(_RESTART, self.start_again)
+
+    def start_again(self) -> None:
+        """Unless it runs."""
+        if not self.up:
+            self.start()
 
     def _die(self) -> None:
         self.host.process.kill()
@@ -130,4 +133,4 @@ class SimWorker:
     def wipe(self) -> None:
         """Its disk is gone."""
         shutil.rmtree(self.directory, ignore_errors=True)
-        os.makedirs(self.directory, exist_ok=True)
+        self.directory.mkdir(parents=True, exist_ok=True)
