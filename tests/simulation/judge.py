@@ -43,6 +43,7 @@ class Judge:
         self.deleted: defaultdict[Lane, set[int]] = defaultdict(set)
         self.gaps: defaultdict[Lane, int] = defaultdict(int)
         self._judged: defaultdict[Lane, int] = defaultdict(int)
+        self._counted: defaultdict[Lane, int] = defaultdict(int)
         for cluster, learn in ((world.source, self._produced), (world.target, self._copied)):
             for node in cluster.nodes:
                 node.broker.on_stored = lambda topic, queue, offset, count, node=node, learn=learn: (  # type: ignore[misc]
@@ -78,13 +79,16 @@ class Judge:
     def source_deletes(self, node: Node, queue: int, first: int) -> None:
         """Retention deletes what is before the offset `first`."""
         lane, stored = Lane(node.name, queue), node.broker.store.queue(TOPIC, queue)
-        begun = min((at for at, places in self.copies[lane].items() if places), default=None)
         for offset in range(stored.first, first):
             if not self.copies[lane][offset]:
                 self.deleted[lane].add(offset)
-                if begun is None or offset < begun:
-                    self.gaps[lane] -= 1  # what was before the copy began is no gap in it
         stored.trim(first)
+
+    def _is_nowhere(self, place: Place) -> bool:
+        """Whether the source deleted it before it was copied, or after that, and then the target lost it."""
+        first = self.world.source.node(place.broker).broker.store.queue(TOPIC, place.queue).first
+        twice = place.offset < first and place.offset in self.lost_at_target[place.lane]
+        return twice or place.offset in self.deleted[place.lane]
 
     # While it runs.
 
@@ -114,7 +118,9 @@ class Judge:
         position, lane = state.progress.position, Lane(*state.source)
         if position is None:
             return
-        self.gaps[lane] = max(self.gaps[lane], state.counters.gaps)
+        # A worker whose disk was wiped before it could publish what it has counted counts from less on.
+        self.gaps[lane] += max(0, state.counters.gaps - self._counted[lane])
+        self._counted[lane] = state.counters.gaps
         copies, excused = self.copies[lane], self.lost_at_target[lane] | self.deleted[lane]
         for offset in range(self._judged[lane], position):
             if not copies.get(offset) and offset not in excused:
@@ -161,7 +167,7 @@ class Judge:
         """Raises what is wrong with the two topics as they are in the end."""
         copies = [m for node, queue, end in _queues(self.world.target) for m in _all(node, queue)]
         found = check(self.originals.values(), copies, ignore=lambda name: name in _RESERVED | {"UNIQ_KEY"})
-        lost = [place for place in found.lost if place.offset not in self.deleted[place.lane]]
+        lost = [place for place in found.lost if not self._is_nowhere(place)]
         if lost or found.out_of_order or found.changed or found.extra or found.split or found.mixed:
             raise Violation(found.report())
         if found.duplicated and not self.late:
