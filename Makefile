@@ -9,7 +9,7 @@ ARGS =
 # The tests that need no brokers, no Spark and no network.
 ALONE = -n 2 --dist loadgroup -m "not (brokers or spark or prometheus)"
 
-.PHONY: help demo test check coverage lint bench venv lock clean
+.PHONY: help demo test check coverage lint bench simulate mutants venv lock clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -37,6 +37,14 @@ lint: $(STAMP) ## Style, format, types and layers
 
 bench: $(STAMP) ## Benchmarks beside the Java way (ARGS goes to the benchmark)
 	@$(BIN)/python -m bench $(ARGS)
+
+SEEDS = 1000
+SEED =
+simulate: $(STAMP) ## Whole workers in SEEDS simulated worlds, or in the one of SEED with its history
+	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+mutants: $(STAMP) ## Which of a list of errors in the code the simulation finds
+	@$(BIN)/python -m tests.simulation --mutants --seeds $(SEEDS) $(ARGS)
 
 venv: $(STAMP) ## Only make the environment
 

@@ -2,17 +2,23 @@
 
 What happens to them is logged here: APScheduler's own lines name the job by its code and its next time, so that
 no two of them are alike and repeats of them are not counted.
+
+APScheduler goes by the wall clock: when that was set back an hour, there would be no heartbeat for an hour. It asks
+for the time in its time zone, so here it has a zone in which it is what the monotonic clock shows.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
 from apscheduler.events import EVENT_JOB_MAX_INSTANCES, JobSubmissionEvent
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from apscheduler.triggers.base import BaseTrigger
 
 from replicator.observe.logging import get_logger
 
@@ -25,11 +31,37 @@ log = get_logger(__name__)
 logging.getLogger("apscheduler").setLevel(logging.ERROR)
 
 
+class _Monotonic(tzinfo):
+    """Where `datetime.now` is the monotonic clock, as if that had begun with the epoch."""
+
+    def fromutc(self, _: datetime) -> datetime:
+        return datetime.fromtimestamp(time.monotonic(), UTC).replace(tzinfo=self)
+
+    def utcoffset(self, _: datetime | None) -> timedelta:
+        return timedelta(0)
+
+    def dst(self, _: datetime | None) -> None:
+        return None
+
+    def tzname(self, _: datetime | None) -> str:
+        return "monotonic"
+
+
+class _Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
+    """Each `seconds`. APScheduler's own trigger converts other times than now, which that zone cannot."""
+
+    def __init__(self, seconds: float) -> None:
+        self._interval = timedelta(seconds=seconds)
+
+    def get_next_fire_time(self, previous: datetime | None, now: datetime) -> datetime:
+        return (now if previous is None else previous) + self._interval
+
+
 class Schedule:
     """Jobs at intervals. One that takes longer than its interval is not started twice."""
 
     def __init__(self) -> None:
-        self._scheduler = AsyncIOScheduler()
+        self._scheduler = AsyncIOScheduler(timezone=_Monotonic())
         self._scheduler.add_listener(self._on_skip, EVENT_JOB_MAX_INSTANCES)
         self._running: set[asyncio.Task[None]] = set()
         #: Names of jobs that have missed a start since they began, and of those that are logged as late.
@@ -61,7 +93,7 @@ class Schedule:
                     log.info("periodic work keeps its interval again", work=name)
 
         self._scheduler.add_job(
-            once, "interval", seconds=seconds, id=name, max_instances=1, coalesce=True, misfire_grace_time=None
+            once, _Every(seconds), id=name, max_instances=1, coalesce=True, misfire_grace_time=None
         )
 
     def _on_skip(self, event: JobSubmissionEvent) -> None:

@@ -147,7 +147,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(high=_HIGH_WATER)
         if self._may_go_on is not None and transport.get_extra_info("sslcontext") is None:
             self._writer = SocketWriter(
-                transport.get_extra_info("socket").fileno(),
+                transport.get_extra_info("socket"),
                 may_go_on=self._may_go_on,
                 on_full=lambda full: self.pause_writing() if full else self.resume_writing(),
                 on_broken=self._broken,

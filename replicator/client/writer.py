@@ -7,8 +7,8 @@ paused in the middle of a request would finish it when it wakes up, long after o
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
+from asyncio.trsock import TransportSocket
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -21,9 +21,10 @@ _MOST_PIECES: Final = 1024
 
 
 class SocketWriter:
-    """Writes to the socket with descriptor `descriptor`, which somebody else reads and closes.
+    """Writes to what `sock` is connected to, which somebody else reads and closes.
 
     Args:
+        sock: a socket, or the one that a transport gives; it is used to make another one for the same connection.
         may_go_on: asked before any bytes that did not fit at once are written.
         on_full: told whether senders should wait.
         on_broken: told why nothing can be written any more.
@@ -31,14 +32,14 @@ class SocketWriter:
 
     def __init__(
         self,
-        descriptor: int,
+        sock: socket.socket | TransportSocket,
         *,
         may_go_on: Callable[[], bool],
         on_full: Callable[[bool], None],
         on_broken: Callable[[str], None],
     ) -> None:
         # Event loops watch a descriptor for one party only, so this one is ours.
-        self._socket = socket.socket(fileno=os.dup(descriptor))
+        self._socket = sock.dup()
         self._socket.setblocking(False)
         self._loop = asyncio.get_running_loop()
         self._may_go_on = may_go_on

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from datetime import datetime, tzinfo
 
+import pytest
+from apscheduler.schedulers import base
 from structlog.testing import capture_logs
 
 from replicator.aio.schedule import Schedule
@@ -72,3 +76,25 @@ async def test_running_work_may_finish_at_the_end() -> None:
     assert len(done) == 1
     await asyncio.sleep(0.1)
     assert len(done) == 1
+
+
+async def test_the_wall_clock_may_be_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Heartbeats go on, and leases with them."""
+    schedule = Schedule()
+    runs: list[None] = []
+
+    class SetBack(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+            return datetime.fromtimestamp(time.time() - 3600, tz)
+
+    async def beat() -> None:
+        runs.append(None)
+
+    schedule.every(0.01, beat, name="heartbeat")
+    schedule.start()
+    await until(lambda: runs)
+    monkeypatch.setattr(base, "datetime", SetBack)
+    runs.clear()
+    await until(lambda: len(runs) > 5)
+    await schedule.end()

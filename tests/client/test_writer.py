@@ -27,7 +27,7 @@ class _Scene:
         self.full: list[bool] = []
         self.broken: list[str] = []
         self.writer = SocketWriter(
-            self.ours.fileno(), may_go_on=lambda: self.allowed, on_full=self.full.append, on_broken=self._on_broken
+            self.ours, may_go_on=lambda: self.allowed, on_full=self.full.append, on_broken=self._on_broken
         )
 
     def _on_broken(self, why: str) -> None:

@@ -1,0 +1,1 @@
+"""Deterministic simulation of whole workers: real code, virtual time, and a world that a seed decides."""
