@@ -11,7 +11,7 @@ from replicator.protocol.message import parse_messages
 from replicator.routing import provenance
 from replicator.routing.state import Phase, QueueState
 from tests.simulation.cluster import Node, SimCluster
-from tests.simulation.world import TOPIC, World
+from tests.simulation.world import TOPIC, SimWorld
 from tests.support.history import Lane, Message, Place, check
 
 __all__ = ["Judge", "Violation"]
@@ -33,7 +33,7 @@ class Judge:
     which is when a message may come twice.
     """
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimWorld) -> None:
         self.world = world
         self.late = False
         self.copies: defaultdict[Lane, defaultdict[int, list[Place]]] = defaultdict(lambda: defaultdict(list))

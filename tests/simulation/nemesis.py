@@ -8,7 +8,7 @@ from tests.simulation.cluster import Node, SimCluster
 from tests.simulation.judge import Judge
 from tests.simulation.store import TopicSettings
 from tests.simulation.workers import SimWorker
-from tests.simulation.world import TOPIC, World
+from tests.simulation.world import TOPIC, SimWorld
 
 __all__ = ["Nemesis"]
 
@@ -20,7 +20,7 @@ _KINDS = 5
 class Nemesis:
     """Faults in `world`, of some kinds only: so that each kind is also seen without most of the others."""
 
-    def __init__(self, world: World, judge: Judge) -> None:
+    def __init__(self, world: SimWorld, judge: Judge) -> None:
         self.world = world
         self.judge = judge
         self.healed = False

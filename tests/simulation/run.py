@@ -18,7 +18,7 @@ from tests.simulation import clocks
 from tests.simulation.judge import Judge, Violation
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.nemesis import Nemesis
-from tests.simulation.world import World
+from tests.simulation.world import SimWorld
 
 __all__ = ["Outcome", "run_all", "run_seed"]
 
@@ -46,7 +46,7 @@ def run_seed(seed: int, *, mutant: str = "", debug: bool = False) -> Outcome:
     real = time.perf_counter
     shared = Path("/dev/shm")
     directory = Path(tempfile.mkdtemp(prefix="simulation-", dir=shared if shared.is_dir() else None))
-    world = World(seed, directory)
+    world = SimWorld(seed, directory)
     clocks.take_over(world.kernel)
     world.history.capture(debug=debug)
     if mutant:
@@ -63,7 +63,7 @@ def run_seed(seed: int, *, mutant: str = "", debug: bool = False) -> Outcome:
     return Outcome(seed, violation, lines, world.history.digest(), real() - began, world.kernel.now, world.produced)
 
 
-def _live(world: World) -> None:
+def _live(world: SimWorld) -> None:
     judge = Judge(world)
     nemesis = Nemesis(world, judge)
     world.start()

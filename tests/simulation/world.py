@@ -14,13 +14,13 @@ from tests.simulation.network import Network
 from tests.simulation.store import NewMessage
 from tests.simulation.workers import SimWorker
 
-__all__ = ["TOPIC", "World"]
+__all__ = ["TOPIC", "SimWorld"]
 
 TOPIC = "orders"
 _VERSIONS = ("4.9.7", "5.3.3", "5.5.0")
 
 
-class World:
+class SimWorld:
     """What `seed` makes; the disks of workers are in `directory`."""
 
     def __init__(self, seed: int, directory: Path) -> None:
