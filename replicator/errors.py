@@ -12,6 +12,7 @@ __all__ = [
     "ClientError",
     "ConfigError",
     "NoTls",
+    "NothingShown",
     "ProtocolError",
     "ReplicatorError",
     "RequestTimeout",
@@ -67,6 +68,13 @@ class WrongBroker(Unreachable):
 
     def __init__(self, address: str, reason: str) -> None:
         super().__init__(address, reason, hint="it is used again once the name servers know where the broker is")
+
+
+class NothingShown(Unreachable):
+    """A broker says that a queue goes on, and gives nothing of it: waiting may help, as if it were away."""
+
+    def __init__(self, address: str, queue: str, offset: int, end: int) -> None:
+        super().__init__(address, f"it gives nothing of {queue} at offset {offset}, though that ends at {end}")
 
 
 class RequestTimeout(ClientError):

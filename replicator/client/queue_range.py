@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from typing import Final
 
+from replicator.aio.clock import now
 from replicator.client.endpoint import Endpoint
-from replicator.client.pull import pull
+from replicator.client.pull import Pulled, pull
+from replicator.errors import NothingShown
 from replicator.protocol.codes import Response
 from replicator.protocol.message import StoredMessage
 
 __all__ = ["read_range"]
+
+#: Seconds for which a broker may give nothing of a queue that goes on, as busy ones do, and between two attempts.
+_PATIENCE: Final = 10.0
+_PAUSE: Final = 0.05
 
 
 async def read_range(
@@ -18,18 +26,28 @@ async def read_range(
     """The messages of a queue in [start, stop), or to its end; begins at the oldest if `start` has gone.
 
     Raises:
+        NothingShown: the queue goes on, and the broker gives nothing of it.
         BrokerRefused, Unreachable, RequestTimeout: see there.
     """
-    offset = start
+    offset, given_at = start, now()
     while stop is None or offset < stop:
         pulled = await pull(broker, topic, queue_id, offset)
         for message in pulled.messages:
             if stop is not None and message.queue_offset >= stop:
                 return
             yield message
-        if pulled.code == Response.PULL_OFFSET_MOVED and offset < pulled.min_offset:
-            offset = pulled.min_offset
-        elif pulled.next_offset > offset:
-            offset = pulled.next_offset
-        else:
+        after = _after(pulled, offset)
+        if after > offset:
+            offset, given_at = after, now()
+        elif offset >= pulled.max_offset:
             return
+        elif now() - given_at < _PATIENCE:
+            await asyncio.sleep(_PAUSE)
+        else:
+            raise NothingShown(broker.address, f"{topic}/{queue_id}", offset, pulled.max_offset)
+
+
+def _after(pulled: Pulled, offset: int) -> int:
+    if pulled.code == Response.PULL_OFFSET_MOVED and offset < pulled.min_offset:
+        return pulled.min_offset
+    return pulled.next_offset
