@@ -63,8 +63,7 @@ def run_all(
     # Outcomes come through an accumulator, since a job's own result is complete only after the last task.
     outcomes = context.accumulator([], _Rows())
     as_task, report = partial(work, attempts_of(spark)), partial(_add, outcomes)
-    # One job runs as many tasks at a time as there are slots; with one job per task, each thread runs one task.
-    jobs = deque([list(parts)] if at_once is None else [[part] for part in parts])
+    jobs = _jobs(parts, at_once)
     failure: list[Exception] = []
 
     def run() -> None:
@@ -102,6 +101,13 @@ def run_all(
         raise ReplicatorError(f"Spark gave up: {reason}", hint="fix that and run it again")
 
 
+def _jobs(parts: Sequence[P], at_once: int | None) -> deque[list[P]]:
+    """One job runs as many tasks at a time as there are slots; with one job per task, each thread runs one task."""
+    if not parts:
+        return deque()  # Spark cannot run a job without parts
+    return deque([list(parts)] if at_once is None else [[part] for part in parts])
+
+
 def run_rate_limited(
     spark: Any,
     work: Callable[[R, int, Iterable[P]], Iterator[Any]],
@@ -115,7 +121,7 @@ def run_rate_limited(
 
     The limits hold even if slots are added later: no more tasks run at a time than those that share them.
     """
-    at_once = min(len(parts), spark.sparkContext.defaultParallelism)
+    at_once = min(len(parts) or 1, spark.sparkContext.defaultParallelism)
     run_all(
         spark,
         partial(work, share(job, at_once)),
@@ -167,7 +173,7 @@ def _attempt() -> int:
 def attempts_of(spark: Any) -> int:
     """How often Spark tries a task before it fails the whole job."""
     master = spark.sparkContext.master
-    if master.startswith("local"):
+    if master == "local" or master.startswith("local["):  # local-cluster[…] is a cluster
         given = re.fullmatch(r"local\[[^,\]]+,\s*(\d+)\]", master)
         return int(given[1]) if given else 1
     return int(spark.sparkContext.getConf().get("spark.task.maxFailures", str(_FAILURES)))

@@ -1,11 +1,17 @@
-"""In what order Spark's tasks begin."""
+"""In what order Spark's tasks begin, how often each is tried, and a job that has none."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replicator.spark.engine.tasks import in_turn
+from replicator.ranges.rates import RateLimited
+from replicator.spark.engine.tasks import attempts_of, in_turn, run_rate_limited
 
 
 def test_brokers_take_turns() -> None:
@@ -25,3 +31,42 @@ def test_nothing_is_lost_and_each_brokers_order_stays(brokers: list[str]) -> Non
         had = {broker: [part[1] for part in turns[:count]].count(broker) for broker in set(brokers)}
         unfinished = [n for broker, n in had.items() if n < brokers.count(broker)]
         assert not unfinished or max(had.values()) - min(unfinished) <= 1
+
+
+def spark(master: str = "local[2,4]", **conf: str) -> Any:
+    """A session as far as it is asked here; it can start no job."""
+    context = SimpleNamespace(
+        master=master, getConf=lambda: conf, defaultParallelism=2, accumulator=lambda *_: SimpleNamespace(value=[])
+    )
+    return SimpleNamespace(sparkContext=context, conf=conf)
+
+
+@pytest.mark.parametrize(
+    ("master", "attempts"),
+    [
+        ("local", 1),
+        ("local[*]", 1),
+        ("local[2,7]", 7),
+        ("local-cluster[2,1,1024]", 4),
+        ("spark://127.0.0.1:7077", 4),
+        ("yarn", 4),
+    ],
+)
+def test_attempts_are_those_of_the_master(master: str, attempts: int) -> None:
+    assert attempts_of(spark(master)) == attempts
+
+
+def test_attempts_of_a_cluster_are_a_setting() -> None:
+    assert attempts_of(spark("local-cluster[2,1,1024]", **{"spark.task.maxFailures": "9"})) == 9
+
+
+@pytest.mark.parametrize("limit", [0, 100])
+def test_a_job_without_parts_ends_at_once(limit: int) -> None:
+    """As of a topic without queues: there is nothing to do, and nothing fails."""
+    run_rate_limited(
+        spark(), _never, RateLimited(rate_messages=limit), [], on_outcome=pytest.fail, on_look=lambda: None
+    )
+
+
+def _never(_job: RateLimited, _attempts: int, _parts: Iterable[object]) -> Iterator[object]:
+    raise AssertionError("there is nothing to run")
