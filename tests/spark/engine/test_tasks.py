@@ -36,7 +36,10 @@ def test_nothing_is_lost_and_each_brokers_order_stays(brokers: list[str]) -> Non
 def spark(master: str = "local[2,4]", **conf: str) -> Any:
     """A session as far as it is asked here; it can start no job."""
     context = SimpleNamespace(
-        master=master, getConf=lambda: conf, defaultParallelism=2, accumulator=lambda *_: SimpleNamespace(value=[])
+        master=master,
+        getConf=lambda: conf,
+        defaultParallelism=2,
+        accumulator=lambda *_: SimpleNamespace(value=[]),
     )
     return SimpleNamespace(sparkContext=context, conf=conf)
 
