@@ -58,7 +58,6 @@ ELSEWHERE = {
     "replicator.plugins.interface": "plugins/test_file.py",
     "replicator.plugins.route_options": "e2e/test_topic_selection.py",
     "replicator.protocol.compression": "plugins/test_transforms.py",
-    "replicator.ranges": "spark/test_backfill.py",
     "replicator.ranges.suspend_guard": "spark/test_paused.py",
     "replicator.routing": "e2e/test_recovery.py",
     "replicator.sandbox": "sandbox/test_cluster.py",
