@@ -80,9 +80,12 @@ async def test_a_failover_by_a_worker_that_is_cut_off_from_the_source(
         async with Worker(f"127.0.0.1:{unused_port()}", target, tmp_path / "b", *flags) as cut_off:
             await until(lambda: "the source is away" in health(cut_off)[1].get("worker", ""))
             await until(lambda: cut_off.ask("GET", "/connectors/route/status")[0] == 200, what="it knows the group")
-            opened = asyncio.create_task(until(partial(writable, target, topic), seconds=120))
+            opened = asyncio.create_task(until(partial(writable, target, topic), what="the topic is opened"))
             report = asyncio.create_task(asked(cut_off, "POST", "failover", {"source_dead": True}))
-            await opened
+            try:
+                await opened
+            except TimeoutError:
+                pytest.fail(f"not opened; the failover: {await report}")
             at_opening = await copies(target, topic)
             assert (await report)["stopped"]
             await asyncio.sleep(2)
