@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["lean_import"]
+__all__ = ["lean_import", "not_installed"]
 
 
 def lean_import(name: str) -> ModuleType:
@@ -25,3 +28,16 @@ def lean_import(name: str) -> ModuleType:
         gc.freeze()
         if enabled:
             gc.enable()
+
+
+@contextmanager
+def not_installed(name: str) -> Iterator[None]:
+    """What is imported meanwhile does without the package `name`, as where that is not installed."""
+    if name in sys.modules:
+        yield
+        return
+    sys.modules[name] = None  # type: ignore[assignment]  # the import system's own word for it
+    try:
+        yield
+    finally:
+        del sys.modules[name]

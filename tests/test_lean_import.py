@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from replicator.lean_import import lean_import
+from replicator.lean_import import lean_import, not_installed
 
 
 @pytest.fixture
@@ -35,3 +36,15 @@ def test_a_module_that_is_missing() -> None:
     with pytest.raises(ModuleNotFoundError, match="not_installed"):
         lean_import("not_installed")
     assert gc.isenabled()
+
+
+@pytest.mark.usefixtures("collecting")
+def test_a_package_that_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "optional_package.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    with not_installed("optional_package"), pytest.raises(ModuleNotFoundError):
+        import_module("optional_package")
+    there = import_module("optional_package")
+    with not_installed("optional_package"):
+        assert import_module("optional_package") is there
+    monkeypatch.delitem(sys.modules, "optional_package")

@@ -11,10 +11,12 @@ import sys
 from collections.abc import MutableMapping
 from typing import Any, Final, get_args
 
-import structlog
-
+from replicator.lean_import import not_installed
 from replicator.observe.level import Level
 from replicator.observe.log_rate_limiter import LogRateLimiter
+
+with not_installed("rich"):  # it would take two thirds of the time, for tracebacks in colours
+    import structlog
 
 __all__ = ["configure", "get_level", "get_logger", "set_level", "tell_repeats"]
 
