@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from acl_sync import acl1, acl2
+from acl_sync.exposure import exposed
 from acl_sync.model import Account, AclState, Dialect, Note
 from replicator.client.brokers import read_settings
 from replicator.client.endpoint import Endpoint
@@ -16,10 +17,11 @@ __all__ = ["BrokerAcl", "delete_account", "detect", "read", "write_account"]
 
 @dataclass(frozen=True, slots=True)
 class BrokerAcl:
-    """What a broker speaks, and whether it also looks at rights."""
+    """What a broker speaks, whether it also looks at rights, and which of its guards every account may change."""
 
     dialect: Dialect
     authorizes: bool = True
+    exposed: frozenset[str] = frozenset()
 
 
 async def detect(broker: Endpoint) -> BrokerAcl:
@@ -30,7 +32,7 @@ async def detect(broker: Endpoint) -> BrokerAcl:
     """
     settings = await read_settings(broker)
     if settings.get("authenticationEnabled") == "true":
-        return BrokerAcl(Dialect.ACL2, settings.get("authorizationEnabled") == "true")
+        return BrokerAcl(Dialect.ACL2, settings.get("authorizationEnabled") == "true", exposed(settings))
     if settings.get("aclEnable") == "true":
         return BrokerAcl(Dialect.ACL1)
     return BrokerAcl(Dialect.NONE)
@@ -45,7 +47,7 @@ async def read(broker: Endpoint, speech: BrokerAcl) -> AclState:
     """
     try:
         if speech.dialect is Dialect.ACL2:
-            state = await acl2.read(broker, authorizes=speech.authorizes)
+            state = replace(await acl2.read(broker, authorizes=speech.authorizes), exposed=speech.exposed)
         elif speech.dialect is Dialect.ACL1:
             state = await acl1.read(broker)
         else:

@@ -166,7 +166,8 @@ class AclState:
     """All that one broker knows, or that is wanted of it.
 
     `unsure` are accounts of which nothing can be said now; where it is not `complete`, what is missing may yet be
-    there. `authorizes` is false where rules are kept but not enforced.
+    there. `authorizes` is false where rules are kept but not enforced. `exposed` are settings by which every
+    account can switch the checks off.
     """
 
     dialect: Dialect
@@ -175,6 +176,7 @@ class AclState:
     unsure: frozenset[str] = frozenset()
     complete: bool = True
     authorizes: bool = True
+    exposed: frozenset[str] = frozenset()
     notes: tuple[Note, ...] = ()
 
 

@@ -5,11 +5,12 @@ The plan shows no secrets; what is not done says why. After all of it is done, t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from acl_sync.exposure import BLACK_LIST
 from acl_sync.model import Account, AclState, Dialect, Note, differences
 from acl_sync.options import AclOptions
 from acl_sync.ownership import Origin, Ownership
@@ -109,6 +110,8 @@ def make_plan(source: AclState, targets: Mapping[str, AclState], owned: Ownershi
         notes += [note for note in translated.notes if note not in notes]
     for broker, state in sorted(targets.items()):
         notes += [Note(note.account, f"{broker}: {note.text}") for note in state.notes]
+        if state.exposed:
+            notes.append(_exposure(broker, state.exposed))
         if state.dialect is Dialect.NONE:
             continue
         planned = list(_for_broker(broker, wanted[state.dialect], state, owned, options))
@@ -119,6 +122,14 @@ def make_plan(source: AclState, targets: Mapping[str, AclState], owned: Ownershi
     notes += _drift(actions, targets)
     shown = [note for note in notes if not note.account or options.wants(note.account)]
     return AclPlan(source=source.dialect, targets=dialects, actions=tuple(actions), notes=tuple(shown))
+
+
+def _exposure(broker: str, settings: Iterable[str]) -> Note:
+    return Note(
+        "",
+        f"{broker}: any account, whatever its rights, can switch the checks off (request 25 asks no right in"
+        f" RocketMQ 5): add {';'.join(sorted(settings))} to {BLACK_LIST} in its broker.conf",
+    )
 
 
 def _gives(action: Action) -> bool:
