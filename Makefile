@@ -5,11 +5,12 @@ PYTHON = python3 python3.14 python3.13 python3.12 python3.11
 VENV = .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
+TOOLS = $(VENV)/.tools
 ARGS =
 # The tests that need no brokers, no Spark and no network.
-ALONE = -n 2 --dist loadgroup -m "not (brokers or spark or prometheus)"
+ALONE = -n 2 --dist loadgroup -m "not (brokers or spark or fetched)"
 
-.PHONY: help demo test check coverage lint bench simulate mutants venv lock clean
+.PHONY: help demo test check coverage lint bench simulate mutants dist audit fuzz venv lock clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -46,6 +47,13 @@ simulate: $(STAMP) ## Whole workers in SEEDS simulated worlds, or in the one of 
 mutants: $(STAMP) ## Which of a list of errors in the code the simulation finds
 	@$(BIN)/python -m tests.simulation --mutants --seeds $(SEEDS) $(ARGS)
 
+dist: $(TOOLS) ## Wheels of all platforms, the source archive, the SBOM and checksums, into dist/
+	@rm -rf dist
+	@$(BIN)/python -m tools.dist
+
+audit: $(TOOLS) ## Look the locked packages up in PyPI's list of vulnerabilities
+	@$(BIN)/pip-audit --strict --require-hashes --disable-pip --progress-spinner off -r requirements.lock
+
 venv: $(STAMP) ## Only make the environment
 
 # The lock file is the result of uv alone: no index or mirror of this machine may stand in it.
@@ -54,6 +62,9 @@ lock: $(STAMP) ## Renew requirements.lock from pyproject.toml
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --no-header --extra sandbox --extra spark --group dev \
 		pyproject.toml -o requirements.lock
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-emit-find-links --no-header --group tools -c requirements.lock \
+		-o requirements-tools.lock
 
 clean: ## Delete the environment and all caches of the checkout
 	@rm -rf $(VENV) .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
@@ -80,3 +91,8 @@ $(STAMP): requirements.lock pyproject.toml replicator/protocol/uniform_run.c too
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
+
+$(TOOLS): $(STAMP) requirements-tools.lock
+	@echo "Installing what requirements-tools.lock names …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-tools.lock
+	@touch $(TOOLS)

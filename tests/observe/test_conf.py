@@ -21,7 +21,7 @@ CONF = ROOT / "conf"
 DOCKER = CONF / "docker"
 
 
-@pytest.mark.prometheus
+@pytest.mark.fetched
 async def test_prometheus_loads_the_rules(tmp_path: Path) -> None:
     """With the two directories copied to an empty one, as the README says."""
     for each in ("conf", "dashboards"):

@@ -103,7 +103,7 @@ def test_boards_are_as_people_expect_them(board: Board) -> None:
         taken |= cells
 
 
-@pytest.mark.prometheus
+@pytest.mark.fetched
 def test_the_rules_are_right() -> None:
     """As promtool sees it: syntax, and what fires when."""
     for command in (["check", "rules", "rules.yml"], ["test", "rules", "rules_test.yml"]):

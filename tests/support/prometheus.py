@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import os
-import shutil
 import socket
 import subprocess
 import time
@@ -17,12 +15,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from replicator.sandbox.jars import cache_directory
+from tests.support.debian import program
 from tests.support.worker import until
 
 __all__ = ["Prometheus", "check_page", "running", "tool"]
-
-_PACKAGE = "prometheus"
 
 
 def tool(name: str) -> str:
@@ -31,16 +27,7 @@ def tool(name: str) -> str:
     Raises:
         AssertionError: there is none, and none can be had.
     """
-    installed = shutil.which(name)
-    if installed:
-        return installed
-    root = cache_directory().parent / _PACKAGE
-    root.mkdir(parents=True, exist_ok=True)
-    with (root / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (root / "usr").exists():
-            _unpack(root)
-    return str(root / "usr" / "bin" / name)
+    return program(name, "prometheus")
 
 
 def check_page(page: str) -> None:
@@ -52,32 +39,6 @@ def check_page(page: str) -> None:
     command = [tool("promtool"), "check", "metrics"]
     checked = subprocess.run(command, input=page, capture_output=True, text=True, timeout=20, check=False)
     assert checked.returncode == 0, checked.stdout + checked.stderr
-
-
-def _unpack(root: Path) -> None:
-    """Fetches the package as apt does, but needs no root: where apt has no lists, with lists of our own."""
-    work = root / "work"
-    shutil.rmtree(work, ignore_errors=True)
-    for each in ("lists/partial", "cache/archives/partial", "package"):
-        (work / each).mkdir(parents=True)
-    own = ("-o", f"Dir::State::Lists={work}/lists", "-o", f"Dir::Cache={work}/cache")
-    said = _run(work, "apt-get", "download", _PACKAGE)
-    if not list(work.glob("*.deb")):
-        said += _run(work, "apt-get", *own, "update") + _run(work, "apt-get", *own, "download", _PACKAGE)
-    found = list(work.glob("*.deb"))
-    assert found, f"install Prometheus: it is not on the PATH, and apt-get cannot fetch its package:\n{said}"
-    said = _run(work, "dpkg-deb", "-x", str(found[0]), str(work / "package"))
-    assert (work / "package/usr/bin/promtool").exists(), said
-    (work / "package/usr").rename(root / "usr")
-    shutil.rmtree(work)
-
-
-def _run(directory: Path, *command: str) -> str:
-    try:
-        ended = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=200, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"{command[0]}: {error}\n"
-    return ended.stdout + ended.stderr
 
 
 class Prometheus:
