@@ -54,6 +54,10 @@ dist: $(TOOLS) ## Wheels of all platforms, the source archive, the SBOM and chec
 audit: $(TOOLS) ## Look the locked packages up in PyPI's list of vulnerabilities
 	@$(BIN)/pip-audit --strict --require-hashes --disable-pip --progress-spinner off -r requirements.lock
 
+SECONDS = 60
+fuzz: $(TOOLS) ## Fuzz every decoder for SECONDS each, and the compiled code under sanitizers (ARGS: names)
+	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(ARGS)
+
 venv: $(STAMP) ## Only make the environment
 
 # The lock file is the result of uv alone: no index or mirror of this machine may stand in it.

@@ -1,0 +1,85 @@
+/* Random mutations of stored messages for the compiled code, built with sanitizers. Usage: uniform_run_fuzz SECONDS
+ *
+ * Each input lies at the end of its own allocation, so that a byte read behind it is found.
+ */
+#define _GNU_SOURCE
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef const uint8_t *bytes;
+
+int64_t replicator_uniform_run(bytes data, size_t size, int32_t kept, void *common);
+int32_t replicator_mentions(bytes data, size_t size, bytes text, size_t text_size);
+int64_t replicator_sent(bytes data, size_t size, bytes names, uint8_t *out, size_t room);
+int64_t replicator_entries(bytes data, size_t size, bytes stamp, size_t stamp_size, bytes names, int64_t more,
+                           int64_t limit, uint8_t *out, size_t room, int64_t *stored);
+
+enum { MOST = 4096, ROOM = 16384 };
+
+static uint64_t state;
+
+static uint32_t next(uint32_t below) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(state >> 33) % below;
+}
+
+static size_t put(uint8_t *at, uint64_t value, int size) {
+    for (int i = 0; i < size; i++) at[i] = (uint8_t)(value >> 8 * (size - 1 - i));
+    return (size_t)size;
+}
+
+/* A message as brokers store it, of random sizes. */
+static size_t message(uint8_t *at, uint32_t offset, int v2, int v6) {
+    uint32_t body = next(60), topic = 1 + next(20), properties = next(80), more = v6 ? 12 : 0;
+    uint8_t *here = at + 4;
+    here += put(here, v2 ? 0xDAA320ABu : 0xDAA320A7u, 4);
+    here += put(here, next(1000), 4), here += put(here, 0, 4), here += put(here, 0, 4); /* CRC, queue, flag */
+    here += put(here, 0, 4), here += put(here, offset, 4);
+    here += put(here, 0, 8), here += put(here, v6 ? 0x30 : 0, 4); /* physical offset, sysFlag */
+    here += put(here, 0, 4), here += put(here, next(1u << 30), 4);
+    here += put(here, 0, 8) + more;
+    here += put(here, 0, 4), here += put(here, next(1u << 30), 4);
+    here += put(here, 0, 8) + more;
+    here += put(here, 0, 4), here += put(here, 0, 8);
+    here += put(here, body, 4);
+    for (uint32_t i = 0; i < body; i++) *here++ = (uint8_t)next(256);
+    here += put(here, topic, v2 ? 2 : 1);
+    for (uint32_t i = 0; i < topic; i++) *here++ = 't';
+    here += put(here, properties, 2);
+    for (uint32_t i = 0; i < properties; i++) *here++ = (uint8_t)(next(4) ? 'A' + next(26) : 1 + next(2));
+    put(at, (uint32_t)(here - at), 4);
+    return (size_t)(here - at);
+}
+
+int main(int count, char **arguments) {
+    static uint8_t made[MOST];
+    static const uint8_t names[] = "\3ABC\1D\0", stamp[] = "__RPL_SOURCE\1e/b/0/";
+    time_t end = time(NULL) + (count > 1 ? atoi(arguments[1]) : 1);
+    uint64_t inputs = 0, alike = 0;
+    for (state = (uint64_t)time(NULL); (inputs & 1023) || time(NULL) < end; inputs++) {
+        size_t size = 0;
+        uint32_t first = next(1000), messages = 1 + next(8), v2 = next(2), v6 = next(2);
+        memset(made, 0, sizeof made);
+        for (uint32_t i = 0; i < messages; i++) size += message(made + size, first + i, (int)v2, (int)v6);
+        for (uint32_t edits = next(4); edits; edits--) made[next((uint32_t)size)] = (uint8_t)next(256);
+        if (!next(4)) size = next((uint32_t)size + 1);
+        uint8_t *data = malloc(size ? size : 1);
+        memcpy(data, made, size);
+        int64_t common[4], stored[64];
+        if (replicator_uniform_run(data, size, 0x7fffffff, common)) {
+            size_t room = next(2) ? ROOM : next(600);
+            uint8_t *target = malloc(room ? room : 1);
+            alike++;
+            replicator_mentions(data, size, (bytes) "A\1", 2);
+            replicator_sent(data, size, names, target, room);
+            replicator_entries(data, size, stamp, sizeof stamp - 1, names, next(100), 200 + next(4000), target, room, stored);
+            free(target);
+        }
+        free(data);
+    }
+    printf("%llu inputs, %llu of them alike\n", (unsigned long long)inputs, (unsigned long long)alike);
+    return 0;
+}
