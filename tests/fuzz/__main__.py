@@ -1,4 +1,4 @@
-"""`make fuzz`: coverage-guided fuzzing of each target in turn, and of the compiled code under sanitizers.
+"""`make fuzz`: coverage-guided fuzzing of each target, of the compiled code under sanitizers, and of REST.
 
     python -m tests.fuzz [--seconds N] [NAME …]     # each for N seconds
     python -m tests.fuzz NAME --input FILE          # one input again
@@ -10,6 +10,7 @@ them as crash-…, timeout-… or oom-….
 from __future__ import annotations
 
 import argparse
+import asyncio
 import hashlib
 import shutil
 import subprocess
@@ -52,6 +53,11 @@ def run(name: str, seconds: int) -> bool:
     """Whether nothing was found."""
     corpus = CORPUS / name
     corpus.mkdir(parents=True, exist_ok=True)
+    if name == "rest":
+        from tests.fuzz.rest import fuzz_rest
+
+        good, said = asyncio.run(fuzz_rest(seconds, corpus))
+        return tell(name, "all kinds of", seconds, [] if good else said.splitlines())
     if name == "compiled":
         if shutil.which("gcc") is None:
             print("compiled         left out: there is no gcc with its sanitizers")
@@ -60,17 +66,20 @@ def run(name: str, seconds: int) -> bool:
     else:
         command = [sys.executable, "-m", "tests.fuzz", "--one", name, "--seconds", str(seconds)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    found = sorted({*corpus.glob("crash-*"), *corpus.glob("timeout-*"), *corpus.glob("oom-*")})
-    told = [line.split(":")[-1].strip() for line in done.stderr.splitlines() if "number_of_executed_units" in line]
-    count = told[0] if told else (done.stdout.split() or ["?"])[0]
-    print(
-        f"{name:16} {count:>12} inputs in {seconds} s: {'nothing found' if not done.returncode else 'FOUND'}",
-        flush=True,
-    )
-    if done.returncode:
-        said = [line for line in done.stderr.splitlines() if not line.startswith(("INFO", "WARNING"))]
-        print(*said[-40:], *found, sep="\n")
-    return done.returncode == 0
+    units = [line.split(":")[-1].strip() for line in done.stderr.splitlines() if "number_of_executed_units" in line]
+    count = units[0] if units else (done.stdout.split() or ["?"])[0]
+    if done.returncode == 0:
+        return tell(name, count, seconds, [])
+    said = [line for line in done.stderr.splitlines() if not line.startswith(("INFO", "WARNING"))]
+    return tell(name, count, seconds, [*said[-40:], *(str(path) for path in sorted(corpus.glob("*-*")))])
+
+
+def tell(name: str, count: str, seconds: int, found: Sequence[str]) -> bool:
+    """Prints what came of a target; whether nothing was found."""
+    print(f"{name:16} {count:>12} inputs in {seconds} s: {'FOUND' if found else 'nothing found'}", flush=True)
+    for line in found:
+        print(f"    {line}")
+    return not found
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -84,7 +93,7 @@ def main(arguments: Sequence[str]) -> int:
         fuzz(options.one, options.seconds)
     from tests.fuzz.targets import TARGETS  # not before it can be instrumented
 
-    known = [*TARGETS, "compiled"]
+    known = [*TARGETS, "compiled", "rest"]
     if unknown := {*options.names} - {*known}:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     if options.input:
