@@ -17,6 +17,7 @@ from acl_sync.plan import AclPlan, Action, Verb, make_plan
 from replicator.client.cluster import Cluster
 from replicator.client.endpoint import Endpoint
 from replicator.errors import BrokerRefused, ClientError, ReplicatorError, RequestTimeout, StartupError, Unreachable
+from replicator.settings.clusters import is_loopback
 
 __all__ = ["AclSyncer", "Applied"]
 
@@ -43,6 +44,16 @@ _Unreachable = list[tuple[str, str]]
 
 def _noted(unreachable: _Unreachable) -> list[Note]:
     return [Note("", text) for _, text in unreachable]
+
+
+def _readable(cluster: Cluster, side: str) -> list[Note]:
+    """What is to be said where others may read along."""
+    hosts = {address.rpartition(":")[0].strip("[]") for address in cluster.addresses}
+    if cluster.verified or all(map(is_loopback, hosts)):
+        return []
+    return [
+        Note("", f"accounts' secrets cross the network to the {side} unprotected: set {side}.tls.mode to verify")
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +105,9 @@ class AclSyncer:
                 hint="enable authenticationEnabled and authorizationEnabled (5.x) or aclEnable (4.x) there",
             )
         made = make_plan(source, found, self._owned, self._options)
-        return replace(made, notes=(*made.notes, *_noted(missing)), unreachable_brokers=(*away, *missing))
+        readable = [] if self._options.source_dir is not None else _readable(self._source, "source")
+        notes = (*made.notes, *_noted(missing), *readable, *_readable(self._target, "target"))
+        return replace(made, notes=notes, unreachable_brokers=(*away, *missing))
 
     async def apply(self, plan: AclPlan) -> list[Applied]:
         """Does what is not blocked, broker by broker; what fails does not hold up the rest."""

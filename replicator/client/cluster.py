@@ -6,6 +6,7 @@ instead of losing its name.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -88,6 +89,12 @@ class Cluster:
         return self._nameservers.addresses
 
     @property
+    def verified(self) -> bool:
+        """Whether nobody in between can read what is sent, or answer: the peer's certificate is checked."""
+        tls = self._security.tls
+        return tls is not None and tls.verify_mode is ssl.CERT_REQUIRED
+
+    @property
     def account(self) -> str:
         """The account that requests are signed as; empty when they are not."""
         credentials = self._security.credentials
@@ -121,7 +128,16 @@ class Cluster:
                 f"{address} refused to list its brokers: code {answer.code}, {answer.remark or 'no remark'}",
                 hint="check its credentials and the account's rights",
             )
-        return _read_topology(fastjson.parse(answer.body), address, self._name)
+        topology = _read_topology(fastjson.parse(answer.body), address, self._name)
+        for broker in topology.brokers.values():
+            for place in broker.addresses.values():
+                if not self._security.broker_hosts.allow(place):
+                    raise NothingKnown(
+                        f"name server {address} names broker {broker.name} at {place}, where broker_hosts allows"
+                        " none: its answer is not used",
+                        hint="if the broker is right, add its host to broker_hosts; if not, find out who answers",
+                    )
+        return topology
 
     def reader(self, broker: str) -> Endpoint:
         """Where to read the queues of `broker`: its master, or a slave when the master is gone."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from replicator.client.broker_hosts import ANY_HOST, BrokerHosts
 from replicator.errors import ConfigError
 
 __all__ = ["Credentials", "Security", "TlsMode", "tls_context"]
@@ -29,10 +30,11 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """How all connections to one cluster are made."""
+    """How all connections to one cluster are made, and to which hosts."""
 
     credentials: Credentials | None = None
     tls: ssl.SSLContext | None = None
+    broker_hosts: BrokerHosts = ANY_HOST
 
 
 def tls_context(

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 import uvloop
 
+from replicator.client.broker_hosts import BrokerHosts
 from replicator.client.cluster import Cluster
 from replicator.client.security import Credentials, Security, TlsMode, tls_context
 from replicator.errors import ClientError, StartupError
@@ -36,6 +37,7 @@ class Access:
     ca_file: Path | None = None
     cert_file: Path | None = None
     key_file: Path | None = None
+    broker_hosts: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, settings: ClusterSettings) -> Access:
@@ -53,6 +55,7 @@ class Access:
             ca_file=settings.tls.ca_file,
             cert_file=settings.tls.cert_file,
             key_file=settings.tls.key_file,
+            broker_hosts=tuple(settings.broker_hosts),
         )
 
     def security(self) -> Security:
@@ -61,7 +64,7 @@ class Access:
         if self.access_key is not None and self.secret_key is not None:
             credentials = Credentials(self.access_key, self.secret_key)
         tls = tls_context(self.tls, ca_file=self.ca_file, cert_file=self.cert_file, key_file=self.key_file)
-        return Security(credentials, tls)
+        return Security(credentials, tls, BrokerHosts.of(self.broker_hosts))
 
     @asynccontextmanager
     async def connected(

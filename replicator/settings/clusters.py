@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -109,6 +109,11 @@ class ClusterSettings(BaseModel):
     cluster: str | None = Field(
         None, min_length=1, description="the cluster's name, where its name servers know several"
     )
+    broker_hosts: Annotated[list[str], BeforeValidator(_addresses)] = Field(
+        [],
+        description="hosts or networks (10.1.0.0/16) that brokers may have; an answer of a name server that names"
+        " another one is not used (default: all)",
+    )
     access_key: str | None = Field(None, min_length=1, description="account (ACL 1.0) or user (ACL 2.0)")
     secret_key: SecretStr | None = Field(
         None, min_length=1, description="its secret; from the environment or the file only"
@@ -123,6 +128,20 @@ class ClusterSettings(BaseModel):
             host, _, port = address.rpartition(":")
             if not _HOST.fullmatch(host) or not _PORT.fullmatch(port) or not 0 < int(port) < 65536:
                 raise ValueError(f"{address!r} is not host:port; name servers listen on port 9876 by default")
+        return value
+
+    @field_validator("broker_hosts")
+    @classmethod
+    def _hosts_and_networks(cls, value: list[str]) -> list[str]:
+        for host in value:
+            try:
+                if not _HOST.fullmatch(host) or host.replace(".", "").isdecimal():
+                    ip_network(host)
+            except ValueError:
+                raise ValueError(
+                    f"{host!r} is no host, address or network: brokers' ports are not named, and a network's bits"
+                    " behind its prefix are 0, as in 10.1.0.0/16"
+                ) from None
         return value
 
     @field_validator("id")

@@ -18,9 +18,18 @@ States = dict[str, AclState | Exception]
 class Side:
     """A cluster whose brokers answer with a state, or an error."""
 
-    def __init__(self, states: States, *, gone: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        states: States,
+        *,
+        gone: tuple[str, ...] = (),
+        addresses: str = "localhost:9876",
+        verified: bool = False,
+    ) -> None:
         self.states = states
         self.gone = gone
+        self.addresses = [addresses]
+        self.verified = verified
 
     async def refresh(self) -> Topology:
         return Topology("c", {name: Broker(name, {0: f"{name}:1"}) for name in self.states})
@@ -88,6 +97,21 @@ async def test_a_broker_that_is_down() -> None:
     assert [broker for broker, _ in made.unreachable_brokers] == ["t-b"]
     with pytest.raises(Unreachable):
         await syncer(Side({"s-a": holding()}), Side({"t-b": down})).plan()
+
+
+@pytest.mark.parametrize(
+    ("where", "verified", "sides"),
+    [("10.1.0.7:9876", False, ["source", "target"]), ("10.1.0.7:9876", True, []), ("[::1]:9876", False, [])],
+)
+async def test_secrets_that_others_can_read_on_their_way(where: str, sides: list[str], *, verified: bool) -> None:
+    """A note for each side to which they go over a network without TLS that checks who answers."""
+    source = Side({"s-a": holding(account())}, addresses=where, verified=verified)
+    target = Side({"t-a": holding()}, addresses=where, verified=verified)
+    found = [str(note) for note in (await syncer(source, target).plan()).notes]
+    assert [note for note in found if "unprotected" in note] == [
+        f"accounts' secrets cross the network to the {side} unprotected: set {side}.tls.mode to verify"
+        for side in sides
+    ]
 
 
 async def test_nothing_is_gone_with_a_broker() -> None:

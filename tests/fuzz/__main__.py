@@ -70,8 +70,8 @@ def run(name: str, seconds: int) -> bool:
     count = units[0] if units else (done.stdout.split() or ["?"])[0]
     if done.returncode == 0:
         return tell(name, count, seconds, [])
-    said = [line for line in done.stderr.splitlines() if not line.startswith(("INFO", "WARNING"))]
-    return tell(name, count, seconds, [*said[-40:], *(str(path) for path in sorted(corpus.glob("*-*")))])
+    lines = [line for line in done.stderr.splitlines() if not line.startswith(("INFO", "WARNING"))]
+    return tell(name, count, seconds, [*lines[-40:], *(str(path) for path in sorted(corpus.glob("*-*")))])
 
 
 def tell(name: str, count: str, seconds: int, found: Sequence[str]) -> bool:

@@ -49,6 +49,8 @@ def mistakes(given: dict[str, Any]) -> str:
         ({"source__namesrv": "http://a:9876"}, ["source.namesrv", "'http://a:9876' is not host:port"]),
         ({"source__namesrv": "a b:9876"}, ["source.namesrv", "'a b:9876' is not host:port"]),
         ({"source__namesrv": "a:١٢٣"}, ["source.namesrv", "is not host:port"]),
+        ({"source__broker_hosts": "10.1.0.7/16"}, ["source.broker_hosts", "'10.1.0.7/16'", "as in 10.1.0.0/16"]),
+        ({"source__broker_hosts": "a:10911"}, ["source.broker_hosts", "'a:10911'", "ports are not named"]),
         ({"source__namesrv": "user@a:1"}, ["source.namesrv", "is not host:port"]),
         (
             {"source__tls": {"mode": "required", "ca_file": "/x"}},
