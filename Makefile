@@ -10,7 +10,7 @@ ARGS =
 # The tests that need no brokers, no Spark and no network.
 ALONE = -n 2 --dist loadgroup -m "not (brokers or spark or fetched)"
 
-.PHONY: help demo test check coverage lint bench simulate mutants dist audit fuzz venv lock clean
+.PHONY: help demo test check coverage lint bench simulate soak mutants dist audit fuzz venv lock clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -43,6 +43,10 @@ SEEDS = 1000
 SEED =
 simulate: $(STAMP) ## Whole workers in SEEDS simulated worlds, or in the one of SEED with its history
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+MINUTES = 10
+soak: $(STAMP) ## Real workers and brokers under faults for MINUTES, round after round (SEED=n repeats them)
+	@$(BIN)/python -m tests.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 mutants: $(STAMP) ## Which of a list of errors in the code the simulation finds
 	@$(BIN)/python -m tests.simulation --mutants --seeds $(SEEDS) $(ARGS)

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-
-from replicator.sandbox import Cluster, ClusterSpec
+from replicator.sandbox import ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.scene import TARGET, SceneOf
+from tests.support.swapped import swap
 from tests.support.worker import until
 
 BEFORE, AFTER = 400, 200
-
-
-async def swap(cluster: Cluster) -> None:
-    """Kills the two brokers of `cluster`, and starts each at the other's address."""
-    one, other = cluster.brokers
-    await asyncio.gather(one.kill(), other.kill())
-    one.port, other.port = other.port, one.port
-    one.address, other.address = other.address, one.address
-    one.vip_port, other.vip_port = other.vip_port, one.vip_port
-    await asyncio.gather(one.start(), other.start())
 
 
 PAIR = ClusterSpec(name="swapping", version="5.3.3", brokers=2)

@@ -15,11 +15,11 @@ __all__ = ["OlderStore"]
 
 
 class OlderStore:
-    """A copy of the store of the first broker of `cluster`, kept in `directory`."""
+    """A copy of the store of a broker of `cluster`, the first one unless another is said, kept in `directory`."""
 
-    def __init__(self, cluster: Cluster, directory: Path) -> None:
+    def __init__(self, cluster: Cluster, directory: Path, *, number: int = 0) -> None:
         self._cluster = cluster
-        self._broker = cluster.brokers[0]
+        self._broker = cluster.brokers[number]
         self._copy = directory
 
     async def save(self) -> None:

@@ -1,0 +1,81 @@
+"""`make soak SEED=n MINUTES=m`: rounds of faults on real processes, each judged; files are kept where one fails.
+
+A round has its own clusters and workers. Faults come for two minutes, then all is mended, everything must settle,
+and nothing may be lost, repeated, out of order or wrong. The same seed gives the same faults at the same moments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.soak.history import History
+from tests.soak.nemesis import Nemesis
+from tests.soak.schedule import plan
+from tests.soak.stage import TOPICS, loaded, staged
+from tests.soak.verdict import findings, settled
+from tests.support.traffic import read_topic
+
+#: Of a round, in which faults begin.
+FAULTS = 120.0
+
+
+async def play(seed: str, directory: Path, seconds: float) -> list[str]:
+    """One round; what was found."""
+    planned = plan(seed, seconds)
+    with History(directory / "history.jsonl") as history:
+        history.add("round", seed=seed, versions=planned.versions)
+        async with staged(planned.versions, directory) as stage:
+            nemesis = Nemesis(stage, history)
+            async with loaded(stage, history, seed):
+                await nemesis.run(planned)
+                await nemesis.mend()
+                history.add("mended", fault="all")
+                await asyncio.sleep(2)
+            try:
+                took = await settled(stage)
+                history.add("settled", seconds=took)
+                found = await findings(stage, history)
+            except TimeoutError as error:
+                found = [str(error)]
+            sent = sum([len(await read_topic(stage.source, topic)) for topic in TOPICS])
+            struck = len(list(history.of("fault")))
+            versions = " → ".join(planned.versions)
+            state = "FOUND" if found else f"settled in {took:.0f} s"
+            print(f"{seed:>10}  {versions:15} {struck:3} faults, {sent:6} messages: {state}", flush=True)
+    return found
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", default=str(int(time.time())))
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument(
+        "--keep", type=Path, default=Path(tempfile.gettempdir()), help="where files of failures stay"
+    )
+    options = parser.parse_args(arguments)
+    ends = time.monotonic() + options.minutes * 60
+    turn = failures = 0
+    while turn == 0 or time.monotonic() < ends:
+        seed = options.seed if "/" in options.seed else f"{options.seed}/{turn}"
+        directory = Path(tempfile.mkdtemp(prefix="soak-", dir=options.keep))
+        found = asyncio.run(play(seed, directory, FAULTS))
+        if found:
+            failures += 1
+            print(*found, f"files, logs and history: {directory}", sep="\n")
+            print(f"again: make soak SEED={seed} MINUTES=0", flush=True)
+        else:
+            shutil.rmtree(directory, ignore_errors=True)
+        turn += 1
+    print(f"{turn} rounds, {failures} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

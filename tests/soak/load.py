@@ -1,0 +1,91 @@
+"""Producers and consumers at the source while faults come: what was acknowledged goes into the history."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from typing import Final
+
+from replicator.client.cluster import Cluster as Client
+from replicator.client.offsets import commit_offset
+from replicator.client.topics import read_topics
+from replicator.errors import ReplicatorError
+from replicator.sandbox import Cluster
+from tests.soak.history import History
+from tests.support.traffic import connected, send
+
+__all__ = ["GROUP", "Load"]
+
+GROUP: Final = "soak-consumers"
+_BATCH: Final = 5
+#: Seconds between two batches of a topic, and between two commits.
+_PAUSE: Final = 0.05
+_COMMITS: Final = 1.0
+
+
+class Load:
+    """Sends batches to all queues of `topic`, and moves `GROUP` on behind them, until `stop`."""
+
+    def __init__(self, source: Cluster, topic: str, history: History, seed: str) -> None:
+        self._source = source
+        self._topic = topic
+        self._history = history
+        self._chance = random.Random(seed)
+        self._stop = asyncio.Event()
+        self._ends: dict[tuple[str, int], int] = {}
+        self._consumed: dict[tuple[str, int], int] = {}
+        self._number = 0
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Goes on through all faults; returns after `stop`."""
+        while not self._stop.is_set():
+            try:
+                async with connected(self._source) as client:
+                    await self._send(client)
+            except (ReplicatorError, OSError) as error:
+                self._history.add("producer failed", topic=self._topic, reason=str(error)[:200])
+                await asyncio.sleep(0.3)
+
+    async def _send(self, client: Client) -> None:
+        """Until an error; it looks for new queues every few seconds."""
+        lanes: list[tuple[str, int]] = []
+        looked = committed = 0.0
+        while not self._stop.is_set():
+            if time.monotonic() - looked > 3:
+                looked = time.monotonic()
+                lanes = [lane for broker in client.brokers() for lane in await self._lanes(client, broker)] or lanes
+            broker, queue_id = self._chance.choice(lanes)
+            numbers = range(self._number, self._number + _BATCH)
+            self._number += _BATCH
+            batch = [(b"%012d" % n, {"KEYS": f"k{n}", "UNIQ_KEY": f"{self._topic}-{n}"}) for n in numbers]
+            stored = await send(client, broker, self._topic, queue_id, batch)
+            first = stored.offset
+            self._ends[broker, queue_id] = first + _BATCH
+            self._history.add(
+                "sent", topic=self._topic, broker=broker, queue=queue_id, first=first, numbers=[*numbers]
+            )
+            if time.monotonic() - committed > _COMMITS:
+                committed = time.monotonic()
+                await self._commit(client, self._chance.random())
+            await asyncio.sleep(_PAUSE)
+
+    async def _lanes(self, client: Client, broker: str) -> list[tuple[str, int]]:
+        """One that is down now is left out."""
+        with contextlib.suppress(ReplicatorError, KeyError):
+            config = (await read_topics(client.master(broker))).topics[self._topic]
+            return [(broker, queue_id) for queue_id in range(config.queues)]
+        return []
+
+    async def _commit(self, client: Client, part: float) -> None:
+        """Of each queue that was sent to, the group has consumed about so much."""
+        for (broker, queue_id), end in [*self._ends.items()]:
+            offset = self._consumed[broker, queue_id] = max(
+                self._consumed.get((broker, queue_id), 0), end - int(part * 20)
+            )
+            await commit_offset(client.writer(broker), GROUP, self._topic, queue_id, offset)
+            self._history.add("committed", topic=self._topic, broker=broker, queue=queue_id, offset=offset)

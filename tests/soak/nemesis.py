@@ -1,0 +1,210 @@
+"""Makes the faults of a plan, and mends each when its time is over."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import shutil
+import signal
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from typing import Final
+
+from replicator.client.topics import read_topics, write_topic
+from replicator.errors import ReplicatorError, SandboxError
+from replicator.sandbox.node import Node
+from tests.soak.history import History
+from tests.soak.schedule import Fault, Plan
+from tests.soak.stage import TOPICS, Stage
+from tests.support.older_store import OlderStore
+from tests.support.swapped import swap
+from tests.support.traffic import connected
+from tests.support.worker import Worker
+
+__all__ = ["Nemesis"]
+
+#: Seconds of traffic between the copy of a store and its return.
+_OLDER: Final = 4.0
+
+
+class Nemesis:
+    """Strikes `stage` as planned. What is struck already is left out, and the history says so."""
+
+    def __init__(self, stage: Stage, history: History) -> None:
+        self._stage = stage
+        self._history = history
+        self._struck: set[object] = set()
+        self._stores = 0
+
+    async def run(self, plan: Plan) -> None:
+        """Returns when all is mended; the exception of a fault that could not be made or mended is raised."""
+        async with asyncio.TaskGroup() as group:
+            begun = asyncio.get_running_loop().time()
+            for fault in plan.faults:
+                await asyncio.sleep(max(0.0, begun + fault.at - asyncio.get_running_loop().time()))
+                group.create_task(self._make(fault), name=str(fault))
+
+    async def _make(self, fault: Fault) -> None:
+        subjects = self._subjects(fault)
+        if self._struck & subjects:
+            self._history.add("left out", fault=str(fault))
+            return
+        self._struck |= subjects
+        self._history.add("fault", fault=str(fault))
+        try:
+            async with _HOW[fault.kind](self, fault):
+                await asyncio.sleep(fault.seconds)
+            self._history.add("mended", fault=str(fault))
+        finally:
+            self._struck -= subjects
+
+    def _subjects(self, fault: Fault) -> set[object]:
+        """What may not be struck by two faults at once."""
+        if fault.kind in ("kill", "wipe", "stop", "pause"):
+            return {("worker", fault.number)}
+        if fault.kind == "swap-addresses":
+            return {(fault.side, number) for number in range(len(self._stage.target.brokers))} | {"links target"}
+        if fault.kind.startswith("broker") or fault.kind == "older-store":
+            return {(fault.side, fault.number)}
+        if fault.kind in ("delay", "reset", "refuse", "one-way"):
+            return {f"links {fault.side}", ("link", fault.side, fault.number)}
+        return {fault.kind.partition("-")[0], fault.side if fault.kind.startswith("nameserver") else ""}
+
+    def _worker(self, fault: Fault) -> Worker:
+        return self._stage.workers[fault.number]
+
+    def _node(self, fault: Fault) -> Node:
+        cluster = self._stage.clusters[fault.side]
+        return cluster.nameserver if fault.kind.startswith("nameserver") else cluster.brokers[fault.number]
+
+    @asynccontextmanager
+    async def _ended(self, fault: Fault) -> AsyncIterator[None]:
+        """A worker that is killed, with its disk wiped or not, or stopped; it starts again."""
+        worker = self._worker(fault)
+        if fault.kind == "stop":
+            assert await worker.drain() == 0
+        else:
+            await worker.kill()
+        if fault.kind == "wipe":
+            await asyncio.to_thread(shutil.rmtree, worker.store, ignore_errors=True)
+        yield
+        await worker.start(ready=False)
+
+    @asynccontextmanager
+    async def _paused(self, fault: Fault) -> AsyncIterator[None]:
+        worker = self._worker(fault)
+        worker.signal(signal.SIGSTOP)
+        yield
+        worker.signal(signal.SIGCONT)
+
+    @asynccontextmanager
+    async def _node_ended(self, fault: Fault) -> AsyncIterator[None]:
+        node = self._node(fault)
+        await (node.stop() if fault.kind.endswith("stop") else node.kill())
+        yield
+        await node.start()
+
+    @asynccontextmanager
+    async def _node_paused(self, fault: Fault) -> AsyncIterator[None]:
+        node = self._node(fault)
+        node.pause()
+        yield
+        node.resume()
+
+    @asynccontextmanager
+    async def _older_store(self, fault: Fault) -> AsyncIterator[None]:
+        self._stores += 1
+        place = self._stage.directory / f"older-store-{self._stores}"
+        store = OlderStore(self._stage.target, place, number=fault.number)
+        await store.save()
+        await asyncio.sleep(_OLDER)
+        await store.restore()
+        await asyncio.to_thread(shutil.rmtree, place)
+        yield
+
+    @asynccontextmanager
+    async def _swapped(self, fault: Fault) -> AsyncIterator[None]:
+        await swap(self._stage.target)
+        yield
+
+    @asynccontextmanager
+    async def _link(self, fault: Fault) -> AsyncIterator[None]:
+        both = self._stage.proxies[fault.side, fault.number].both
+        chance = random.Random(fault.seconds)
+        up = chance.random() < 0.5
+        for proxy in both:
+            if fault.kind == "delay":
+                proxy.delay = chance.uniform(0.02, 0.3)
+            elif fault.kind == "reset":
+                proxy.reset()
+            elif fault.kind == "refuse":
+                proxy.refuse()
+                proxy.reset()
+            else:
+                proxy.stall(up=up, down=not up)
+        yield
+        for proxy in both:
+            proxy.delay = 0.0
+            proxy.accept()
+            proxy.resume()
+
+    @asynccontextmanager
+    async def _queues_grow(self, fault: Fault) -> AsyncIterator[None]:
+        topic = TOPICS[fault.number]
+        with contextlib.suppress(ReplicatorError, OSError):  # a broker that is away has fewer then
+            async with connected(self._stage.source) as client:
+                for broker in client.brokers():
+                    config = (await read_topics(client.master(broker))).topics[topic]
+                    more = config.queues + 1
+                    grown = replace(config, read_queues=more, write_queues=more)
+                    await write_topic(client.writer(broker), grown)
+        yield
+
+    @asynccontextmanager
+    async def _route(self, fault: Fault) -> AsyncIterator[None]:
+        """What an operator changes over REST, at any worker that answers, and takes back."""
+        rates = {"rate_messages": 200, "rate_bytes": 0}
+        there, back = {
+            "pause-route": (("PUT", "pause", None), ("PUT", "resume", None)),
+            "restart-route": (("POST", "restart", {}), None),
+            "rates": (("PUT", "rates", rates), ("PUT", "rates", {**rates, "rate_messages": 0})),
+        }[fault.kind]
+        await self._ask(*there)
+        yield
+        if back is not None:
+            await self._ask(*back, until_done=True)
+
+    async def _ask(self, method: str, what: str, body: object, *, until_done: bool = False) -> None:
+        while True:
+            for worker in self._stage.workers:
+                with contextlib.suppress(OSError, ValueError, AssertionError):
+                    status, _ = await asyncio.to_thread(worker.ask, method, f"/connectors/route/{what}", body)
+                    if status < 300:
+                        return
+            if not until_done:
+                return
+            await asyncio.sleep(0.5)
+
+    async def mend(self) -> None:
+        """Everything runs and passes again, whatever was left: before what must hold is looked at."""
+        for worker in self._stage.workers:
+            await worker.served()
+        for cluster in self._stage.clusters.values():
+            for node in cluster.nodes:
+                if not node.running:
+                    raise SandboxError(f"{node.name} does not run any more: {node.home}")
+
+
+_HOW: Final[Mapping[str, Callable[[Nemesis, Fault], AbstractAsyncContextManager[None]]]] = {
+    **dict.fromkeys(("kill", "wipe", "stop"), Nemesis._ended),
+    "pause": Nemesis._paused,
+    **dict.fromkeys(("broker-kill", "broker-stop", "nameserver-kill"), Nemesis._node_ended),
+    **dict.fromkeys(("broker-pause", "nameserver-pause"), Nemesis._node_paused),
+    "older-store": Nemesis._older_store,
+    "swap-addresses": Nemesis._swapped,
+    **dict.fromkeys(("delay", "reset", "refuse", "one-way"), Nemesis._link),
+    "queues-grow": Nemesis._queues_grow,
+    **dict.fromkeys(("pause-route", "restart-route", "rates"), Nemesis._route),
+}
