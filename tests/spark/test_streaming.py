@@ -34,7 +34,7 @@ def ended(writer: Any, checkpoint: Path) -> Any:
     return query
 
 
-async def test_a_stream_goes_on_exactly_where_it_was(source: Any, scene: SceneOf, tmp_path: Path) -> None:
+async def test_a_stream_goes_on_exactly_where_it_was(spark: Any, scene: SceneOf, tmp_path: Path) -> None:
     """In micro-batches of a limit, over restarts, with queues and topics that turn up meanwhile."""
     sizes: list[int] = []
     found: list[tuple[str, int, int]] = []
@@ -47,7 +47,7 @@ async def test_a_stream_goes_on_exactly_where_it_was(source: Any, scene: SceneOf
     async with scene() as here:
         await here.produce(2000)
         await settled(here.source, here.topic, 2000)
-        frame = streaming(source, here.source, topicsPattern=f"{here.topic}.*", maxOffsetsPerTrigger=600)
+        frame = streaming(spark, here.source, topicsPattern=f"{here.topic}.*", maxOffsetsPerTrigger=600)
         writer = frame.writeStream.foreachBatch(take)
         query = ended(writer, tmp_path)
         assert sizes == [600, 600, 600, 200]
@@ -101,16 +101,16 @@ class Failing(datasource.RocketMQDataSource):
         return whole
 
 
-async def test_copies_are_written_once(source: Any, scene: SceneOf, tmp_path: Path) -> None:
+async def test_copies_are_written_once(spark: Any, scene: SceneOf, tmp_path: Path) -> None:
     """Over tasks that fail in mid-write, and a query that was killed between a write and its commit."""
     from pyspark.sql.functions import lit
 
-    source.dataSource.register(Failing)
+    spark.dataSource.register(Failing)
     async with scene(queues=2) as here:
         await here.produce(3000)
         await settled(here.source, here.topic, 3000)
         await create_topic(here.target, here.topic, queues=2)
-        frame = streaming(source, here.source, topic=here.topic, provenance="true", maxOffsetsPerTrigger=2400)
+        frame = streaming(spark, here.source, topic=here.topic, provenance="true", maxOffsetsPerTrigger=2400)
         frame = frame.withColumn("brokerName", lit(here.target.brokers[0].name))
 
         def writing(name: str) -> Any:
@@ -210,14 +210,3 @@ def test_a_batch_has_no_trigger() -> None:
     """What would do nothing is refused."""
     with pytest.raises(ConfigError, match="maxOffsetsPerTrigger is not an option"):
         ReadOptions.of({"nameServer": "b:1", "topic": "a", "maxOffsetsPerTrigger": "5"})
-
-
-def test_speculation_is_refused(source: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the data source is registered: a writer could not tell a second copy of its task."""
-
-    def speculating(_: Any) -> None:
-        raise ConfigError("spark.speculation = true")
-
-    monkeypatch.setattr(datasource, "refuse_speculation", speculating)
-    with pytest.raises(ConfigError, match="speculation"):
-        source.dataSource.register(datasource.RocketMQDataSource)

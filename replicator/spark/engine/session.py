@@ -14,10 +14,12 @@ from typing import Any, Final
 from replicator.errors import ConfigError, StartupError
 from replicator.spark.engine.java import java_home
 
-__all__ = ["MASTER", "refuse_no_spark", "refuse_speculation", "session"]
+__all__ = ["MASTER", "SPECULATION", "refuse_no_spark", "refuse_speculating", "refuse_speculation", "session"]
 
 #: All cores of this machine; a task is tried four times in all, as on a cluster.
 MASTER: Final = "local[*,4]"
+
+SPECULATION: Final = "spark.speculation"
 
 _SETTINGS: Final = {
     "spark.ui.enabled": "false",
@@ -127,9 +129,14 @@ def refuse_speculation(spark: Any) -> None:
     """Refuses speculation: two concurrent attempts of one task would write each message twice.
 
     Raises:
-        ConfigError: `spark.speculation` is switched on.
+        ConfigError: it is switched on.
     """
-    if str(spark.sparkContext.getConf().get("spark.speculation", "false")).lower() == "true":
+    refuse_speculating(spark.conf.get(SPECULATION, "false"))
+
+
+def refuse_speculating(given: str | None) -> None:
+    """As `refuse_speculation`, for what is given of the setting."""
+    if str(given).lower() == "true":
         raise ConfigError(
-            "spark.speculation = true: two attempts of one task would write to one queue", hint="set it to false"
+            f"{SPECULATION} = true: two attempts of one task would write to one queue", hint="set it to false"
         )

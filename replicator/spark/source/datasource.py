@@ -1,7 +1,8 @@
 """The data source `rocketmq` for PySpark 4: reads, and appends to, tables and streams.
 
-spark.dataSource.register(RocketMQDataSource)
 spark.read.format("rocketmq").option("nameServer", "127.0.0.1:9876").option("topic", "orders").load()
+
+PySpark finds it by the package `pyspark_rocketmq`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -27,8 +27,7 @@ from pyspark.sql.types import StructType
 from replicator.errors import ConfigError
 from replicator.ranges.access import run
 from replicator.ranges.retry import PATIENCE
-from replicator.spark.engine.session import refuse_speculation
-from replicator.spark.engine.tasks import is_retry
+from replicator.spark.engine.tasks import is_retry, refuse_speculating_task
 from replicator.spark.source import pushdown
 from replicator.spark.source.offsets import freeze
 from replicator.spark.source.options import ReadOptions, WriteOptions
@@ -66,9 +65,6 @@ class RocketMQDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        # The only method that runs in the process with the session: when the source is registered.
-        if (spark := SparkSession.getActiveSession()) is not None:
-            refuse_speculation(spark)
         return "rocketmq"
 
     def schema(self) -> str:
@@ -153,6 +149,7 @@ class _Writer(DataSourceArrowWriter):
         self._brokers = run(_brokers(options))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        refuse_speculating_task()
         return run(_write(self._options, iterator, brokers=self._brokers, settle=is_retry()))
 
 
@@ -164,6 +161,7 @@ class _StreamWriter(DataSourceStreamArrowWriter):
         self._brokers = run(_brokers(options))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        refuse_speculating_task()
         settle = is_retry() or _begins_run()
         return run(_write(self._options, iterator, brokers=self._brokers, settle=settle))
 
