@@ -229,8 +229,21 @@ async def test_copies_are_written_once_over_attempts_that_fail(spark: Any, scene
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "topic or topicsPattern"),
-        ({"topic": "a", "topicsPattern": "b"}, "topic or topicsPattern"),
+        ({}, "nothing says what is read: give one of topic, topicsPattern, assign"),
+        ({"topic": "a", "topicsPattern": "b"}, "topic and topicsPattern are both given"),
+        ({"assign": '{"a":[0]}'}, r'give JSON like {"orders":{"broker-a":\[0,1\]}}'),
+        ({"assign": '{"a":{"b":[]}}'}, "nothing would be read"),
+        ({"topic": "a", "columns": "body, offset"}, "columns = 'body, offset': give some of topic, brokerName"),
+        ({"topic": "a", "startingOffsetsByTimestamp": '{"a":{"b":{"0":-2}}}'}, "in ms since the epoch"),
+        ({"topic": "a", "endingOffsetsByTimestamp": "{}", "endingTimestamp": "7"}, "both given"),
+        ({"topic": "a", "kafka.bootstrap.servers": "b:9092"}, "kafka.bootstrap.servers is not .*: give nameServer"),
+        ({"topic": "a", "kafka.group.id": "g"}, "has no consumer group"),
+        (
+            {"topic": "a", "groupidprefix": "g"},
+            "groupIdPrefix is not .*: leave it out: a read has no",
+        ),
+        ({"topic": "a", "includeheaders": "true"}, "includeHeaders is not .* the column properties"),
+        ({"topic": "a", "kafka.security.protocol": "SSL"}, "it is for Kafka's client; here are accessKey"),
         ({"startingOffset": "latest"}, "did you mean startingOffsets"),
         ({"topics": "a", "startingOffsets": "latest"}, "nothing would be read"),
         ({"topic": "a", "startingOffsets": '{"a":{"0":1}}'}, "queue|broker-a"),
@@ -258,11 +271,17 @@ def test_a_writer_has_no_options_of_readers() -> None:
 
 
 async def test_what_cannot_be_written(spark: Any, scene: SceneOf) -> None:
-    """Overwriting, unknown columns, no body, no topic."""
+    """Overwriting, unknown columns, no body, no topic: before tasks begin."""
     async with scene() as here:
         rows = spark.createDataFrame([("a", 1)], "body STRING, other INT")
-        with pytest.raises(Exception, match="column other cannot be written"):
+        with pytest.raises(Exception, match="column other cannot be written") as told:
             writing(rows, here, topic=here.topic)
+        assert "in writer" in str(told.value)
+        for kafkas, hint in (("value", "name it body"), ("key", "name it keys"), ("headers", "named properties")):
+            with pytest.raises(Exception, match=f"column {kafkas} cannot be written: .*{hint}"):
+                writing(rows.select(rows.body.alias(kafkas)), here, topic=here.topic)
+        with pytest.raises(Exception, match="brokerName and queueId go together: give both columns or neither"):
+            writing(rows.select("body", rows.body.alias("brokerName")), here, topic=here.topic)
         with pytest.raises(Exception, match="topic"):
             writing(rows.drop("other"), here)
         with pytest.raises(Exception, match="there is no column body"):

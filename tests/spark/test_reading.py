@@ -138,6 +138,55 @@ async def test_a_pattern_reads_no_topics_of_brokers(spark: Any, scene: SceneOf) 
         assert {row.topic for row in named.collect()} == set(filled)
 
 
+async def test_only_some_queues_and_columns(spark: Any, scene: SceneOf) -> None:
+    """Queues by `assign`, columns by the option or a schema; what does not exist is refused before tasks begin."""
+    async with scene() as here:
+        await here.produce(400)
+        await settled(here.source, here.topic, 400)
+        broker = here.source.brokers[0].name
+        whole = {(row.queueId, row.queueOffset): row for row in reading(spark, here).collect()}
+        assigned = json.dumps({here.topic: {broker: [1, 3]}})
+        some = reading(spark, here, topic=None, assign=assigned, columns="queueoffset, properties,queueId")
+        assert some.columns == ["queueId", "queueOffset", "properties"]
+        rows = {(row.queueId, row.queueOffset): row for row in some.collect()}
+        assert rows.keys() == {place for place in whole if place[0] in (1, 3)}
+        assert all(row.properties == whole[place].properties for place, row in rows.items())
+        nowhere = json.dumps({here.topic: {broker: [4]}})
+        reader = spark.read.format("rocketmq").option("nameServer", here.source.namesrv).option("topic", here.topic)
+        keys = reader.schema("keys STRING, queueOffset BIGINT").load()
+        assert sorted(keys.collect()) == sorted((row.keys, row.queueOffset) for row in whole.values())
+        for schema, message in (
+            ("keys STRING, value BINARY", "a read has no column value: there are topic, brokerName"),
+            ("queueOffset INT", "column queueOffset is bigint, not int: cast it after the read"),
+        ):
+            with pytest.raises(Exception, match=message):
+                reader.schema(schema).load().count()
+        for options, message in (
+            ({"topic": "No-Such-A , No-Such-B"}, "topic = 'No-Such-A, No-Such-B': no broker has it"),
+            ({"topic": None, "assign": nowhere}, f"assign names {here.topic}/{broker}/4, which does not exist"),
+            ({"topic": None, "assign": '{"No-Such":{"b":[0]}}'}, "topic = 'No-Such': no broker has it"),
+        ):
+            with pytest.raises(Exception, match=message) as told:
+                reading(spark, here, **options).count()
+            assert "in partitions" in str(told.value)
+
+
+async def test_times_of_some_queues(spark: Any, scene: SceneOf) -> None:
+    """The other queues are read from their first message to their last."""
+    async with scene(queues=2) as here:
+        for half in (0, 200):
+            await here.produce(200, start=half)
+            await settled(here.source, here.topic, half + 200)
+        stored = {queue: messages for (_, queue), messages in (await raw_topic(here.source, here.topic)).items()}
+        broker, queue = here.source.brokers[0].name, min(stored)
+        middle = stored[queue][150].store_timestamp
+        times = json.dumps({here.topic: {broker: {str(queue): middle}}})
+        late = sum(message.store_timestamp >= middle for message in stored[queue])
+        assert 0 < late < 200
+        assert reading(spark, here, startingOffsetsByTimestamp=times).count() == 200 + late
+        assert reading(spark, here, endingOffsetsByTimestamp=times).count() == 400 - late
+
+
 def at(here: Scene, offset: int) -> str:
     return json.dumps({here.topic: {here.source.brokers[0].name: {"0": offset}}})
 

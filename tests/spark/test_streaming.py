@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -192,9 +193,51 @@ async def test_a_stream_begins_with_what_comes(scene: SceneOf) -> None:
             await asyncio.to_thread(reader.stop)
 
 
+async def test_too_few_messages_wait(scene: SceneOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For more, or until the delay is over; where all that exists is to be read, nothing is waited for."""
+    async with scene(queues=2) as here:
+        limits = {"minOffsetsPerTrigger": "50", "maxOffsetsPerTrigger": "80", "maxTriggerDelay": "1h"}
+        options = ReadOptions.of({"nameServer": here.source.namesrv, "topic": here.topic} | limits, streaming=True)
+        reader, whole, clock = StreamReader(options), StreamReader(options), [0.0]
+        monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+
+        def after(start: dict[str, Any], by: StreamReader = reader) -> tuple[dict[str, Any], int]:
+            end = by.latestOffset(start, by.getDefaultReadLimit())
+            numbers = [number for brokers in end.values() for each in brokers.values() for number in each.values()]
+            return end, sum(numbers)
+
+        async def stored(count: int, *, start: int) -> None:
+            await here.produce(count, start=start)
+            await settled(here.source, here.topic, start + count)
+
+        try:
+            begin = await asyncio.to_thread(reader.initialOffset)
+            await stored(10, start=0)
+            first, count = await asyncio.to_thread(after, begin)
+            assert count == 10  # the first one does not wait
+            await stored(40, start=10)
+            assert await asyncio.to_thread(after, first) == (first, 10)
+            await stored(10, start=50)
+            assert (await asyncio.to_thread(after, first))[1] == 60
+            clock[0] = 3599.0
+            second, _ = await asyncio.to_thread(after, first)
+            await stored(1, start=60)
+            assert await asyncio.to_thread(after, second) == (second, 60)
+            clock[0] = 3599.0 + 3600.0
+            assert (await asyncio.to_thread(after, second))[1] == 61
+            await asyncio.to_thread(whole.prepareForTriggerAvailableNow)
+            assert (await asyncio.to_thread(after, second, whole))[1] == 61
+        finally:
+            for each in (reader, whole):
+                await asyncio.to_thread(each.stop)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"maxTriggerDelay": "5m"}, "no effect without minOffsetsPerTrigger"),
+        ({"minOffsetsPerTrigger": "5", "maxTriggerDelay": "soon"}, "give a number and one of ms, s, m"),
+        ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "give no more than that"),
         ({"endingOffsets": "latest"}, "endingOffsets is not an option of the data source rocketmq"),
         ({"maxOffsetsPerTrigger": "0"}, "whole number, 1 or more"),
         ({"startingOffsets": "latest", "startingTimestamp": "7"}, "both given"),

@@ -25,11 +25,12 @@ async def test_a_topic_that_is_not_there(spark: Any, scene: SceneOf) -> None:
     """Named by the option, or by a row: nothing makes it silently."""
     async with scene() as here:
         rows = spark.createDataFrame([("a", "no-such-column")], "body STRING, topic STRING")
-        for options, topic in (({"topic": "no-such-option"}, "no-such-option"), ({}, "no-such-column")):
+        for options, topic in (({"topic": "No-Such-Option"}, "No-Such-Option"), ({}, "no-such-column")):
             with pytest.raises(
                 Exception, match=f"topic {topic} cannot be written: no broker has it: create it first"
-            ):
+            ) as told:
                 writing(rows, here, **options)
+            assert ("in writer" in str(told.value)) == bool(options)  # so it is refused before tasks begin
 
 
 async def test_a_message_above_the_limit_of_the_broker(spark: Any, scene: SceneOf) -> None:
@@ -82,7 +83,7 @@ async def test_processes_are_killed_in_mid_write(spark: Any, scene: SceneOf, tmp
                         yield batch
                         if context.attemptNumber() == 0:
                             (tmp_path / str(os.getpid())).touch()
-                            time.sleep(0.2)
+                            time.sleep(0.5)
 
                 return write(some())
 

@@ -41,8 +41,9 @@ def session(*, master: str | None = None, conf: Mapping[str, str] | None = None)
 
     Raises:
         StartupError: there is no PySpark, no Java, or the session does not start.
-        ConfigError: speculation is switched on.
+        ConfigError: speculation is switched on, or the master is a server of Spark Connect.
     """
+    _refuse_connect(master)
     try:
         sql = importlib.import_module("pyspark.sql")
     except ImportError:
@@ -119,6 +120,17 @@ def refuse_no_spark() -> None:
     if importlib.util.find_spec("pyspark") is None:
         raise _no_pyspark()
     java_home()
+
+
+def _refuse_connect(master: str | None) -> None:
+    name, given = "spark_master", master or MASTER
+    if not given.startswith("sc:") and "SPARK_REMOTE" in os.environ:
+        name, given = "SPARK_REMOTE", os.environ["SPARK_REMOTE"]
+    if given.startswith("sc:") or name == "SPARK_REMOTE":
+        raise ConfigError(
+            f"{name} = {given}: Spark Connect does not run tasks that copy or compare queues",
+            hint="give Spark's own master, like spark://host:7077; over Connect there is the data source rocketmq",
+        )
 
 
 def _no_pyspark() -> StartupError:
