@@ -75,7 +75,11 @@ ELSEWHERE = {
 
 def modules() -> dict[str, Path]:
     """By their names; what a package offers is in its modules."""
-    paths = [path for package in ("replicator", "acl_sync") for path in (ROOT / package).rglob("*.py")]
+    paths = [
+        path
+        for package in ("replicator", "acl_sync", "pyspark_rocketmq")
+        for path in (ROOT / package).rglob("*.py")
+    ]
     return {
         ".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in paths if path.stem != "__init__"
     }

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("replicator", "acl_sync", "tools", "bench", "tests")
+PACKAGES = ("replicator", "acl_sync", "pyspark_rocketmq", "tools", "bench", "tests")
 #: Lines of a module, and those of a function without its docstring.
 MODULE, FUNCTION = 400, 70
 

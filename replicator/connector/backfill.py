@@ -30,6 +30,9 @@ __all__ = ["Backfill"]
 
 #: Requests made at the same time.
 _AT_ONCE: Final = 32
+#: Messages that queues which came after the route had begun hold together, from which on they have a history,
+#: as a topic that was selected later has. One that was just created holds fewer, and goes on live at once.
+_HISTORY: Final = 1000
 #: Seconds that a cancelled job may take to end before its queues continue without it.
 _ENDING: Final = 30.0
 
@@ -152,15 +155,19 @@ class Backfill:
             return {}
         found = await bounded(self._part, run.pairs.values(), at_once=_AT_ONCE)
         parts = {key: part for key, part in zip(run.pairs, found, strict=True) if part is not None}
-        messages = sum(part.end - part.start for part in parts.values())
-        return parts if self._settings.backfill or messages >= self._settings.backfill_min_lag else {}
+        if not self._settings.backfill:
+            return parts if _messages(parts.values()) >= self._settings.backfill_min_lag else {}
+        late = {key for key in parts if run.pairs[key].from_start}
+        if _messages(parts[key] for key in late) >= _HISTORY:
+            return parts
+        return {key: part for key, part in parts.items() if key not in late}
 
     async def _part(self, pair: QueuePair) -> Range | None:
         from replicator.ranges.copier import Range  # noqa: PLC0415
 
         state = pair.state
-        if self._settings.backfill and (state.progress.position is not None or pair.from_start):
-            return None  # it has been copied before, or is new
+        if self._settings.backfill and state.progress.position is not None:
+            return None  # it has been copied before
         start = await pair.source.first_offset() if state.progress.position is None else state.progress.position
         reader = self._source.reader(state.source.broker)
         end = await max_offset(reader, state.topic, state.source.queue_id)
@@ -211,7 +218,7 @@ class Backfill:
         from replicator.spark.jobs.backfill import copy_all  # noqa: PLC0415
 
         keys = {part.key: key for key, part in parts.items()}
-        total = sum(part.end - part.start for part in parts.values())
+        total = _messages(parts.values())
         self._log.info("backfill begins", queues=len(parts), messages=total)
 
         def copied(outcome: CopyOutcome) -> None:
@@ -242,6 +249,10 @@ class Backfill:
         else:
             _take(run.pairs[key].state, outcome)
         self._release(run, [key])
+
+
+def _messages(parts: Iterable[Range]) -> int:
+    return sum(part.end - part.start for part in parts)
 
 
 def _take(state: QueueState, outcome: CopyOutcome) -> None:

@@ -23,6 +23,8 @@ from replicator.operate.reports import Package
 __all__ = ["app"]
 
 _OURS: Final = "rocketmq-replicator"
+#: What tasks need of it, and by what Spark finds the data source.
+_OUR_PACKAGES: Final = ("replicator", "pyspark_rocketmq")
 _ARCHIVE: Final = "replicator.zip"
 _CONF: Final = "spark-defaults.conf"
 #: Spark itself provides these to executors.
@@ -66,10 +68,11 @@ def _settings(archive: Path) -> str:
 
 def _files() -> Iterator[tuple[str, Path]]:
     """The files, with their names in the archive."""
-    ours = Path(replicator.__file__).parent  # not the installed file list: it may only link to a checkout
-    for file in ours.rglob("*"):
-        if file.is_file() and "__pycache__" not in file.parts:
-            yield str(Path(ours.name) / file.relative_to(ours)), file
+    root = Path(replicator.__file__).parents[1]  # not the installed file list: it may only link to a checkout
+    for package in _OUR_PACKAGES:
+        for file in (root / package).rglob("*"):
+            if file.is_file() and "__pycache__" not in file.parts:
+                yield str(file.relative_to(root)), file
     for needed in _needed(_OURS, {}, extra="spark").values():
         for listed in needed.files or ():
             if ".." not in listed.parts and "__pycache__" not in listed.parts:

@@ -216,6 +216,15 @@ class FoundDifference(Report):
     source: int | None
     target: int | None
     detail: str
+    uniq_key: Annotated[str, Field(description="the message's UNIQ_KEY; empty: it has none")]
+    keys: Annotated[str, Field(description="the message's KEYS; empty: it has none")]
+    stored: Annotated[
+        int | None,
+        Field(
+            description="when the source stored the message, in milliseconds since the epoch; when the target did, "
+            "if the source has no such message"
+        ),
+    ]
 
 
 class ComparedQueue(QueueRange):
@@ -231,7 +240,7 @@ class ComparedQueue(QueueRange):
     target_digest: Annotated[str, Field(description="equal to `source_digest` if the copies are the same")]
     counts: Annotated[dict[FindingKind, int], Field(description="differences by kind")]
     findings: Annotated[list[FoundDifference], Field(description="the first of each kind")]
-    differing: Annotated[list[int], Field(description="numbers of the runs of 4096 source offsets that differ")]
+    differing: Annotated[list[int], Field(description="numbers of the runs of 4096 source offsets with a finding")]
 
 
 class VerifyReport(Report):

@@ -68,7 +68,9 @@ def verify(
     end: Annotated[
         str | None,
         typer.Option(
-            "--to", help="Source offset, or ISO 8601 time, to compare up to (exclusive).", show_default=False
+            "--to",
+            help="Source offset, or ISO 8601 time, to compare up to (exclusive); all before it must be copied.",
+            show_default=False,
         ),
     ] = None,
     first: Annotated[int, typer.Option("--first", min=1, help="Findings shown per queue and kind.")] = 20,
@@ -80,12 +82,13 @@ def verify(
 ) -> None:
     """Check that the target has each message of the source once, in order and unchanged. Exit code 5: it has not.
 
-    While a route runs, all before its last copy is compared.
+    While a route runs, all before its last copy is compared; with --to, all before that.
     """
     settings = load(flags, file=config)
     configure(level=settings.log_level)
     window = offset_bound("--from", begin), offset_bound("--to", end)
-    job, ranges = asyncio.run(_plan(settings, window, complete=complete, extra=not ignore_extra, most=first))
+    whole = complete or end is not None
+    job, ranges = asyncio.run(_plan(settings, window, complete=whole, extra=not ignore_extra, most=first))
     found: list[Compared] = []
     drawn = watched("verify", port=metrics_port, queues=len(ranges))
     with session(master=settings.spark_master) as spark, drawn as watching:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
-from replicator.ranges.comparer import KINDS, Compared
+from replicator.ranges.comparer import Compared
+from replicator.ranges.findings import KINDS, Finding
 from replicator.ranges.pairing import RUN
 
 __all__ = ["counts_of", "findings", "render", "said"]
@@ -45,7 +47,16 @@ def findings(found: Sequence[Compared]) -> Iterator[str]:
             source = "" if one.source is None else f" source {each.key}/{one.source}"
             target = "" if one.target is None else f" target {each.target}/{one.target}"
             detail = f" ({one.detail})" if one.detail else ""
-            yield f"{one.kind}:{source}{target}{detail}"
+            yield f"{one.kind}:{source}{target}{detail}{_keys(one)}"
+
+
+def _keys(one: Finding) -> str:
+    """By what the message of a finding can be looked up."""
+    named = {"UNIQ_KEY": one.uniq_key, "KEYS": one.keys}
+    if one.stored is not None:
+        named["stored"] = datetime.fromtimestamp(one.stored / 1000, UTC).isoformat(timespec="milliseconds")
+    shown = {name: value if value.isprintable() else repr(value) for name, value in named.items() if value}
+    return "".join(f" {name}={value}" for name, value in shown.items())
 
 
 def _plot(found: Sequence[Compared]) -> Iterator[str]:
@@ -74,6 +85,8 @@ def _bar(each: Compared, low: int, high: int) -> str:
     draw(_EQUAL, each.start, each.end)
     for run in each.differing:
         draw(_DIFFERS, max(each.start, run * RUN), min(each.end, (run + 1) * RUN))
+    if each.counts and _DIFFERS not in bar:  # beside or after all that was compared
+        bar[min((each.end - low) * _WIDTH // max(reach, 1), _WIDTH - 1)] = _DIFFERS
     return "".join(bar) if not each.error else _DIFFERS * _WIDTH
 
 

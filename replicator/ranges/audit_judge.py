@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from replicator.protocol.message import StoredMessage, checksum
 from replicator.ranges.copies import Kept, copies_of
+from replicator.routing import provenance
 from replicator.routing.audit_segment import Difference
 from replicator.routing.queue_map import Queue
 
@@ -40,16 +41,18 @@ def judge(cluster: str, queue: Queue, wanted: Sequence[Wanted], found: Sequence[
     copies, copied = copies_of(cluster, queue, found, start=0), defaultdict(list)
     highest, late = -1, set()
     moved = _out_of_order([message.queue_offset for message in copies.messages])
+    named = {each.source: each.message for each in wanted}
     for message, offset in zip(copies.messages, copies.offsets, strict=True):
         copied[offset].append(message)
         if offset < highest:
             late.add(message.queue_offset)
-        highest = max(highest, offset)
+        if offset in named and _is_of(named[offset], message):
+            highest = max(highest, offset)
     differences: list[Difference] = []
     for each in wanted:
         misplaced = moved | late if each.target is None else moved
         differences += _of_one(each, copied.pop(each.source, []), misplaced, cluster)
-    lowest = wanted[0].source if wanted else highest + 1
+    lowest = wanted[0].source if wanted else max(copied, default=-1) + 1
     for offset, left in sorted(copied.items()):
         for copy in left:
             if offset < lowest:
@@ -62,6 +65,12 @@ def judge(cluster: str, queue: Queue, wanted: Sequence[Wanted], found: Sequence[
             place = f"{copy_of_other.broker}/{copy_of_other.queue_id}/{copy_of_other.offset}"
             differences.append(Difference("misplaced", None, message.queue_offset, f"a copy of {place}"))
     return differences
+
+
+def _is_of(wanted: StoredMessage | None, copy: StoredMessage) -> bool:
+    """Whether `copy` names the store time of its message, as far as that is known."""
+    named = provenance.read(copy.properties)
+    return wanted is None or (named is not None and named.stored == wanted.store_timestamp)
 
 
 def _out_of_order(given: Sequence[int]) -> set[int]:

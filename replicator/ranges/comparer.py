@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,6 +21,7 @@ from replicator.protocol.message import StoredMessage
 from replicator.ranges.access import Access
 from replicator.ranges.copier import Range
 from replicator.ranges.copies import Copies, Kept, copies_of
+from replicator.ranges.findings import Finding, Findings, MessageKeys
 from replicator.ranges.pairing import RUN, Pairing
 from replicator.ranges.rates import RateLimited
 from replicator.ranges.reader import RangeReader
@@ -29,32 +30,7 @@ from replicator.routing.limiter import RateLimiter
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import RouteOptions
 
-__all__ = ["KINDS", "CompareJob", "Compared", "Finding", "compare"]
-
-#: Kinds of findings.
-KINDS: Final = (
-    "missing",
-    "duplicate",
-    "reordered",
-    "body",
-    "flag",
-    "properties",
-    "header",
-    "origin",
-    "stale",
-    "unknown",
-    "misplaced",
-    "extra",
-)
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """A message with a difference; an offset is None if that side has no such message."""
-
-    kind: str
-    source: int | None
-    target: int | None
-    detail: str = ""
+__all__ = ["CompareJob", "Compared", "compare"]
 
 
 class Compared(msgspec.Struct, frozen=True):
@@ -62,7 +38,8 @@ class Compared(msgspec.Struct, frozen=True):
 
     `selected` source messages of offsets [start, end) should have a copy, `copies` exist; `behind` counts offsets
     of the source that were not compared, since nothing from there on is copied yet. `counts` are by kind.
-    `differing` are the numbers of the runs of 4096 source offsets that differ. `findings` are the first ones.
+    `differing` are the numbers of the runs of 4096 source offsets that differ, or beside whose copies there are
+    messages of others. `findings` are the first ones.
     """
 
     key: str
@@ -111,18 +88,6 @@ class CompareJob(RateLimited):
     most: int = 20
 
 
-class _Findings:
-    def __init__(self, most: int) -> None:
-        self.counts: dict[str, int] = {}
-        self.first: list[Finding] = []
-        self._most = most
-
-    def add(self, kind: str, source: int | None, target: int | None, detail: str = "") -> None:
-        self.counts[kind] = self.counts.get(kind, 0) + 1
-        if self.counts[kind] <= self._most:
-            self.first.append(Finding(kind, source, target, detail))
-
-
 async def compare(job: CompareJob, part: Range, *, there: bool = True) -> Compared:
     """Compares one queue.
 
@@ -136,25 +101,28 @@ async def compare(job: CompareJob, part: Range, *, there: bool = True) -> Compar
     started = time.monotonic()
     async with job.source.connected(patience=PATIENCE) as source, job.target.connected(patience=PATIENCE) as target:
         reading = _Reading(job, part, source, target)
-        found = _Findings(job.most)
+        found = Findings(job.most)
         whole = await reading.look() if there else True
         await reading.look_at_source()
         from_first = not whole or (there and job.from_first_copy)
         begin = await reading.first_copied() if from_first else reading.start
         async with aclosing(reading.source(begin, reading.end)) as ahead:
             cluster = job.options.identity.source
-            pairing = Pairing(cluster, part.source, ahead, start=reading.start, end=reading.before)
+            start, end = reading.start, reading.before
+            pairing = Pairing(cluster, part.source, ahead, reading.stored_at, start=start, begin=begin, end=end)
+            differing: set[int] = set()
             async for messages in reading.target():
-                reading.report(found, await pairing.take(messages))
+                if reading.report(found, await pairing.take(messages)):
+                    differing.add(max(reading.start, pairing.highest) // RUN)
             start, end = _bounds(job, reading, pairing, from_first=from_first)
             await pairing.finish(end)
         async for messages in reading.source(start, begin):  # an earlier message was copied later
             for message in messages:
                 pairing.miss(message)
-        differing = sorted(pairing.differing)
         detail = _Detail(reading, pairing, found)
-        for run in differing:
-            await detail.compare(run, start, end)
+        for run in sorted(pairing.differing):
+            if await detail.compare(run, start, end):
+                differing.add(run)
     source_digest, target_digest = pairing.digests
     return Compared(
         part.key,
@@ -168,7 +136,7 @@ async def compare(job: CompareJob, part: Range, *, there: bool = True) -> Compar
         target_digest=target_digest,
         counts=found.counts,
         findings=sorted(found.first, key=lambda each: (each.source is None, each.source or each.target or 0)),
-        differing=differing,
+        differing=sorted(differing),
         seconds=round(time.monotonic() - started, 3),
     )
 
@@ -236,22 +204,29 @@ class _Reading:
         """The source offset of the target's first copy; the source's start if there is none."""
         async with aclosing(self.target()) as chunks:
             async for messages in chunks:
-                if offsets := self.copies(messages).offsets:
+                if offsets := [offset for offset in self.copies(messages).offsets if offset < self.end]:
                     return min(offsets)
         return self.start
 
-    def report(self, found: _Findings, copies: Copies) -> None:
-        """Adds messages that are not copies of our source queue to `found`."""
-        if self.job.window:
-            return
-        for message, copy in copies.others:
+    async def stored_at(self, offset: int) -> int | None:
+        """When the source stored the message at `offset`; None if it has none there that the route selects."""
+        if offset < self.end:
+            async for messages in self.source(offset, offset + 1):
+                return messages[0].store_timestamp
+        return None
+
+    def report(self, found: Findings, copies: Copies) -> bool:
+        """Adds messages that are not copies of our source queue to `found`; whether there were some."""
+        before = found.total
+        for message, copy in () if self.job.window else copies.others:
+            keys = MessageKeys.of(message)
             if copy is not None and copy.cluster == self.job.options.identity.source:
                 place = f"{copy.broker}/{copy.queue_id}/{copy.offset}"
-                found.add("misplaced", None, message.queue_offset, f"a copy of {place}")
+                found.add("misplaced", None, message.queue_offset, keys, f"a copy of {place}")
             elif self.job.extra:
-                found.add(
-                    "extra", None, message.queue_offset, "" if copy is None else f"a copy from {copy.cluster}"
-                )
+                what = "" if copy is None else f"a copy from {copy.cluster}"
+                found.add("extra", None, message.queue_offset, keys, what)
+        return found.total > before
 
     async def source(self, start: int, end: int) -> AsyncGenerator[Sequence[StoredMessage]]:
         """The messages of source offsets [start, end) that the route selects, some at a time."""
@@ -273,27 +248,37 @@ class _Copy(NamedTuple):
 
     target: int
     kept: Kept
+    keys: MessageKeys
     late: bool
 
 
 class _Detail:
     """Compares a run that differs message by message."""
 
-    def __init__(self, reading: _Reading, pairing: Pairing, found: _Findings) -> None:
+    def __init__(self, reading: _Reading, pairing: Pairing, found: Findings) -> None:
         self._reading = reading
         self._pairing = pairing
         self._found = found
 
-    async def compare(self, run: int, start: int, end: int) -> None:
-        """Adds the differences in `run` to the findings; of the source only [start, end) counts."""
+    async def compare(self, run: int, start: int, end: int) -> bool:
+        """Adds the differences in `run` to the findings; whether there are some.
+
+        Of the source only [start, end) should have copies; those of later messages are judged where they exist.
+        """
+        before = self._found.total
         there = await self._copies(run)
         born_here = self._reading.job.options.identity.source
-        async for messages in self._reading.source(max(start, run * RUN), min(end, (run + 1) * RUN)):
+        stop = min((run + 1) * RUN, self._reading.end, max(end, *(offset + 1 for offset in there), 0))
+        async for messages in self._reading.source(max(start, run * RUN), stop):
             for message in messages:
-                self._judge(message, Kept.of_source(message, born_here), there)
+                copies = there.pop(message.queue_offset, [])
+                if copies or message.queue_offset < end:
+                    self._judge(message, Kept.of_source(message, born_here), copies)
         for offset, left in sorted(there.items()):
             for copy in left:
-                self._found.add("unknown", offset, copy.target, "the source has no such message to copy")
+                detail = "the source has no such message to copy"
+                self._found.add("unknown", offset, copy.target, copy.keys, detail)
+        return self._found.total > before
 
     async def _copies(self, run: int) -> dict[int, list[_Copy]]:
         """All copies of `run`, by source offset, in their order at the target."""
@@ -304,25 +289,32 @@ class _Detail:
                 copies = self._reading.copies(messages)
                 for message, offset in zip(copies.messages, copies.offsets, strict=True):
                     if offset // RUN == run:
-                        late = offset <= highest
-                        there[offset].append(_Copy(message.queue_offset, Kept.of_copy(message), late))
-                    highest = max(highest, offset)
+                        copy = Kept.of_copy(message), MessageKeys.of(message)
+                        there[offset].append(_Copy(message.queue_offset, *copy, offset <= highest))
+                    if offset < self._reading.end:
+                        highest = max(highest, offset)
         return there
 
-    def _judge(self, message: StoredMessage, wanted: Kept, there: dict[int, list[_Copy]]) -> None:
-        offset = message.queue_offset
-        copies = there.pop(offset, [])
+    def _judge(self, message: StoredMessage, wanted: Kept, copies: Sequence[_Copy]) -> None:
+        offset, keys = message.queue_offset, MessageKeys.of(message)
         if not copies:
-            self._found.add("missing", offset, None)
+            self._found.add("missing", offset, None, keys)
             return
-        first, *again = copies
-        for copy in again:
-            self._found.add("duplicate", offset, copy.target, f"first at {first.target}")
-        if first.late:
-            self._found.add("reordered", offset, first.target, "after the copy of a later message")
+        first = next((copy for copy in copies if copy.kept.stored == wanted.stored), copies[0])
+        for again in copies:
+            if again is not first:
+                self._found.add("duplicate", offset, again.target, keys, f"also at {first.target}")
+        if first.kept.stored == wanted.stored and self._is_out_of_order(first):
+            self._found.add("reordered", offset, first.target, keys, "out of the source's order")
         for copy in copies:
             for kind, detail in wanted.changes(copy.kept):
-                self._found.add(kind, offset, copy.target, detail)
+                self._found.add(kind, offset, copy.target, keys, detail)
+
+    def _is_out_of_order(self, copy: _Copy) -> bool:
+        order = self._pairing.order
+        if order.full_from is not None and copy.target >= order.full_from:
+            return copy.late
+        return order.is_out(copy.target)
 
 
 def _name(part: Range) -> str:

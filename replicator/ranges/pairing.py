@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import AsyncIterator, Sequence
+from bisect import bisect_left
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final
 
 from replicator.protocol.batch import KEPT_SYS_FLAGS
 from replicator.protocol.message import StoredMessage
 from replicator.ranges.copies import Copies, Kept, copies_of, own
+from replicator.ranges.copy_order import CopyOrder
+from replicator.routing import provenance
 from replicator.routing.provenance import PREFIX, Stamp
 from replicator.routing.queue_map import Queue
 
@@ -42,11 +46,15 @@ class Pairing:
 
     `differing` are the runs that differ. The copies of each run are in its `stretches`, which may contain others
     too. `selected` counts messages of the source, `copies` those of the target; `first` and `highest` are the
-    lowest and the highest source offset that have been copied.
+    lowest and the highest source offset that have been copied; `order` knows which copies are out of order.
+
+    A copy proves nothing of how far a queue was copied unless it names its message's store time: what it says may
+    be forged, or of a topic that was recreated.
 
     Args:
         queue: the queue of `cluster` from which the messages come.
-        source: the messages that a route copies, in order; read only as far as needed.
+        source: the messages that a route copies, in order, from offset `begin` on; read only as far as needed.
+        stored_at: when the source stored the message at an offset; None if it has none that a route copies.
         start, end: source offsets; copies of messages before `start`, or from `end` on, are not compared.
     """
 
@@ -55,8 +63,10 @@ class Pairing:
         cluster: str,
         queue: Queue,
         source: AsyncIterator[Sequence[StoredMessage]],
+        stored_at: Callable[[int], Awaitable[int | None]],
         *,
         start: int,
+        begin: int,
         end: int | None = None,
     ) -> None:
         self.differing: set[int] = set()
@@ -65,15 +75,20 @@ class Pairing:
         self.copies = 0
         self.first: int | None = None
         self.highest = -1
+        self.order = CopyOrder()
         self._cluster = cluster
         self._queue = queue
         self._start = start
         self._end = end
         self._source = source
+        self._stored_at = stored_at
         self._stamp = Stamp(cluster, *queue)
         self._run = -1
         self._ahead: list[StoredMessage] = []
         self._at = 0
+        #: The source's messages before this offset were taken or missed; the last of them was at `_before`.
+        self._passed = begin
+        self._before: int | None = None
         self._tails: set[bytes] = set()
         self._digest: Any = hashlib.sha256()
         self._target_digest: Any = None
@@ -102,8 +117,10 @@ class Pairing:
         return found
 
     async def finish(self, end: int) -> None:
-        """Counts the source's remaining messages before `end` as missing."""
+        """Counts the source's remaining messages before `end` as missing, and decides what is out of order."""
         await self._miss_before(end)
+        for low, high in self.order.settle():
+            self.differing.update(range(low // RUN, high // RUN + 1))
 
     def miss(self, message: StoredMessage) -> None:
         """Counts a message that the target does not have, or not in its place."""
@@ -129,7 +146,29 @@ class Pairing:
             if message is None or message.queue_offset >= offset:
                 return message
             self.miss(message)
-            self._at += 1
+            self._pass(message)
+
+    def _pass(self, message: StoredMessage) -> None:
+        """Moves on behind the source's next message."""
+        self._at += 1
+        self._before = message.queue_offset
+        self._passed = message.queue_offset + 1
+
+    async def _names_its_message(self, copy: StoredMessage, offset: int) -> bool:
+        """Whether the source has a message at `offset` that was stored when `copy` says; taken as read if it has
+        been passed.
+        """
+        if offset < self._passed:
+            return True
+        await self._look_ahead(1)
+        at = bisect_left(self._ahead, offset, lo=self._at, key=attrgetter("queue_offset"))
+        if at < len(self._ahead):
+            message = self._ahead[at]
+            stored = message.store_timestamp if message.queue_offset == offset else None
+        else:
+            stored = await self._stored_at(offset)
+        named = provenance.read(copy.properties)
+        return named is not None and named.stored == stored
 
     def _record(self, message: StoredMessage) -> bytes:
         return _record(message, *self._stamped([message]))
@@ -164,12 +203,15 @@ class Pairing:
     def _take_all(
         self, copies: Sequence[StoredMessage], wanted: Sequence[StoredMessage], stamped: Sequence[bytes]
     ) -> None:
-        self._at += len(wanted)
-        self.selected += len(wanted)
         first, last = wanted[0].queue_offset, wanted[-1].queue_offset
+        places = copies[0].queue_offset, copies[-1].queue_offset
+        self.order.add((first, last), places, count=len(copies), before=self._before)
+        self._at += len(wanted) - 1
+        self._pass(wanted[-1])
+        self.selected += len(wanted)
         self.copies += len(copies)
         if first // RUN == last // RUN:
-            self._lies(first // RUN, copies[0].queue_offset, copies[-1].queue_offset)
+            self._lies(first // RUN, *places)
             self._reached(first)
             self._reached(last)
         else:
@@ -180,13 +222,19 @@ class Pairing:
 
     async def _take_one(self, copy: StoredMessage, offset: int) -> None:
         self.copies += 1
-        self._lies(offset // RUN, copy.queue_offset, copy.queue_offset)
+        place = copy.queue_offset
+        self._lies(offset // RUN, place, place)
+        if not await self._names_its_message(copy, offset):
+            self._differs(copy, offset)
+            return
         self._reached(offset)
         message = await self._miss_before(offset)
         if message is None or message.queue_offset > offset:
+            self.order.add((offset, offset), (place, place))
             self._differs(copy, offset)
             return
-        self._at += 1
+        self.order.add((offset, offset), (place, place), before=self._before)
+        self._pass(message)
         if any(Kept.of_source(message, self._cluster).changes(Kept.of_copy(copy))):
             self._differs(copy, offset)
             self._digest.update(self._record(message))

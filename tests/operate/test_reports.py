@@ -13,8 +13,9 @@ from acl_sync.plan import Verb
 from replicator.command_output import Output
 from replicator.operate.outcomes import show_copied
 from replicator.operate.reports import AclAction, ComparedQueue, Dialect, ExportedQueue, FindingKind
-from replicator.ranges.comparer import KINDS, Compared, Finding
+from replicator.ranges.comparer import Compared
 from replicator.ranges.copier import CopyOutcome, Range
+from replicator.ranges.findings import KINDS, Finding
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import CopyRecord
 from replicator.spark.jobs.archive import File

@@ -7,7 +7,8 @@ import pytest
 from replicator.errors import ConfigError
 from replicator.operate.offset_bounds import OffsetBound, offset_bound
 from replicator.operate.verify_report import render
-from replicator.ranges.comparer import Compared, Finding
+from replicator.ranges.comparer import Compared
+from replicator.ranges.findings import Finding
 from replicator.ranges.pairing import RUN
 
 
@@ -43,17 +44,32 @@ def test_one_message_that_differs_is_seen() -> None:
     assert _bars(render([found])) == ["█" * 29 + "!!" + "█" * 29]
 
 
+def test_a_difference_beside_what_was_compared_is_seen() -> None:
+    """A copy of what the source never had, others' messages in a queue that has no copies yet, at any offset."""
+    whole = Compared("t/a/0", "t/b/0", 0, 60 * RUN, 0)
+    unknown = Compared("t/a/1", "t/b/1", 0, 30 * RUN, 0, counts={"unknown": 1}, differing=[244])
+    empty = Compared("t/a/2", "t/b/2", 60 * RUN, 60 * RUN, 0, counts={"extra": 1}, differing=[60])
+    assert _bars(render([whole, unknown, empty])) == ["█" * 60, "█" * 30 + "!" + "·" * 29, "·" * 59 + "!"]
+    assert _bars(render([Compared("t/a/0", "t/b/0", 0, 0, 0, counts={"extra": 1})])) == ["!" + "·" * 59]
+
+
 def test_where_nothing_was_compared_nothing_is_drawn() -> None:
     assert _bars(render([Compared("t/a/0", "t/b/0", 7, 7, 0)])) == ["·" * 60]
     assert "They agree." in render([])
 
 
 def test_findings_stand_below() -> None:
-    """With their coordinates on both sides."""
-    found = [
-        Compared("t/a/0", "t/b/1", 0, 9, 0, counts={"body": 1}, findings=[Finding("body", 4, 5, "a became b")])
+    """With their coordinates on both sides, and by what they can be looked up; odd keys cannot break the lines."""
+    first = [
+        Finding("body", 4, 5, "a became b", "7F01", "order-1 order-2", 1_769_839_200_007),
+        Finding("missing", 6, None, "", "7F02", "a\n# b", 0),
+        Finding("missing", 7, None),
     ]
-    assert "- body: source t/a/0/4 target t/b/1/5 (a became b)" in render(found)
+    report = render([Compared("t/a/0", "t/b/1", 0, 9, 0, counts={"body": 1, "missing": 2}, findings=first)])
+    keys = "UNIQ_KEY=7F01 KEYS=order-1 order-2 stored=2026-01-31T06:00:00.007+00:00"
+    assert f"- body: source t/a/0/4 target t/b/1/5 (a became b) {keys}\n" in report
+    assert "- missing: source t/a/0/6 UNIQ_KEY=7F02 KEYS='a\\n# b' stored=1970-01-01T00:00:00.000+00:00\n" in report
+    assert "- missing: source t/a/0/7\n" in report
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,14 @@ def test_twins_and_strangers() -> None:
     assert [each[:3] for each in judge("east", QUEUE, wanted, copies(MESSAGES[4:]))] == [("duplicate", 4, 100)]
 
 
+def test_what_a_copy_says_of_itself_proves_nothing_of_others() -> None:
+    """One names an offset that the source does not have, one a message that was stored at another time."""
+    far, other = message(999_999), msgspec.structs.replace(MESSAGES[8], store_timestamp=77)
+    there = copies([*MESSAGES[:3], far, other, *MESSAGES[5:]])
+    kinds = ["missing", "missing", "duplicate", "stale", "unknown"]
+    assert [each[0] for each in found(there, placed=False)] == kinds
+
+
 def test_without_the_message() -> None:
     """Of what the source no longer has, place and checksum are judged."""
     wanted = [Wanted(i, 100 + i, None) for i in range(10)]

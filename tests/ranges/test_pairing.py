@@ -74,7 +74,12 @@ async def _paired(
         for at in range(0, len(source), 3):
             yield source[at : at + 3]
 
-    pairing = Pairing("east", QUEUE, ahead(), start=start)
+    times = {message.queue_offset: message.store_timestamp for message in source}
+
+    async def stored_at(offset: int) -> int | None:
+        return times.get(offset)
+
+    pairing = Pairing("east", QUEUE, ahead(), stored_at, start=start, begin=start)
     at = turn = 0
     while at < len(target):
         size = pulls[turn % len(pulls)]
@@ -141,18 +146,27 @@ async def test_the_runs_that_differ_are_those_that_differ(
         pairing = await _paired(source, target, pulls=pulls)
 
     found = copies_of("east", QUEUE, target, start=0)
-    end = max(found.offsets, default=-1) + 1
+    had = {message.queue_offset for message in source}
+    known = [offset if offset in had else -1 for offset in found.offsets]
+    end = max(known, default=-1) + 1
     wanted = [message for message in source if message.queue_offset < end]
     sent = [(offset, Kept.of_copy(copy)) for offset, copy in zip(found.offsets, found.messages, strict=True)]
     there = [(message.queue_offset, Kept.of_source(message, "east")) for message in wanted]
-    late = {
-        offset // RUN for at, offset in enumerate(found.offsets) if offset <= max(found.offsets[:at], default=-1)
+    late = {offset // RUN for at, offset in enumerate(found.offsets) if offset <= max(known[:at], default=-1)}
+    out = {
+        offset // RUN
+        for copy, offset in zip(found.messages, found.offsets, strict=True)
+        if pairing.order.is_out(copy.queue_offset)
     }
-    differing = late | {
-        run
-        for run in {offset // RUN for offset, _ in (*sent, *there)}
-        if [each for each in sent if each[0] // RUN == run] != [each for each in there if each[0] // RUN == run]
-    }
+    differing = (
+        late
+        | out
+        | {
+            run
+            for run in {offset // RUN for offset, _ in (*sent, *there)}
+            if [each for each in sent if each[0] // RUN == run] != [each for each in there if each[0] // RUN == run]
+        }
+    )
     assert pairing.differing == differing
     assert (pairing.selected, pairing.copies) == (len(wanted), len(sent))
     assert (len(set(pairing.digests)) == 1) == (sent == there)
@@ -165,7 +179,9 @@ async def test_the_runs_that_differ_are_those_that_differ(
         for at in lie:
             assert sum(stretch.start <= at < stretch.end for stretch in stretches) == 1
         for stretch in stretches:
-            assert stretch.highest == max((offset for at, offset in placed if at < stretch.start), default=-1)
+            assert stretch.highest == max(
+                (offset for at, offset in placed if at < stretch.start and offset in had), default=-1
+            )
 
 
 async def test_a_repeat_does_not_put_what_follows_out_of_step() -> None:
@@ -182,10 +198,13 @@ async def test_copies_that_are_right_are_not_looked_at_singly() -> None:
     for raws in ([b"KEYS\x01k\x02"] * 6, [born.format(at).encode() for at in range(6)]):
         source = [_message(at, raw) for at, raw in enumerate(raws)]
 
+        async def nothing_else(offset: int) -> int | None:
+            raise AssertionError(offset)
+
         async def ahead(source: Sequence[StoredMessage] = source) -> AsyncIterator[Sequence[StoredMessage]]:
             yield source
 
-        pairing = Pairing("east", QUEUE, ahead(), start=0)
+        pairing = Pairing("east", QUEUE, ahead(), nothing_else, start=0, begin=0)
         assert await pairing.take(_stored(_copies(source))) == ([], [], [])
         assert pairing.copies == 6
 

@@ -44,15 +44,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture
-def source(spark: Any) -> Any:
-    """The session, which knows the data source."""
-    from replicator.spark.source.datasource import RocketMQDataSource
-
-    spark.dataSource.register(RocketMQDataSource)
-    return spark
-
-
-@pytest.fixture
 def logs_aside() -> Iterator[None]:
     """The log goes to this process's standard error, whatever a test takes for its own meanwhile."""
     configure(level="error")
@@ -98,6 +89,7 @@ def _without_java(directory: Path) -> Path:
     """A directory of links to what Spark's scripts call."""
     for name in (
         "bash",
+        "sh",
         "chmod",
         "env",
         "dirname",

@@ -24,12 +24,10 @@ from tests.support.worker import until
 ROWS = """
 import sys
 from pyspark.sql.functions import lit
-from replicator.spark.source.datasource import RocketMQDataSource
 from replicator.spark.engine.session import session
 
 master, source, target, topic, other, broker = sys.argv[1:]
 with session(master=master) as spark:
-    spark.dataSource.register(RocketMQDataSource)
     rows = spark.read.format("rocketmq").option("nameServer", source).option("topic", topic).load()
     print("bytes", rows.selectExpr("sum(length(body))").head()[0])
     writer = rows.withColumn("brokerName", lit(broker)).write.format("rocketmq").mode("append")

@@ -33,7 +33,7 @@ def writing(frame: Any, scene: Scene, **options: object) -> None:
     writer.save()
 
 
-async def test_all_of_a_topic_is_read(source: Any, scene: SceneOf) -> None:
+async def test_all_of_a_topic_is_read(spark: Any, scene: SceneOf) -> None:
     """Every message once, in order within its queue, with all that it has; a queue may come in parts."""
     async with scene() as here:
         await here.produce(3000)
@@ -43,7 +43,7 @@ async def test_all_of_a_topic_is_read(source: Any, scene: SceneOf) -> None:
             told = {"UNIQ_KEY": "Z1", "KEYS": "a b", "TAGS": "ü", "own": "1"}
             await send(client, broker, here.topic, 0, [(packed, told)], sys_flag=0x301, flag=-5, born=1234)
         await settled(here.source, here.topic, 3001)
-        frame = reading(source, here, minPartitions=8)
+        frame = reading(spark, here, minPartitions=8)
         assert frame.rdd.getNumPartitions() >= 8
         rows = frame.collect()
         stored = await raw_topic(here.source, here.topic)
@@ -64,15 +64,15 @@ async def test_all_of_a_topic_is_read(source: Any, scene: SceneOf) -> None:
             assert offsets == sorted(offsets)
 
 
-async def test_a_part_of_a_topic_is_read(source: Any, scene: SceneOf) -> None:
+async def test_a_part_of_a_topic_is_read(spark: Any, scene: SceneOf) -> None:
     """By offsets, by time; an empty topic and an empty part too."""
     async with scene() as here:
-        assert reading(source, here).count() == 0
+        assert reading(spark, here).count() == 0
         await here.produce(400)
         await settled(here.source, here.topic, 400)
         broker = here.source.brokers[0].name
         some = reading(
-            source,
+            spark,
             here,
             startingOffsets=json.dumps({here.topic: {broker: {"0": 90, "1": -1}}}),
             endingOffsets=json.dumps({here.topic: {broker: {"0": 95, "2": -2, "3": 7}}}),
@@ -83,15 +83,15 @@ async def test_a_part_of_a_topic_is_read(source: Any, scene: SceneOf) -> None:
         middle = stamps[200]
         expected = [sum(s < middle for s in stamps), sum(s >= middle for s in stamps), 0]
         assert [
-            reading(source, here, endingTimestamp=middle).count(),
-            reading(source, here, startingTimestamp=middle).count(),
-            reading(source, here, startingTimestamp=stamps[-1] + 60_000).count(),
+            reading(spark, here, endingTimestamp=middle).count(),
+            reading(spark, here, startingTimestamp=middle).count(),
+            reading(spark, here, startingTimestamp=stamps[-1] + 60_000).count(),
         ] == expected
         with pytest.raises(Exception, match="has the offsets 0 to 100, 0 to 200 were requested"):
-            reading(source, here, endingOffsets=json.dumps({here.topic: {broker: {"0": 200}}})).count()
+            reading(spark, here, endingOffsets=json.dumps({here.topic: {broker: {"0": 200}}})).count()
 
 
-async def test_filters_go_down_to_the_brokers(source: Any, scene: SceneOf) -> None:
+async def test_filters_go_down_to_the_brokers(spark: Any, scene: SceneOf) -> None:
     """Where the session lets them: the same rows, of fewer parts of queues; elsewhere nothing fails."""
     from pyspark.sql.functions import col, lit, timestamp_millis
 
@@ -117,16 +117,16 @@ async def test_filters_go_down_to_the_brokers(source: Any, scene: SceneOf) -> No
         }
 
         def rows(condition: Any) -> tuple[list[tuple[int, int]], int]:
-            frame = reading(source, here).where(condition)
+            frame = reading(spark, here).where(condition)
             return sorted((row.queueId, row.queueOffset) for row in frame.collect()), frame.rdd.getNumPartitions()
 
         there = {name: rows(condition) for name, condition in chosen.items()}
-        source.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+        spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
         try:
             found = {name: rows(condition) for name, condition in chosen.items()}
-            whole = reading(source, here).count()
+            whole = reading(spark, here).count()
         finally:
-            source.conf.unset("spark.sql.python.filterPushdown.enabled")
+            spark.conf.unset("spark.sql.python.filterPushdown.enabled")
         assert whole == 400
         assert {name: kept for name, (kept, _) in found.items()} == {
             name: kept for name, (kept, _) in there.items()
@@ -145,7 +145,7 @@ async def test_filters_go_down_to_the_brokers(source: Any, scene: SceneOf) -> No
         assert 0 < len(there["times"][0]) < 400
 
 
-async def test_rows_become_messages(source: Any, scene: SceneOf) -> None:
+async def test_rows_become_messages(spark: Any, scene: SceneOf) -> None:
     """To the queue that is named, to that of the sharding key, or to all in turn."""
     async with scene() as here:
         await create_topic(here.target, here.topic)
@@ -156,7 +156,7 @@ async def test_rows_become_messages(source: Any, scene: SceneOf) -> None:
         rows: list[tuple[Any, ...]] = [(f"n{i}", "t", f"k{i}", {"own": "ö"}, broker, 3) for i in range(1200)]
         rows += [(f"s{i}", None, None, {"__SHARDINGKEY": f"{i % 7}"}, None, None) for i in range(1200)]
         rows += [(f"r{i}", None, None, None, None, None) for i in range(1200)]
-        writing(source.createDataFrame(rows, schema).coalesce(1), here, topic=here.topic)
+        writing(spark.createDataFrame(rows, schema).coalesce(1), here, topic=here.topic)
         await settled(here.target, here.topic, 3600)
         stored = await raw_topic(here.target, here.topic)
         found = [
@@ -180,7 +180,7 @@ async def test_rows_become_messages(source: Any, scene: SceneOf) -> None:
         assert len({told["UNIQ_KEY"] for _, _, told in found}) == 3600
 
 
-async def test_copies_are_written_once_over_attempts_that_fail(source: Any, scene: SceneOf) -> None:
+async def test_copies_are_written_once_over_attempts_that_fail(spark: Any, scene: SceneOf) -> None:
     """Rows with provenance are looked for in the target, by a task that is tried again and by another job."""
 
     class Failing(datasource.RocketMQDataSource):
@@ -210,7 +210,7 @@ async def test_copies_are_written_once_over_attempts_that_fail(source: Any, scen
             whole.write = first_fails
             return whole
 
-    source.dataSource.register(Failing)
+    spark.dataSource.register(Failing)
     async with scene() as here:
         await here.produce(6000)
         await settled(here.source, here.topic, 6000)
@@ -218,7 +218,7 @@ async def test_copies_are_written_once_over_attempts_that_fail(source: Any, scen
         broker = here.target.brokers[0].name
         from pyspark.sql.functions import lit
 
-        frame = reading(source, here, provenance="true", clusterId="east").withColumn("brokerName", lit(broker))
+        frame = reading(spark, here, provenance="true", clusterId="east").withColumn("brokerName", lit(broker))
         frame.write.format("failing").mode("append").option("namesrv", here.target.namesrv).save()
         await settled(here.target, here.topic, 6000)
         await here.assert_clean(6000)
@@ -229,8 +229,21 @@ async def test_copies_are_written_once_over_attempts_that_fail(source: Any, scen
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "topic or topicsPattern"),
-        ({"topic": "a", "topicsPattern": "b"}, "topic or topicsPattern"),
+        ({}, "nothing says what is read: give one of topic, topicsPattern, assign"),
+        ({"topic": "a", "topicsPattern": "b"}, "topic and topicsPattern are both given"),
+        ({"assign": '{"a":[0]}'}, r'give JSON like {"orders":{"broker-a":\[0,1\]}}'),
+        ({"assign": '{"a":{"b":[]}}'}, "nothing would be read"),
+        ({"topic": "a", "columns": "body, offset"}, "columns = 'body, offset': give some of topic, brokerName"),
+        ({"topic": "a", "startingOffsetsByTimestamp": '{"a":{"b":{"0":-2}}}'}, "in ms since the epoch"),
+        ({"topic": "a", "endingOffsetsByTimestamp": "{}", "endingTimestamp": "7"}, "both given"),
+        ({"topic": "a", "kafka.bootstrap.servers": "b:9092"}, "kafka.bootstrap.servers is not .*: give nameServer"),
+        ({"topic": "a", "kafka.group.id": "g"}, "has no consumer group"),
+        (
+            {"topic": "a", "groupidprefix": "g"},
+            "groupIdPrefix is not .*: leave it out: a read has no",
+        ),
+        ({"topic": "a", "includeheaders": "true"}, "includeHeaders is not .* the column properties"),
+        ({"topic": "a", "kafka.security.protocol": "SSL"}, "it is for Kafka's client; here are accessKey"),
         ({"startingOffset": "latest"}, "did you mean startingOffsets"),
         ({"topics": "a", "startingOffsets": "latest"}, "nothing would be read"),
         ({"topic": "a", "startingOffsets": '{"a":{"0":1}}'}, "queue|broker-a"),
@@ -257,12 +270,18 @@ def test_a_writer_has_no_options_of_readers() -> None:
         WriteOptions.of({"nameServer": "a:1", "minPartitions": "3"})
 
 
-async def test_what_cannot_be_written(source: Any, scene: SceneOf) -> None:
-    """Overwriting, unknown columns, no body, no topic."""
+async def test_what_cannot_be_written(spark: Any, scene: SceneOf) -> None:
+    """Overwriting, unknown columns, no body, no topic: before tasks begin."""
     async with scene() as here:
-        rows = source.createDataFrame([("a", 1)], "body STRING, other INT")
-        with pytest.raises(Exception, match="column other cannot be written"):
+        rows = spark.createDataFrame([("a", 1)], "body STRING, other INT")
+        with pytest.raises(Exception, match="column other cannot be written") as told:
             writing(rows, here, topic=here.topic)
+        assert "in writer" in str(told.value)
+        for kafkas, hint in (("value", "name it body"), ("key", "name it keys"), ("headers", "named properties")):
+            with pytest.raises(Exception, match=f"column {kafkas} cannot be written: .*{hint}"):
+                writing(rows.select(rows.body.alias(kafkas)), here, topic=here.topic)
+        with pytest.raises(Exception, match="brokerName and queueId go together: give both columns or neither"):
+            writing(rows.select("body", rows.body.alias("brokerName")), here, topic=here.topic)
         with pytest.raises(Exception, match="topic"):
             writing(rows.drop("other"), here)
         with pytest.raises(Exception, match="there is no column body"):

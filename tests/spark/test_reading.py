@@ -27,13 +27,13 @@ BODY = b"compress me " * 100
 CODECS = ("zlib", "lz4", "zstd")
 
 
-async def test_bodies_are_as_their_producers_wrote_them(source: Any, scene: SceneOf) -> None:
+async def test_bodies_are_as_their_producers_wrote_them(spark: Any, scene: SceneOf) -> None:
     """Whatever the official client compressed them with; written again they are to it what they were."""
     async with scene(queues=1) as here:
         for kind in CODECS:
             await java_produce(here.source.namesrv, [Order(topic=here.topic, body=BODY, keys=kind)], compress=kind)
         await settled(here.source, here.topic, 3)
-        frame = reading(source, here).drop("brokerName", "queueId")
+        frame = reading(spark, here).drop("brokerName", "queueId")
         assert {row["keys"]: (bytes(row.body), hex(row.sysFlag & 0x701)) for row in frame.collect()} == {
             "zlib": (BODY, "0x301"),
             "lz4": (BODY, "0x101"),
@@ -51,7 +51,7 @@ async def test_bodies_are_as_their_producers_wrote_them(source: Any, scene: Scen
         )
 
 
-async def test_a_damaged_body_is_null(source: Any, scene: SceneOf, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_damaged_body_is_null(spark: Any, scene: SceneOf, monkeypatch: pytest.MonkeyPatch) -> None:
     """And is not written as if it were one; bodies of before 5.0 name no kind of compression."""
     whole = {0x001: zlib.compress(BODY), 0x101: lz4.frame.compress(BODY), 0x201: zstd.compress(BODY)}
     async with scene(queues=1) as here, connected(here.source) as client:
@@ -60,7 +60,7 @@ async def test_a_damaged_body_is_null(source: Any, scene: SceneOf, monkeypatch: 
             for name, part in (("whole", body), ("cut off", body[:-5]), ("other", b"other")):
                 await send(client, broker, here.topic, 0, [(part, {"KEYS": name})], sys_flag=kind)
         await settled(here.source, here.topic, 9)
-        frame = reading(source, here).drop("brokerName", "queueId")
+        frame = reading(spark, here).drop("brokerName", "queueId")
         rows = frame.orderBy("queueOffset").collect()
         assert [(row["keys"], row.body and bytes(row.body)) for row in rows] == [
             ("whole", BODY),
@@ -78,7 +78,7 @@ def milliseconds(time: datetime) -> int:
     return (time.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
-async def test_columns_are_what_is_stored(source: Any, scene: SceneOf) -> None:
+async def test_columns_are_what_is_stored(spark: Any, scene: SceneOf) -> None:
     """Store times to the millisecond, sysFlag and reconsume times to the bit, of several topics that are named."""
     async with scene(queues=2) as here, connected(here.source) as client:
         other, broker = f"{here.topic}-other", here.source.brokers[0].name
@@ -89,7 +89,7 @@ async def test_columns_are_what_is_stored(source: Any, scene: SceneOf) -> None:
             await send(client, broker, other, 0, [message], sys_flag=kind, reconsume_times=reconsumed)
         await settled(here.source, here.topic, 50)
         await settled(here.source, other, 3)
-        rows = reading(source, here, topic=f"{here.topic}, {other}", endingOffsets="latest").collect()
+        rows = reading(spark, here, topic=f"{here.topic}, {other}", endingOffsets="latest").collect()
         found = [(r.topic, r.queueId, r.queueOffset, r.sysFlag, r.reconsumeTimes) for r in rows]
         times = [(milliseconds(r.bornTimestamp), milliseconds(r.storeTimestamp)) for r in rows]
         stored = {topic: await raw_topic(here.source, topic) for topic in (here.topic, other)}
@@ -105,7 +105,7 @@ async def test_columns_are_what_is_stored(source: Any, scene: SceneOf) -> None:
         assert {row.reconsumeTimes for row in rows} == {0, 3, 16}
 
 
-async def test_a_pattern_reads_no_topics_of_brokers(source: Any, scene: SceneOf) -> None:
+async def test_a_pattern_reads_no_topics_of_brokers(spark: Any, scene: SceneOf) -> None:
     """In a batch and in a stream; what is named is read, whatever it is."""
     async with scene(queues=1) as here:
         group, broker = f"g-{here.topic}", here.source.brokers[0].name
@@ -132,10 +132,59 @@ async def test_a_pattern_reads_no_topics_of_brokers(source: Any, scene: SceneOf)
             await asyncio.to_thread(stream.stop)
         assert mine <= set(first) & set(found)
         assert not (set(first) | set(found)) & set(systems)
-        some = reading(source, here, topic=None, topicsPattern=f"{here.topic}.*|%DLQ%{group}")
+        some = reading(spark, here, topic=None, topicsPattern=f"{here.topic}.*|%DLQ%{group}")
         assert {row.topic for row in some.collect()} == set(filled[:2])
-        named = reading(source, here, topic=",".join([*filled, *systems[:3]]))
+        named = reading(spark, here, topic=",".join([*filled, *systems[:3]]))
         assert {row.topic for row in named.collect()} == set(filled)
+
+
+async def test_only_some_queues_and_columns(spark: Any, scene: SceneOf) -> None:
+    """Queues by `assign`, columns by the option or a schema; what does not exist is refused before tasks begin."""
+    async with scene() as here:
+        await here.produce(400)
+        await settled(here.source, here.topic, 400)
+        broker = here.source.brokers[0].name
+        whole = {(row.queueId, row.queueOffset): row for row in reading(spark, here).collect()}
+        assigned = json.dumps({here.topic: {broker: [1, 3]}})
+        some = reading(spark, here, topic=None, assign=assigned, columns="queueoffset, properties,queueId")
+        assert some.columns == ["queueId", "queueOffset", "properties"]
+        rows = {(row.queueId, row.queueOffset): row for row in some.collect()}
+        assert rows.keys() == {place for place in whole if place[0] in (1, 3)}
+        assert all(row.properties == whole[place].properties for place, row in rows.items())
+        nowhere = json.dumps({here.topic: {broker: [4]}})
+        reader = spark.read.format("rocketmq").option("nameServer", here.source.namesrv).option("topic", here.topic)
+        keys = reader.schema("keys STRING, queueOffset BIGINT").load()
+        assert sorted(keys.collect()) == sorted((row.keys, row.queueOffset) for row in whole.values())
+        for schema, message in (
+            ("keys STRING, value BINARY", "a read has no column value: there are topic, brokerName"),
+            ("queueOffset INT", "column queueOffset is bigint, not int: cast it after the read"),
+        ):
+            with pytest.raises(Exception, match=message):
+                reader.schema(schema).load().count()
+        for options, message in (
+            ({"topic": "No-Such-A , No-Such-B"}, "topic = 'No-Such-A, No-Such-B': no broker has it"),
+            ({"topic": None, "assign": nowhere}, f"assign names {here.topic}/{broker}/4, which does not exist"),
+            ({"topic": None, "assign": '{"No-Such":{"b":[0]}}'}, "topic = 'No-Such': no broker has it"),
+        ):
+            with pytest.raises(Exception, match=message) as told:
+                reading(spark, here, **options).count()
+            assert "in partitions" in str(told.value)
+
+
+async def test_times_of_some_queues(spark: Any, scene: SceneOf) -> None:
+    """The other queues are read from their first message to their last."""
+    async with scene(queues=2) as here:
+        for half in (0, 200):
+            await here.produce(200, start=half)
+            await settled(here.source, here.topic, half + 200)
+        stored = {queue: messages for (_, queue), messages in (await raw_topic(here.source, here.topic)).items()}
+        broker, queue = here.source.brokers[0].name, min(stored)
+        middle = stored[queue][150].store_timestamp
+        times = json.dumps({here.topic: {broker: {str(queue): middle}}})
+        late = sum(message.store_timestamp >= middle for message in stored[queue])
+        assert 0 < late < 200
+        assert reading(spark, here, startingOffsetsByTimestamp=times).count() == 200 + late
+        assert reading(spark, here, endingOffsetsByTimestamp=times).count() == 400 - late
 
 
 def at(here: Scene, offset: int) -> str:

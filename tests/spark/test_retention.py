@@ -52,7 +52,7 @@ def broken_off(failed: Callable[[Any, str], Any]) -> Callable[..., Iterator[Any]
 
 
 async def test_messages_that_are_gone(
-    command: Any, source: Any, scene: SceneOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: Any, spark: Any, scene: SceneOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was frozen is a gap, counted to the message, or stops its queue; what begins later begins behind it."""
     async with scene(source=NARROW, mistreated=(NARROW,), queues=2) as here:
@@ -78,7 +78,7 @@ async def test_messages_that_are_gone(
             patch.setattr(export, "_export", broken_off(Exported.failed))
             for name, flags in jobs.items():
                 assert (await run(name, *flags))[0].exit_code == 5
-        planned = [reading(source, here, failOnDataLoss=flag).rdd for flag in ("true", "false")]
+        planned = [reading(spark, here, failOnDataLoss=flag).rdd for flag in ("true", "false")]
         assert [rdd.getNumPartitions() for rdd in planned] == [2, 2]
 
         oldest = await lose_oldest(here.source, here.topic)
@@ -111,12 +111,12 @@ async def test_messages_that_are_gone(
 
         broker = here.source.brokers[0].name
         from_zero = {"startingOffsets": json.dumps({here.topic: {broker: {"0": 0, "1": oldest[1]}}})}
-        assert reading(source, here).count() == left
+        assert reading(spark, here).count() == left
         with pytest.raises(
             Exception, match=f"0 has the offsets {oldest[0]} to {COUNT}, 0 to {COUNT} were requested"
         ):
-            reading(source, here, **from_zero).count()
-        assert reading(source, here, failOnDataLoss="false", **from_zero).count() == left
+            reading(spark, here, **from_zero).count()
+        assert reading(spark, here, failOnDataLoss="false", **from_zero).count() == left
         with pytest.raises(Exception, match=r"messages at offsets 0 to .*failOnDataLoss=false"):
             planned[0].count()
         assert planned[1].count() == left

@@ -67,6 +67,29 @@ async def test_by_default_spark_copies_where_enough_is_behind(scene: SceneOf) ->
         await here.assert_clean(2900)
 
 
+async def test_a_topic_with_history_is_selected_later(scene: SceneOf, topic_name: Callable[[str], str]) -> None:
+    """Spark copies it as it copied the first ones; one that is as good as new goes on live at once."""
+    later, new = topic_name("later"), topic_name("new")
+    async with scene(queues=1) as here:
+        await here.produce(100)
+        for topic, count in ((later, 3000), (new, 20)):
+            await create_topic(here.source, topic, queues=2)
+            await produce(here.source, topic, count)
+        async with here.worker("--backfill", *BY_SPARK) as worker:
+            await until(lambda: _logged(worker, "backfill ended"), what="the first backfill ended")
+            config = worker.get("/connectors/route/config")["body"]
+            for topic, count in ((new, 20), (later, 3000)):
+                config["topics"] = [*config["topics"], topic]
+                assert worker.ask("PUT", "/connectors/route", config)[0] == 200
+                await worker.caught_up(topic, count)
+            await until(lambda: len(_logged(worker, "backfill ended")) == 2, what="the later backfill ended")
+            begun = [(each["queues"], each["messages"]) for each in _logged(worker, "backfill begins")]
+            assert begun == [(1, 100), (2, 3000)]
+        for topic in (later, new):
+            verdict = await judge(here.source, here.target, topic)
+            assert verdict.clean, verdict.report()
+
+
 async def test_drained_while_spark_copies_and_then_spark_dies(scene: SceneOf) -> None:
     """A worker that is told to end gives Spark's tasks up first; where Spark dies, the live tasks copy the rest."""
     async with scene() as here:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ def ended(writer: Any, checkpoint: Path) -> Any:
     return query
 
 
-async def test_a_stream_goes_on_exactly_where_it_was(source: Any, scene: SceneOf, tmp_path: Path) -> None:
+async def test_a_stream_goes_on_exactly_where_it_was(spark: Any, scene: SceneOf, tmp_path: Path) -> None:
     """In micro-batches of a limit, over restarts, with queues and topics that turn up meanwhile."""
     sizes: list[int] = []
     found: list[tuple[str, int, int]] = []
@@ -47,7 +48,7 @@ async def test_a_stream_goes_on_exactly_where_it_was(source: Any, scene: SceneOf
     async with scene() as here:
         await here.produce(2000)
         await settled(here.source, here.topic, 2000)
-        frame = streaming(source, here.source, topicsPattern=f"{here.topic}.*", maxOffsetsPerTrigger=600)
+        frame = streaming(spark, here.source, topicsPattern=f"{here.topic}.*", maxOffsetsPerTrigger=600)
         writer = frame.writeStream.foreachBatch(take)
         query = ended(writer, tmp_path)
         assert sizes == [600, 600, 600, 200]
@@ -101,16 +102,16 @@ class Failing(datasource.RocketMQDataSource):
         return whole
 
 
-async def test_copies_are_written_once(source: Any, scene: SceneOf, tmp_path: Path) -> None:
+async def test_copies_are_written_once(spark: Any, scene: SceneOf, tmp_path: Path) -> None:
     """Over tasks that fail in mid-write, and a query that was killed between a write and its commit."""
     from pyspark.sql.functions import lit
 
-    source.dataSource.register(Failing)
+    spark.dataSource.register(Failing)
     async with scene(queues=2) as here:
         await here.produce(3000)
         await settled(here.source, here.topic, 3000)
         await create_topic(here.target, here.topic, queues=2)
-        frame = streaming(source, here.source, topic=here.topic, provenance="true", maxOffsetsPerTrigger=2400)
+        frame = streaming(spark, here.source, topic=here.topic, provenance="true", maxOffsetsPerTrigger=2400)
         frame = frame.withColumn("brokerName", lit(here.target.brokers[0].name))
 
         def writing(name: str) -> Any:
@@ -192,9 +193,51 @@ async def test_a_stream_begins_with_what_comes(scene: SceneOf) -> None:
             await asyncio.to_thread(reader.stop)
 
 
+async def test_too_few_messages_wait(scene: SceneOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For more, or until the delay is over; where all that exists is to be read, nothing is waited for."""
+    async with scene(queues=2) as here:
+        limits = {"minOffsetsPerTrigger": "50", "maxOffsetsPerTrigger": "80", "maxTriggerDelay": "1h"}
+        options = ReadOptions.of({"nameServer": here.source.namesrv, "topic": here.topic} | limits, streaming=True)
+        reader, whole, clock = StreamReader(options), StreamReader(options), [0.0]
+        monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+
+        def after(start: dict[str, Any], by: StreamReader = reader) -> tuple[dict[str, Any], int]:
+            end = by.latestOffset(start, by.getDefaultReadLimit())
+            numbers = [number for brokers in end.values() for each in brokers.values() for number in each.values()]
+            return end, sum(numbers)
+
+        async def stored(count: int, *, start: int) -> None:
+            await here.produce(count, start=start)
+            await settled(here.source, here.topic, start + count)
+
+        try:
+            begin = await asyncio.to_thread(reader.initialOffset)
+            await stored(10, start=0)
+            first, count = await asyncio.to_thread(after, begin)
+            assert count == 10  # the first one does not wait
+            await stored(40, start=10)
+            assert await asyncio.to_thread(after, first) == (first, 10)
+            await stored(10, start=50)
+            assert (await asyncio.to_thread(after, first))[1] == 60
+            clock[0] = 3599.0
+            second, _ = await asyncio.to_thread(after, first)
+            await stored(1, start=60)
+            assert await asyncio.to_thread(after, second) == (second, 60)
+            clock[0] = 3599.0 + 3600.0
+            assert (await asyncio.to_thread(after, second))[1] == 61
+            await asyncio.to_thread(whole.prepareForTriggerAvailableNow)
+            assert (await asyncio.to_thread(after, second, whole))[1] == 61
+        finally:
+            for each in (reader, whole):
+                await asyncio.to_thread(each.stop)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"maxTriggerDelay": "5m"}, "no effect without minOffsetsPerTrigger"),
+        ({"minOffsetsPerTrigger": "5", "maxTriggerDelay": "soon"}, "give a number and one of ms, s, m"),
+        ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "give no more than that"),
         ({"endingOffsets": "latest"}, "endingOffsets is not an option of the data source rocketmq"),
         ({"maxOffsetsPerTrigger": "0"}, "whole number, 1 or more"),
         ({"startingOffsets": "latest", "startingTimestamp": "7"}, "both given"),
@@ -210,14 +253,3 @@ def test_a_batch_has_no_trigger() -> None:
     """What would do nothing is refused."""
     with pytest.raises(ConfigError, match="maxOffsetsPerTrigger is not an option"):
         ReadOptions.of({"nameServer": "b:1", "topic": "a", "maxOffsetsPerTrigger": "5"})
-
-
-def test_speculation_is_refused(source: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the data source is registered: a writer could not tell a second copy of its task."""
-
-    def speculating(_: Any) -> None:
-        raise ConfigError("spark.speculation = true")
-
-    monkeypatch.setattr(datasource, "refuse_speculation", speculating)
-    with pytest.raises(ConfigError, match="speculation"):
-        source.dataSource.register(datasource.RocketMQDataSource)

@@ -48,7 +48,7 @@ def told(result: Result) -> Any:
 
 
 async def test_accounts_of_both_kinds(
-    command: Command, source: Any, scene: SceneOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: Command, spark: Any, scene: SceneOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """4.9.7 with ACL 1.0 to 5.5.0 with ACL 2.0: the right accounts do, wrong ones are told in one line each.
 
@@ -92,40 +92,40 @@ async def test_accounts_of_both_kinds(
         await asyncio.to_thread(secret.chmod, 0o600)
         options = {"topic": here.topic, "accessKey": here.source.access_key, "secretKeyFile": secret}
         with pytest.raises(Exception, match=r"(?i)signature|acl|denied|check") as refused:
-            reading(source, here.source.namesrv, **options).count()
+            reading(spark, here.source.namesrv, **options).count()
         said.append(str(refused.value))
         secret.write_text(here.source.secret_key)
-        assert reading(source, here.source.namesrv, **options).count() == 2000
-        said += [f"{name}={value}" for name, value in source.sparkContext.getConf().getAll()]
-        log = await asyncio.to_thread(events, source)
+        assert reading(spark, here.source.namesrv, **options).count() == 2000
+        said += [f"{name}={value}" for name, value in spark.sparkContext.getConf().getAll()]
+        log = await asyncio.to_thread(events, spark)
         assert "SparkListenerJobEnd" in log
         for key in (WRONG, here.source.secret_key, here.target.secret_key):
             assert not shown(key, *said, log)
 
 
 async def test_tls_through_the_data_source(
-    source: Any, clusters: ClusterPool, topic_name: Callable[[str], str]
+    spark: Any, clusters: ClusterPool, topic_name: Callable[[str], str]
 ) -> None:
     """Written and read where nothing else is served; without TLS, or the right CA, it is said."""
     cluster = await clusters.get(SECURE)
     topic, ca = topic_name("t"), cluster.tls_files.ca
     await create_topic(cluster, topic, queues=2)
     secure = {"topic": topic, "tls": "verify", "tlsCaFile": ca}
-    writer = source.createDataFrame([(f"n{i}",) for i in range(500)], "body STRING").write.format("rocketmq")
+    writer = spark.createDataFrame([(f"n{i}",) for i in range(500)], "body STRING").write.format("rocketmq")
     for name, value in {"nameServer": cluster.namesrv, **secure}.items():
         writer = writer.option(name, str(value))
     writer.mode("append").save()
     await until(
-        lambda: asyncio.to_thread(lambda: reading(source, cluster.namesrv, **secure).count() == 500),
+        lambda: asyncio.to_thread(lambda: reading(spark, cluster.namesrv, **secure).count() == 500),
         what="500 messages",
     )
     with pytest.raises(Exception, match="cannot be reached"):
-        reading(source, cluster.namesrv, topic=topic).count()
+        reading(spark, cluster.namesrv, topic=topic).count()
     with pytest.raises(Exception, match=r"(?i)certificate"):
-        reading(source, cluster.namesrv, topic=topic, tls="verify").count()
+        reading(spark, cluster.namesrv, topic=topic, tls="verify").count()
 
 
-async def test_a_stream_between_guarded_clusters(source: Any, scene: SceneOf, tmp_path: Path) -> None:
+async def test_a_stream_between_guarded_clusters(spark: Any, scene: SceneOf, tmp_path: Path) -> None:
     """From where accounts sign to where nothing but TLS is served; a wrong secret ends it, and is not shown."""
     from pyspark.sql.functions import lit
 
@@ -136,7 +136,7 @@ async def test_a_stream_between_guarded_clusters(source: Any, scene: SceneOf, tm
         secret = tmp_path / "secret"
         secret.write_text(WRONG)
         await asyncio.to_thread(secret.chmod, 0o600)
-        frame = source.readStream.format("rocketmq").option("nameServer", here.source.namesrv)
+        frame = spark.readStream.format("rocketmq").option("nameServer", here.source.namesrv)
         frame = frame.option("accessKey", here.source.access_key).option("secretKeyFile", str(secret))
         frame = frame.option("topic", here.topic).option("startingOffsets", "earliest").option("provenance", "true")
         writer = frame.load().withColumn("brokerName", lit(here.target.brokers[0].name)).writeStream
@@ -156,7 +156,7 @@ async def test_a_stream_between_guarded_clusters(source: Any, scene: SceneOf, tm
         secure = {"topic": here.topic, "tls": "verify", "tlsCaFile": ca}
 
         def bodies(namesrv: str, **options: object) -> list[tuple[int, int, bytes]]:
-            rows = reading(source, namesrv, **options).select("queueId", "queueOffset", "body").collect()
+            rows = reading(spark, namesrv, **options).select("queueId", "queueOffset", "body").collect()
             return sorted((row.queueId, row.queueOffset, bytes(row.body)) for row in rows)
 
         account_of = {"accessKey": here.source.access_key, "secretKeyFile": secret, "topic": here.topic}
@@ -169,7 +169,7 @@ async def test_a_stream_between_guarded_clusters(source: Any, scene: SceneOf, tm
         await until(same, what="the same messages at the target")
 
 
-async def test_offsets_and_topics_that_are_not_there(source: Any, scene: SceneOf) -> None:
+async def test_offsets_and_topics_that_are_not_there(spark: Any, scene: SceneOf) -> None:
     """An error that names them; with `failOnDataLoss=false` what is there is read, of topics that are there."""
     async with scene(queues=1) as here:
         await here.produce(100)
@@ -185,11 +185,11 @@ async def test_offsets_and_topics_that_are_not_there(source: Any, scene: SceneOf
             ({"startingOffsets": offsets(150)}, 0),
         ):
             with pytest.raises(Exception, match="has the offsets 0 to 100"):
-                reading(source, namesrv, topic=here.topic, **bounds).count()
-            assert reading(source, namesrv, topic=here.topic, failOnDataLoss="false", **bounds).count() == left
+                reading(spark, namesrv, topic=here.topic, **bounds).count()
+            assert reading(spark, namesrv, topic=here.topic, failOnDataLoss="false", **bounds).count() == left
         for missing in ("true", "false"):
             with pytest.raises(Exception, match="topic = 'no-such-topic': no broker has it"):
-                reading(source, namesrv, topic="no-such-topic", failOnDataLoss=missing).count()
+                reading(spark, namesrv, topic="no-such-topic", failOnDataLoss=missing).count()
 
 
 async def reached(cluster: Cluster, *, patience: float) -> list[str]:

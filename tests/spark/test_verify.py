@@ -18,8 +18,9 @@ from replicator.protocol.batch import header_fields
 from replicator.protocol.properties import encode
 from replicator.ranges import comparer, pairing
 from replicator.ranges.access import Access
-from replicator.ranges.comparer import KINDS, Compared, CompareJob, compare
+from replicator.ranges.comparer import Compared, CompareJob, compare
 from replicator.ranges.copier import CopyJob, Range, copy_range
+from replicator.ranges.findings import KINDS
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue
 from tests.spark.waiting import settled
@@ -66,13 +67,13 @@ class Forger:
 
     def __init__(self, scene: Scene, stored: Mapping[int, int]) -> None:
         self._scene = scene
-        self._stored = stored
+        self.stored = stored
 
     def copy(self, offset: int, *, queue: int = 0, stored: int | None = None, **changed: str) -> Copy:
         """A right copy of what `produce` stored, unless told otherwise."""
         scene = self._scene
         told = {"KEYS": f"k{offset}", "TAGS": f"tag{offset % 3}", "UNIQ_KEY": f"U{offset:030d}", "n": str(offset)}
-        place = f"east/{scene.source.brokers[0].name}/{queue}/{offset}/{stored or self._stored.get(offset, 1)}"
+        place = f"east/{scene.source.brokers[0].name}/{queue}/{offset}/{stored or self.stored.get(offset, 1)}"
         whole = {"__RPL_ORIGIN": "east", "__RPL_SOURCE": place, **told, **changed}
         return offset, f"{offset:012d}".encode().ljust(100, b"\xfe"), whole
 
@@ -161,6 +162,13 @@ async def test_every_kind_of_damage_is_found_where_it_is(run: Any, scene: SceneO
             ("unknown", COUNT + 5, 15 + COUNT - 13),
         }
         assert outcome.counts == dict.fromkeys(KINDS, 1)
+        for each in outcome.findings:
+            asked = None if each.source is None or each.source >= COUNT else each.source
+            unique = {"extra": "X", "misplaced": f"U{3:030d}", "unknown": f"U{COUNT + 5:030d}"}
+            assert each.uniq_key == (unique[each.kind] if asked is None else f"U{asked:030d}")
+            assert each.keys == ("" if each.kind == "extra" else f"k{int(each.uniq_key[1:])}")
+            assert each.stored is not None
+            assert asked is None or each.stored == forged.stored[asked]
         (changed,) = [each.detail for each in outcome.findings if each.kind == "properties"]
         assert changed == "more, n"
         assert "extra" not in (await compared(here, extra=False)).counts
@@ -176,19 +184,39 @@ async def test_every_kind_of_damage_is_found_where_it_is(run: Any, scene: SceneO
         for each in outcome.findings:
             places = {f" source {source}/": each.source, f" target {target}/": each.target}
             said = "".join(f"{place}{offset}" for place, offset in places.items() if offset is not None)
-            assert f"- {each.kind}:{said}{f' ({each.detail})' if each.detail else ''}\n" in report
+            named = f" UNIQ_KEY={each.uniq_key}{f' KEYS={each.keys}' if each.keys else ''} stored=20"
+            assert f"- {each.kind}:{said}{f' ({each.detail})' if each.detail else ''}{named}" in report
             assert f"- {each.kind}: 1\n" in report
 
 
 async def test_order_alone_is_seen_too(scene: SceneOf) -> None:
-    """Counts are equal then."""
+    """Counts are equal then. As few are named as can be: of two neighbours one, of two that are apart both."""
     async with scene(queues=1) as here:
         forged = await forger(here)
-        await forged.write([forged.copy(offset) for offset in (*range(20), 21, 20, *range(22, COUNT))])
+        order = [*range(20), 21, 20, *range(22, COUNT)]
+        order[2], order[35] = order[35], order[2]
+        await forged.write([forged.copy(offset) for offset in order])
         await settled(here.target, here.topic, COUNT)
         outcome = await compared(here)
         assert outcome.selected == outcome.copies
-        assert found(outcome) == {("reordered", 20, 21)}
+        assert found(outcome) == {("reordered", 20, 21), ("reordered", 35, 2), ("reordered", 2, 35)}
+
+
+async def test_what_a_copy_says_of_itself_proves_nothing_of_others(scene: SceneOf) -> None:
+    """One names an offset far ahead, one a message that was stored at another time: all others are right."""
+    async with scene(queues=1) as here:
+        forged = await forger(here)
+        copies = [forged.copy(offset) for offset in range(30)]
+        for at, place in ((10, 35), (20, 999_999)):
+            copies[at] = (*copies[at][:2], forged.copy(place, stored=77)[2])
+        await forged.write(copies)
+        await settled(here.target, here.topic, 30)
+        outcome = await compared(here)
+        missing = {("missing", 10, None), ("missing", 20, None)}
+        assert found(outcome) == missing | {("unknown", 999_999, 20)} | {
+            (kind, 35, 10) for kind in ("stale", "body")
+        }
+        assert (outcome.end, outcome.behind) == (30, COUNT - 30)
 
 
 async def test_however_much_differs_all_is_counted(scene: SceneOf, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,7 +328,7 @@ async def test_a_window_of_offsets_or_times(run: Any, scene: SceneOf) -> None:
 
         assert await told() == ({"missing": 6}, (0, COUNT, 10, COUNT))
         assert await told("--from", "5", "--to", "20") == ({}, (5, 20, 0, 15))
-        assert await told("--from", "5", "--to", "21") == ({}, (5, 20, 1, 15))
+        assert await told("--from", "5", "--to", "21") == ({"missing": 1}, (5, 21, 0, 16))
         assert await told("--from", "5", "--to", "21", "--complete") == ({"missing": 1}, (5, 21, 0, 16))
         assert await told("--from", "21") == ({}, (21, COUNT, 10, COUNT - 21))
         assert await told("--from", "3", "--to", "3") == ({}, (3, 3, 0, 0))

@@ -21,7 +21,7 @@ PROXIED = ClusterSpec(name="proxied", version="5.3.3", broker_ip="127.0.0.2")
 SENDS = {10, 310, SEND_BATCH}
 
 
-async def test_what_crosses_which_port(command: Any, source: Any, scene: SceneOf, tmp_path: Path) -> None:
+async def test_what_crosses_which_port(command: Any, spark: Any, scene: SceneOf, tmp_path: Path) -> None:
     """Seen on the sockets: of `backfill`, of `import`, of rows that are written."""
     seen: Counter[tuple[str, int]] = Counter()
 
@@ -55,7 +55,7 @@ async def test_what_crosses_which_port(command: Any, source: Any, scene: SceneOf
                 rows = [(f"n{number}", *place) for number in range(500)]
 
                 def write(rows: Any = rows, schema: str = schema) -> None:
-                    writing(source.createDataFrame(rows, schema), here, topic=here.topic)
+                    writing(spark.createDataFrame(rows, schema), here, topic=here.topic)
 
                 await asyncio.to_thread(write)
                 assert ports() == over_vip

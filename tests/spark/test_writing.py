@@ -21,18 +21,19 @@ from tests.support.traffic import create_topic, raw_topic
 from tests.support.worker import until
 
 
-async def test_a_topic_that_is_not_there(source: Any, scene: SceneOf) -> None:
+async def test_a_topic_that_is_not_there(spark: Any, scene: SceneOf) -> None:
     """Named by the option, or by a row: nothing makes it silently."""
     async with scene() as here:
-        rows = source.createDataFrame([("a", "no-such-column")], "body STRING, topic STRING")
-        for options, topic in (({"topic": "no-such-option"}, "no-such-option"), ({}, "no-such-column")):
+        rows = spark.createDataFrame([("a", "no-such-column")], "body STRING, topic STRING")
+        for options, topic in (({"topic": "No-Such-Option"}, "No-Such-Option"), ({}, "no-such-column")):
             with pytest.raises(
                 Exception, match=f"topic {topic} cannot be written: no broker has it: create it first"
-            ):
+            ) as told:
                 writing(rows, here, **options)
+            assert ("in writer" in str(told.value)) == bool(options)  # so it is refused before tasks begin
 
 
-async def test_a_message_above_the_limit_of_the_broker(source: Any, scene: SceneOf) -> None:
+async def test_a_message_above_the_limit_of_the_broker(spark: Any, scene: SceneOf) -> None:
     """Is one clear error; what was acknowledged before it stays, and is not repeated by the other attempts."""
     async with scene() as here:
         await create_topic(here.target, here.topic, queues=1)
@@ -43,7 +44,7 @@ async def test_a_message_above_the_limit_of_the_broker(source: Any, scene: Scene
             for i, size in enumerate(sizes)
         ]
         schema = "body BINARY, properties MAP<STRING,STRING>, brokerName STRING, queueId INT"
-        frame = source.createDataFrame(rows, schema).coalesce(1)
+        frame = spark.createDataFrame(rows, schema).coalesce(1)
         with pytest.raises(
             Exception, match=rf"{here.topic}/{broker}/0 refuses a batch of 1 with 52\d+ bytes"
         ) as told:
@@ -57,7 +58,7 @@ async def test_a_message_above_the_limit_of_the_broker(source: Any, scene: Scene
         assert await ends(here.target, here.topic) == [40]
 
 
-async def test_processes_are_killed_in_mid_write(source: Any, scene: SceneOf, tmp_path: Path) -> None:
+async def test_processes_are_killed_in_mid_write(spark: Any, scene: SceneOf, tmp_path: Path) -> None:
     """Of rows with provenance: Spark tries their tasks again, nothing is lost, nothing comes twice."""
     from pyspark.sql.functions import lit
 
@@ -82,7 +83,7 @@ async def test_processes_are_killed_in_mid_write(source: Any, scene: SceneOf, tm
                         yield batch
                         if context.attemptNumber() == 0:
                             (tmp_path / str(os.getpid())).touch()
-                            time.sleep(0.2)
+                            time.sleep(0.5)
 
                 return write(some())
 
@@ -92,12 +93,12 @@ async def test_processes_are_killed_in_mid_write(source: Any, scene: SceneOf, tm
     def processes() -> list[int]:
         return [int(file.name) for file in tmp_path.iterdir()]
 
-    source.dataSource.register(Slow)
+    spark.dataSource.register(Slow)
     async with scene(queues=2) as here:
         await here.produce(8000)
         await settled(here.source, here.topic, 8000)
         await create_topic(here.target, here.topic, queues=2)
-        frame = reading(source, here, provenance="true").withColumn("brokerName", lit(here.target.brokers[0].name))
+        frame = reading(spark, here, provenance="true").withColumn("brokerName", lit(here.target.brokers[0].name))
         writer = frame.write.format("slow").mode("append").option("namesrv", here.target.namesrv)
 
         async def both_write() -> bool:

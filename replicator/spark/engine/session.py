@@ -14,10 +14,12 @@ from typing import Any, Final
 from replicator.errors import ConfigError, StartupError
 from replicator.spark.engine.java import java_home
 
-__all__ = ["MASTER", "refuse_no_spark", "refuse_speculation", "session"]
+__all__ = ["MASTER", "SPECULATION", "refuse_no_spark", "refuse_speculating", "refuse_speculation", "session"]
 
 #: All cores of this machine; a task is tried four times in all, as on a cluster.
 MASTER: Final = "local[*,4]"
+
+SPECULATION: Final = "spark.speculation"
 
 _SETTINGS: Final = {
     "spark.ui.enabled": "false",
@@ -39,8 +41,9 @@ def session(*, master: str | None = None, conf: Mapping[str, str] | None = None)
 
     Raises:
         StartupError: there is no PySpark, no Java, or the session does not start.
-        ConfigError: speculation is switched on.
+        ConfigError: speculation is switched on, or the master is a server of Spark Connect.
     """
+    _refuse_connect(master)
     try:
         sql = importlib.import_module("pyspark.sql")
     except ImportError:
@@ -119,6 +122,17 @@ def refuse_no_spark() -> None:
     java_home()
 
 
+def _refuse_connect(master: str | None) -> None:
+    name, given = "spark_master", master or MASTER
+    if not given.startswith("sc:") and "SPARK_REMOTE" in os.environ:
+        name, given = "SPARK_REMOTE", os.environ["SPARK_REMOTE"]
+    if given.startswith("sc:") or name == "SPARK_REMOTE":
+        raise ConfigError(
+            f"{name} = {given}: Spark Connect does not run tasks that copy or compare queues",
+            hint="give Spark's own master, like spark://host:7077; over Connect there is the data source rocketmq",
+        )
+
+
 def _no_pyspark() -> StartupError:
     return StartupError("PySpark is not installed", hint="pip install 'rocketmq-replicator[spark]'")
 
@@ -127,9 +141,14 @@ def refuse_speculation(spark: Any) -> None:
     """Refuses speculation: two concurrent attempts of one task would write each message twice.
 
     Raises:
-        ConfigError: `spark.speculation` is switched on.
+        ConfigError: it is switched on.
     """
-    if str(spark.sparkContext.getConf().get("spark.speculation", "false")).lower() == "true":
+    refuse_speculating(spark.conf.get(SPECULATION, "false"))
+
+
+def refuse_speculating(given: str | None) -> None:
+    """As `refuse_speculation`, for what is given of the setting."""
+    if str(given).lower() == "true":
         raise ConfigError(
-            "spark.speculation = true: two attempts of one task would write to one queue", hint="set it to false"
+            f"{SPECULATION} = true: two attempts of one task would write to one queue", hint="set it to false"
         )

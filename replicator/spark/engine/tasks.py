@@ -13,9 +13,18 @@ from typing import Any, Final, TypeVar
 
 from replicator.errors import ReplicatorError
 from replicator.ranges.rates import RateLimited, share
-from replicator.spark.engine.session import refuse_speculation
+from replicator.spark.engine.session import SPECULATION, refuse_speculating, refuse_speculation
 
-__all__ = ["attempts_of", "each_as_task", "in_turn", "is_last", "is_retry", "run_all", "run_rate_limited"]
+__all__ = [
+    "attempts_of",
+    "each_as_task",
+    "in_turn",
+    "is_last",
+    "is_retry",
+    "refuse_speculating_task",
+    "run_all",
+    "run_rate_limited",
+]
 
 #: Seconds between two checks for outcomes.
 _LOOK: Final = 1.0
@@ -158,6 +167,17 @@ def each_as_task(
 def is_retry() -> bool:
     """Whether an earlier attempt of this task has failed, or was lost."""
     return _attempt() > 0
+
+
+def refuse_speculating_task() -> None:
+    """As `refuse_speculation`, in a task: Spark SQL gives its tasks the session's settings as local properties.
+
+    Raises:
+        ConfigError: it is switched on.
+    """
+    context = importlib.import_module("pyspark").TaskContext.get()
+    if context is not None:
+        refuse_speculating(context.getLocalProperty(SPECULATION))
 
 
 def is_last(attempts: int) -> bool:

@@ -1,18 +1,18 @@
 """The data source `rocketmq` for PySpark 4: reads, and appends to, tables and streams.
 
-spark.dataSource.register(RocketMQDataSource)
 spark.read.format("rocketmq").option("nameServer", "127.0.0.1:9876").option("topic", "orders").load()
+
+PySpark finds it by the package `pyspark_rocketmq`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -27,32 +27,17 @@ from pyspark.sql.types import StructType
 from replicator.errors import ConfigError
 from replicator.ranges.access import run
 from replicator.ranges.retry import PATIENCE
-from replicator.spark.engine.session import refuse_speculation
-from replicator.spark.engine.tasks import is_retry
+from replicator.spark.engine.tasks import is_retry, refuse_speculating_task
 from replicator.spark.source import pushdown
-from replicator.spark.source.offsets import freeze
+from replicator.spark.source import schema as columns
+from replicator.spark.source.offsets import freeze, warn_of_nothing
 from replicator.spark.source.options import ReadOptions, WriteOptions
 from replicator.spark.source.row_encoder import rows_of
-from replicator.spark.source.rows import SCHEMA
 from replicator.spark.source.scan import plan, scan
-from replicator.spark.source.sender import Sender
+from replicator.spark.source.sender import Sender, refuse_missing
 from replicator.spark.source.stream import StreamReader
 
 __all__ = ["RocketMQDataSource"]
-
-#: Columns that can be written, with the names of their Spark types.
-_WRITTEN: Final = {
-    "body": ("binary", "string"),
-    "topic": ("string",),
-    "tags": ("string",),
-    "keys": ("string",),
-    "properties": ("map<string,string>",),
-    "flag": ("int",),
-    "brokerName": ("string",),
-    "queueId": ("int",),
-}
-#: Columns of a read that only the broker sets.
-_LEFT: Final = frozenset({"queueOffset", "msgId", "bornTimestamp", "storeTimestamp", "sysFlag", "reconsumeTimes"})
 
 #: Local properties of tasks: Spark's names for the run of a streaming query and the number of its micro-batch.
 _RUN: Final = "spark.jobGroup.id"
@@ -66,55 +51,37 @@ class RocketMQDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        # The only method that runs in the process with the session: when the source is registered.
-        if (spark := SparkSession.getActiveSession()) is not None:
-            refuse_speculation(spark)
         return "rocketmq"
 
     def schema(self) -> str:
-        return SCHEMA
+        return columns.ddl(columns.of_option(self.options.get("columns")))
 
     def reader(self, schema: StructType) -> _Reader:
-        options = ReadOptions.of(self.options)
+        options = _reading(ReadOptions.of(self.options), schema)
         return _NarrowedReader(options) if pushdown.is_wanted() else _Reader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> _Writer:
         if overwrite:
             raise ConfigError('mode = "overwrite": messages cannot be deleted', hint='give mode("append")')
-        return _Writer(_checked(schema, WriteOptions.of(self.options)))
+        return _Writer(_writing(WriteOptions.of(self.options), schema))
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
-        return StreamReader(ReadOptions.of(self.options, streaming=True))
+        return StreamReader(_reading(ReadOptions.of(self.options, streaming=True), schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> _StreamWriter:  # noqa: N802 - Spark's name
         if overwrite:
             raise ConfigError(
                 'outputMode = "complete": messages cannot be deleted', hint='give outputMode("append")'
             )
-        return _StreamWriter(_checked(schema, WriteOptions.of(self.options, streaming=True)))
+        return _StreamWriter(_writing(WriteOptions.of(self.options, streaming=True), schema))
 
 
-def _checked(schema: StructType, options: WriteOptions) -> WriteOptions:
-    """Returns `options`, but refuses columns that cannot be written.
+def _reading(options: ReadOptions, schema: StructType) -> ReadOptions:
+    return replace(options, columns=columns.of_schema(schema))
 
-    Raises:
-        ConfigError: names the column, with a hint.
-    """
-    for field in schema.fields:
-        kind = field.dataType.simpleString()
-        if field.name in _LEFT:
-            continue
-        if field.name not in _WRITTEN:
-            raise ConfigError(
-                f"column {field.name} cannot be written", hint=f"drop it; there are {', '.join(_WRITTEN)}"
-            )
-        if kind not in _WRITTEN[field.name]:
-            raise ConfigError(f"column {field.name} is {kind}", hint=f"cast it to {_WRITTEN[field.name][0]}")
-    names = set(schema.names)
-    if "body" not in names:
-        raise ConfigError("there is no column body", hint="it is the message's content")
-    if options.topic is None and "topic" not in names:
-        raise ConfigError("neither an option nor a column names the topic", hint="give the option topic")
+
+def _writing(options: WriteOptions, schema: StructType) -> WriteOptions:
+    columns.refuse_unwritable(schema, topic=options.topic)
     return options
 
 
@@ -128,7 +95,10 @@ class _Reader(DataSourceReader):
 
     async def _plan(self) -> list[InputPartition]:
         async with self._options.access.connected() as cluster:
-            parts = await self._narrowing.of(cluster, await freeze(cluster, self._options))
+            queues = await freeze(cluster, self._options)
+            if not queues:
+                warn_of_nothing(self._options)
+            parts = await self._narrowing.of(cluster, queues)
             return await plan(cluster, self._options, parts)
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
@@ -153,6 +123,7 @@ class _Writer(DataSourceArrowWriter):
         self._brokers = run(_brokers(options))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        refuse_speculating_task()
         return run(_write(self._options, iterator, brokers=self._brokers, settle=is_retry()))
 
 
@@ -164,13 +135,20 @@ class _StreamWriter(DataSourceStreamArrowWriter):
         self._brokers = run(_brokers(options))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        refuse_speculating_task()
         settle = is_retry() or _begins_run()
         return run(_write(self._options, iterator, brokers=self._brokers, settle=settle))
 
 
 async def _brokers(options: WriteOptions) -> frozenset[str]:
-    """The brokers when a write starts: name servers forget a broker as soon as it is down, tasks must not."""
+    """The brokers when a write starts: name servers forget a broker as soon as it is down, tasks must not.
+
+    Raises:
+        ConfigError: the topic cannot be written.
+    """
     async with options.access.connected() as cluster:
+        if options.topic is not None:
+            await refuse_missing(cluster, options.topic)
         return frozenset(cluster.brokers())
 
 

@@ -15,7 +15,7 @@ from replicator.errors import ClientError, ReplicatorError
 from replicator.routing.message_queue import MessageQueue
 from replicator.spark.source.stream_offsets import Progress
 
-__all__ = ["Selects", "Watch"]
+__all__ = ["QueuesOf", "Watch"]
 
 #: Seconds between two checks for new topics and queues.
 _TOPICS: Final = 2.0
@@ -25,17 +25,17 @@ _AT_ONCE: Final = 32
 _PAUSE: Final = 0.5
 _ATTEMPTS: Final = 20
 
-#: Whether a topic is read, given the names that brokers use for topics of their own.
-Selects = Callable[[TopicConfig, Collection[str]], bool]
+#: The queues of a topic at a broker that are read, given the names that brokers use for topics of their own.
+QueuesOf = Callable[[TopicConfig, str, Collection[str]], Iterable[MessageQueue]]
 T = TypeVar("T")
 
 
 class Watch:
-    """The queues of all topics of `cluster` that `selects` accepts, including topics that are added later."""
+    """The queues of `cluster` that `queues_of` names, including those of topics that are added later."""
 
-    def __init__(self, cluster: Cluster, selects: Selects) -> None:
+    def __init__(self, cluster: Cluster, queues_of: QueuesOf) -> None:
         self._cluster = cluster
-        self._selects = selects
+        self._queues_of = queues_of
         self._tables: dict[str, TopicTable] = {}
         self._looked: float | None = None
 
@@ -76,11 +76,10 @@ class Watch:
             known = self._tables.get(broker)
             self._tables[broker] = await read_topics(self._cluster.reader(broker), known=known)
         self._queues = [
-            MessageQueue(name, broker, i)
+            queue
             for broker, table in self._tables.items()
-            for name, config in table.topics.items()
-            if self._selects(config, system)
-            for i in range(config.queues)
+            for config in table.topics.values()
+            for queue in self._queues_of(config, broker, system)
         ]
 
     async def _ask(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -12,11 +12,18 @@ from replicator.client.cluster import Cluster
 from replicator.client.endpoint import Endpoint
 from replicator.client.topics import read_topics
 from replicator.errors import ConfigError
+from replicator.observe.logging import get_logger
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.queue_map import Queue
-from replicator.spark.source.options import EARLIEST, Bound, ReadOptions
+from replicator.spark.source.given_options import EARLIEST, Bound
+from replicator.spark.source.options import ReadOptions
 
-__all__ = ["Limits", "Part", "freeze", "split", "within"]
+__all__ = ["Limits", "Part", "freeze", "split", "warn_of_nothing", "within"]
+
+#: Queue numbers by topic and broker.
+_Named = Mapping[str, Mapping[str, Iterable[int]]]
+
+log = get_logger(__name__)
 
 #: Concurrent requests.
 _AT_ONCE: Final = 32
@@ -51,8 +58,11 @@ async def freeze(cluster: Cluster, options: ReadOptions) -> list[Part]:
         ClientError: a broker does not answer.
     """
     queues = await _queues(cluster, options)
-    for name, bound in (("startingOffsets", options.start), ("endingOffsets", options.end)):
-        _refuse_unknown(name, bound, queues)
+    named: dict[str, _Named | None] = {"assign": options.assigned}
+    for side, bound in (("starting", options.start), ("ending", options.end)):
+        named |= {f"{side}Offsets": bound.offsets, f"{side}OffsetsByTimestamp": bound.times}
+    for option, given in named.items():
+        _refuse_unknown(option, given or {}, queues)
 
     async def one(queue: MessageQueue) -> Part:
         place = (cluster.reader(queue.broker), queue.topic, queue.queue_id)
@@ -67,20 +77,23 @@ async def freeze(cluster: Cluster, options: ReadOptions) -> list[Part]:
     return await bounded(one, queues, at_once=_AT_ONCE)
 
 
+def warn_of_nothing(options: ReadOptions) -> None:
+    """Says that no topic matches: that is no error, as in Spark's Kafka source, since one may come."""
+    for pattern in options.selector.include:
+        log.warning("no topic matches topicsPattern: nothing is read", topics_pattern=pattern.pattern)
+
+
 async def _queues(cluster: Cluster, options: ReadOptions) -> list[MessageQueue]:
     found: list[MessageQueue] = []
+    there: set[str] = set()
     system = ((await cluster.refresh()).cluster, *cluster.brokers())
     for broker in cluster.brokers():
-        topics = (await read_topics(cluster.reader(broker))).topics
-        found += [
-            MessageQueue(name, broker, i)
-            for name, config in topics.items()
-            if options.selects(name, system)
-            for i in range(config.queues)
-        ]
-    missing = set(options.named) - {queue.topic for queue in found}
+        for topic in (await read_topics(cluster.reader(broker))).topics.values():
+            found += options.queues(topic, broker, system)
+            there.add(topic.name)
+    missing = [name for name in options.named if name not in there]
     if missing:
-        raise ConfigError(f"topic = {', '.join(sorted(missing))!r}: no broker has it", hint="check its name")
+        raise ConfigError(f"topic = {', '.join(missing)!r}: no broker has it", hint="check its name")
     return sorted(found)
 
 
@@ -110,31 +123,30 @@ def _refuse_unreadable(
             hint="give offsets that exist, or failOnDataLoss=false",
         )
     # One time may be after all messages of a queue, and the other before them.
-    if start > end and options.start.timestamp is None and options.end.timestamp is None:
+    if start > end and not (options.start.by_time or options.end.by_time):
         raise ConfigError(
             f"{queue} was requested from startingOffsets = {start} to endingOffsets = {end}",
             hint="give a start that is not after the end, or failOnDataLoss=false, which leaves the queue out",
         )
 
 
-def _refuse_unknown(option: str, bound: Bound, queues: Sequence[MessageQueue]) -> None:
+def _refuse_unknown(option: str, given: _Named, queues: Sequence[MessageQueue]) -> None:
     there = set(queues)
-    for topic, brokers in (bound.offsets or {}).items():
-        for broker, offsets in brokers.items():
-            for queue_id in offsets:
+    for topic, brokers in given.items():
+        for broker, numbers in brokers.items():
+            for queue_id in numbers:
                 queue = MessageQueue(topic, broker, queue_id)
                 if queue not in there:
-                    raise ConfigError(f"{option} names {queue}, which is not selected", hint="remove it there")
+                    what = "does not exist" if option == "assign" else "is not selected"
+                    raise ConfigError(f"{option} names {queue}, which {what}", hint="remove it there")
 
 
 async def _resolve(cluster: Cluster, queue: MessageQueue, bound: Bound, ends: tuple[int, int]) -> int:
     least, most = ends
-    if bound.timestamp is not None:
-        found = await offset_at(cluster.reader(queue.broker), queue.topic, queue.queue_id, bound.timestamp)
+    if (time := bound.time(queue)) is not None:
+        found = await offset_at(cluster.reader(queue.broker), queue.topic, queue.queue_id, time)
         return min(max(found, least), most)
-    offset = bound.default
-    if bound.offsets is not None:
-        offset = bound.offsets.get(queue.topic, {}).get(queue.broker, {}).get(queue.queue_id, offset)
+    offset = bound.offset(queue)
     if offset >= 0:
         return offset
     return least if offset == EARLIEST else most

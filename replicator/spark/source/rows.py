@@ -1,8 +1,9 @@
-"""Messages as rows of the data source: the schema, and Arrow batches with it."""
+"""Messages as rows of the data source: Arrow batches of some columns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import pyarrow as pa
@@ -14,14 +15,7 @@ from replicator.spark.source.body_column import plain
 from replicator.spark.source.offsets import Part
 from replicator.spark.source.property_column import MAP, map_of
 
-__all__ = ["SCHEMA", "assembled", "batch_of", "columns"]
-
-#: The columns as Spark's DDL.
-SCHEMA: Final = (
-    "topic STRING, brokerName STRING, queueId INT, queueOffset BIGINT, msgId STRING, keys STRING, tags STRING,"
-    " body BINARY, properties MAP<STRING, STRING>, bornTimestamp TIMESTAMP, storeTimestamp TIMESTAMP,"
-    " flag INT, sysFlag INT, reconsumeTimes INT"
-)
+__all__ = ["assembled", "batch_of", "columns"]
 
 
 def columns(time: pa.DataType) -> pa.Schema:
@@ -46,33 +40,59 @@ def columns(time: pa.DataType) -> pa.Schema:
     )
 
 
+#: Columns of one property each.
+_OF_PROPERTY: Final = {"msgId": "UNIQ_KEY", "keys": "KEYS", "tags": "TAGS"}
+#: Columns of one attribute each, and by what it is multiplied.
+_OF_MESSAGE: Final = {
+    "queueOffset": ("queue_offset", 1),
+    "bornTimestamp": ("born_timestamp", 1000),
+    "storeTimestamp": ("store_timestamp", 1000),
+    "flag": ("flag", 1),
+    "sysFlag": ("sys_flag", 1),
+    "reconsumeTimes": ("reconsume_times", 1),
+}
 _ARROW: Final = columns(pa.timestamp("us", tz="UTC"))
 
 
-def batch_of(part: Part, messages: Sequence[StoredMessage], stamp: Stamp | None) -> pa.RecordBatch:
-    """The rows of `messages`, one or more.
+def batch_of(
+    part: Part, messages: Sequence[StoredMessage], stamp: Stamp | None, names: Sequence[str]
+) -> pa.RecordBatch:
+    """The rows of `messages`, one or more, with the columns `names`; nothing is made for other columns.
 
     Args:
         stamp: puts provenance into their properties; None leaves them as they are.
     """
-    raw = [message.properties for message in messages] if stamp is None else stamp.renew(messages)
-    maps = map_of([each.rstrip(b"\x02") for each in raw])
-    count = len(messages)
-    values: list[Any] = [
-        [part.topic] * count,
-        [part.queue.broker] * count,
-        [part.queue.queue_id] * count,
-        [message.queue_offset for message in messages],
-        *(pc.map_lookup(maps, name, "first") for name in ("UNIQ_KEY", "KEYS", "TAGS")),
-        [plain(message) for message in messages],
-        maps,
-        [1000 * message.born_timestamp for message in messages],
-        [1000 * message.store_timestamp for message in messages],
-        [message.flag for message in messages],
-        [message.sys_flag for message in messages],
-        [message.reconsume_times for message in messages],
-    ]
-    return assembled(values, _ARROW)
+    made = _Made(part, messages, stamp)
+    return assembled([made.column(name) for name in names], pa.schema([_ARROW.field(name) for name in names]))
+
+
+class _Made:
+    """Makes columns of messages."""
+
+    def __init__(self, part: Part, messages: Sequence[StoredMessage], stamp: Stamp | None) -> None:
+        self._same = {"topic": part.topic, "brokerName": part.queue.broker, "queueId": part.queue.queue_id}
+        self._messages = messages
+        self._stamp = stamp
+
+    def column(self, name: str) -> Any:
+        """The column `name`, as an array or a list."""
+        messages = self._messages
+        if name in self._same:
+            return [self._same[name]] * len(messages)
+        if name == "body":
+            return [plain(message) for message in messages]
+        if name == "properties":
+            return self._maps
+        if name in _OF_PROPERTY:
+            return pc.map_lookup(self._maps, _OF_PROPERTY[name], "first")
+        attribute, factor = _OF_MESSAGE[name]
+        return [factor * getattr(message, attribute) for message in messages]
+
+    @cached_property
+    def _maps(self) -> pa.MapArray:
+        stamp, messages = self._stamp, self._messages
+        raw = [message.properties for message in messages] if stamp is None else stamp.renew(messages)
+        return map_of([each.rstrip(b"\x02") for each in raw])
 
 
 def assembled(values: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:

@@ -79,7 +79,7 @@ def _batches(
     chunks: Any = reader.chunks()
     try:
         while messages := runner.run(_gather(chunks)):
-            yield batch_of(part, messages, stamp)
+            yield batch_of(part, messages, stamp, options.columns)
     finally:
         runner.run(_awaited(chunks.aclose()))
 

@@ -14,7 +14,7 @@ from replicator.client.broker_identity import BrokerIdentities
 from replicator.client.brokers import read_config
 from replicator.client.cluster import Cluster
 from replicator.client.topics import WRITABLE, TopicTable, read_topics
-from replicator.errors import ConfigError
+from replicator.errors import ClientError, ConfigError
 from replicator.protocol import properties
 from replicator.protocol.batch import new_entry
 from replicator.ranges.retry import insist
@@ -26,7 +26,7 @@ from replicator.routing.queue_map import Queue
 from replicator.spark.source.queue_writer import Message, QueueWriter
 from replicator.spark.source.row_encoder import Row
 
-__all__ = ["Sender"]
+__all__ = ["Sender", "refuse_missing"]
 
 #: Maximum bytes of one batch; the broker's own limit applies too.
 _BYTES: Final = 1024 * 1024
@@ -126,7 +126,7 @@ class Sender:
             found = [await self._queues_at(topic, broker) for broker in self._all_brokers()]
             queues = self._queues[topic] = sorted(chain.from_iterable(found))
             if not queues:
-                raise ConfigError(f"topic {topic} cannot be written: no broker has it", hint="create it first")
+                raise _missing(topic)
         return queues
 
     async def _queues_at(self, topic: str, broker: str) -> list[Queue]:
@@ -136,9 +136,9 @@ class Sender:
             if broker not in self._all_brokers():
                 return []
             read = partial(self._read_topics, broker)
-            config = (await insist(self._cluster, f"broker {broker}", read)).topics.get(topic)
-            writable = config.write_queues if config is not None and config.perm & WRITABLE else 0
-            queues = self._queues_by_broker[topic, broker] = [Queue(broker, i) for i in range(writable)]
+            table = await insist(self._cluster, f"broker {broker}", read)
+            writable = range(_writable(table, topic))
+            queues = self._queues_by_broker[topic, broker] = [Queue(broker, i) for i in writable]
         return queues
 
     async def _read_topics(self, broker: str) -> TopicTable:
@@ -146,6 +146,31 @@ class Sender:
 
     def _all_brokers(self) -> set[str]:
         return {*self._brokers, *self._cluster.brokers()}
+
+
+async def refuse_missing(cluster: Cluster, topic: str) -> None:
+    """Refuses a topic that cannot be written, before tasks begin; a broker that is down may have it.
+
+    Raises:
+        ConfigError: all brokers say that they do not have it, or that it is read-only.
+    """
+    for broker in cluster.brokers():
+        try:
+            if _writable(await read_topics(cluster.master(broker)), topic):
+                return
+        except ClientError:
+            return
+    raise _missing(topic)
+
+
+def _writable(table: TopicTable, topic: str) -> int:
+    """How many queues of a topic can be written at a broker."""
+    config = table.topics.get(topic)
+    return config.write_queues if config is not None and config.perm & WRITABLE else 0
+
+
+def _missing(topic: str) -> ConfigError:
+    return ConfigError(f"topic {topic} cannot be written: no broker has it", hint="create it first")
 
 
 def _message(row: Row) -> Message:

@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Coroutine, Iterator, Sequence
+import math
+import time
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
@@ -20,14 +22,22 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from replicator.client.cluster import Cluster
-from replicator.client.topics import TopicConfig
 from replicator.errors import ReplicatorError
 from replicator.routing.message_queue import MessageQueue
 from replicator.spark.source.latest_offsets import Watch
-from replicator.spark.source.offsets import freeze
+from replicator.spark.source.offsets import freeze, warn_of_nothing
 from replicator.spark.source.options import ReadOptions
 from replicator.spark.source.scan import plan, scan
-from replicator.spark.source.stream_offsets import Progress, advance, begins, of_json, parts, to_json, until
+from replicator.spark.source.stream_offsets import (
+    Progress,
+    advance,
+    begins,
+    of_json,
+    parts,
+    to_json,
+    until,
+    waiting,
+)
 
 __all__ = ["StreamReader"]
 
@@ -41,6 +51,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._open: tuple[asyncio.Runner, AsyncExitStack, Cluster, Watch] | None = None
         self._last: Progress | None = None
+        self._triggered = -math.inf
+        self._warned = False
         self._seen: Progress = {}
 
     def initialOffset(self) -> dict[str, Any]:
@@ -72,15 +84,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             runner.run(context.aclose())
             runner.close()
 
-    def _selects(self, topic: TopicConfig, system: Collection[str]) -> bool:
-        return self._options.selects(topic.name, system)
-
     async def _first(self, cluster: Cluster) -> Progress:
         return {part.message_queue: part.start for part in await freeze(cluster, self._options)}
 
     async def _advance(self, start: Progress, most: int | None) -> Progress:
         _, watch = self._connected()
         ends = self._seen = await watch.ends(start)
+        if not ends and not self._warned:
+            self._warned = True
+            warn_of_nothing(self._options)
         lost = sorted(queue for queue, offset in start.items() if ends.get(queue, -1) < offset)
         if lost and self._options.fail_on_data_loss:
             raise ReplicatorError(
@@ -88,7 +100,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         if self._last is not None:
             ends = until(ends, start, self._last)
-        return advance(await self._begins(start, ends), ends, most)
+        begin = await self._begins(start, ends)
+        return advance(begin, ends, most) if self._is_due(waiting(begin, ends)) else start
+
+    def _is_due(self, count: int) -> bool:
+        """Whether so many offsets are enough for a micro-batch now: the minimum is waited for, but not for ever."""
+        now = time.monotonic()
+        late = now - self._triggered >= self._options.max_delay
+        if count < self._options.min_offsets and not late and self._last is None:
+            return False
+        if count:
+            self._triggered = now
+        return True
 
     async def _plan(self, start: Progress, end: Progress) -> Sequence[InputPartition]:
         return await plan(self._connected()[0], self._options, parts(await self._begins(start, end), end))
@@ -102,7 +125,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._open is None:
             runner, context = asyncio.Runner(loop_factory=uvloop.new_event_loop), AsyncExitStack()
             cluster = runner.run(context.enter_async_context(self._options.access.connected()))
-            self._open = runner, context, cluster, Watch(cluster, self._selects)
+            self._open = runner, context, cluster, Watch(cluster, self._options.queues)
         return self._open[2], self._open[3]
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:

@@ -12,7 +12,7 @@ from typing import Any
 from replicator.routing.message_queue import MessageQueue
 from replicator.spark.source.offsets import Part
 
-__all__ = ["Progress", "advance", "begins", "of_json", "parts", "to_json", "until"]
+__all__ = ["Progress", "advance", "begins", "of_json", "parts", "to_json", "until", "waiting"]
 
 #: The next offset, by queue.
 Progress = Mapping[MessageQueue, int]
@@ -46,6 +46,11 @@ def begins(start: Progress, ends: Progress, oldest: Progress) -> dict[MessageQue
         left = start.get(queue)
         found[queue] = left if left is not None and left <= end else min(end, oldest.get(queue, 0))
     return found
+
+
+def waiting(begin: Progress, ends: Progress) -> int:
+    """How many offsets there are between `begin` and `ends`."""
+    return sum(end - begin[queue] for queue, end in ends.items())
 
 
 def advance(begin: Progress, ends: Progress, most: int | None) -> dict[MessageQueue, int]:

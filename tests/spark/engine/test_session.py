@@ -70,10 +70,8 @@ def test_without_any_java_one_line_says_so(tmp_path: Path, monkeypatch: pytest.M
 class Speculating:
     """A session of a user who has switched it on."""
 
-    sparkContext = property(lambda self: self)  # noqa: N815
-
-    def getConf(self) -> dict[str, str]:  # noqa: N802
-        return {"spark.speculation": "TRUE"}
+    def __init__(self) -> None:
+        self.conf = {"spark.speculation": "TRUE"}
 
 
 def test_speculation_is_refused() -> None:
