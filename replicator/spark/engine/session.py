@@ -13,18 +13,21 @@ from typing import Any, Final
 
 from replicator.errors import ConfigError, StartupError
 from replicator.spark.engine.java import java_home
+from replicator.spark.engine.user_conf import user_conf
 
 __all__ = ["MASTER", "refuse_no_spark", "refuse_speculation", "session"]
 
 #: All cores of this machine; a task is tried four times in all, as on a cluster.
 MASTER: Final = "local[*,4]"
 
+#: Defaults: the user's settings win over all of them.
 _SETTINGS: Final = {
+    "spark.app.name": "rocketmq-replicator",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     # The driver's JVM only schedules tasks; no message passes through it. The second compiler would cost half of
-    # the start's CPU for nothing. These precede `spark.driver.extraJavaOptions`, which are the user's.
+    # the start's CPU for nothing.
     "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1",
 }
 
@@ -34,31 +37,34 @@ def session(*, master: str | None = None, conf: Mapping[str, str] | None = None)
     """A SparkSession, of which a process has one: stopped with the last context that it is used in.
 
     Args:
-        master: `local[*,4]` by default.
-        conf: Spark's own settings.
+        master: by default the user's `spark.master`, else `local[*,4]`.
+        conf: settings of Spark's that win over the user's.
 
     Raises:
         StartupError: there is no PySpark, no Java, or the session does not start.
-        ConfigError: speculation is switched on.
+        ConfigError: speculation is switched on, or Spark Connect is to be used.
     """
     try:
         sql = importlib.import_module("pyspark.sql")
     except ImportError:
         raise _no_pyspark() from None
+    given = user_conf()
+    master = master or given.get("spark.master") or MASTER
     # Otherwise workers would run the `python3` on PATH, which does not have our packages.
-    if os.environ.setdefault("PYSPARK_PYTHON", sys.executable) != sys.executable:
+    python = given.get("spark.pyspark.python", sys.executable)
+    if os.environ.setdefault("PYSPARK_PYTHON", python) != sys.executable:
         # That Python also plans data sources on this machine, so it must find the packages installed here.
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     if (home := java_home()) is not None:
         os.environ["JAVA_HOME"] = str(home)
-    builder = sql.SparkSession.builder.appName("rocketmq-replicator").master(master or MASTER)
-    settings = _SETTINGS | dict(conf or {})
-    if master is None or master.startswith("local"):
+    defaults = dict(_SETTINGS)
+    if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        settings = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} | settings
-    for name, value in settings.items():
+        defaults |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    builder = sql.SparkSession.builder.master(master)
+    for name, value in {**{n: v for n, v in defaults.items() if n not in given}, **(conf or {})}.items():
         builder = builder.config(name, value)
-    spark = _users.enter(builder, master or MASTER)
+    spark = _users.enter(builder, master)
     try:
         refuse_speculation(spark)
         yield spark
