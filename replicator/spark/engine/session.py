@@ -72,6 +72,14 @@ def session(*, master: str | None = None, conf: Mapping[str, str] | None = None)
         _users.leave(spark)
 
 
+def _reason(error: Exception) -> str:
+    """In a line; the first one of an error of the JVM says only what was called, its last cause says why."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    told = causes[-1] if causes else lines[min(1, len(lines) - 1)]
+    return told.removeprefix("Caused by: ").removeprefix(": ")
+
+
 def _stop(spark: Any) -> None:
     """Ends the session; where its JVM is gone, PySpark is made to forget it, or it would be given out again."""
     try:
@@ -96,9 +104,8 @@ class _Users:
             try:
                 spark = builder.getOrCreate()
             except Exception as error:  # noqa: BLE001 - errors of the JVM have many types
-                reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
                 raise StartupError(
-                    f"no Spark session at {master}: {reason}", hint="see Spark's output above"
+                    f"no Spark session at {master}: {_reason(error)}", hint="see Spark's output above"
                 ) from None
             self._count += 1
             return spark
