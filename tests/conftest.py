@@ -11,7 +11,12 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.attempt import ATTEMPT, attempt
 
-pytest_plugins = ["tests.support.clusters", "tests.support.scene", "tests.support.second_attempts"]
+pytest_plugins = [
+    "tests.support.clusters",
+    "tests.support.s3",
+    "tests.support.scene",
+    "tests.support.second_attempts",
+]
 
 # A busy machine is no failure, and what hangs is ended by pytest's own time limit.
 settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])

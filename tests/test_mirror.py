@@ -45,7 +45,6 @@ ELSEWHERE = {
     "replicator.metadata.offset_map_scan": "e2e/test_metadata_sync.py",
     "replicator.observe.jobs": "spark/test_job_metrics.py",
     "replicator.operate": "spark/test_surroundings.py",
-    "replicator.operate.archive": "spark/test_archive.py",
     "replicator.operate.backfill": "spark/test_backfill.py",
     "replicator.operate.doctor.command": "e2e/test_doctor.py",
     "replicator.operate.doctor.network": "e2e/test_doctor.py",

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from replicator.client.topics import TopicConfig
 from replicator.errors import ConfigError, StartupError
+from replicator.observe.logging import get_logger
 from replicator.operate.throttled_writer import ThrottledWriter
-from replicator.spark.jobs.archive import Slice
+from replicator.spark.jobs.archive import Slice, is_of_attempt
 from replicator.spark.jobs.export import Exported
+from replicator.spark.jobs.location import Location
 from replicator.state import state_file
 
 __all__ = ["MANIFEST", "Archive", "Contents"]
 
 #: Its name in the directory: readers of Parquet skip names that start with an underscore.
 MANIFEST: Final = "_manifest.json"
+
+log = get_logger(__name__)
 
 
 class Contents(msgspec.Struct, kw_only=True):
@@ -38,30 +41,54 @@ class Contents(msgspec.Struct, kw_only=True):
 
 
 class Archive:
-    """An archive in `directory`; its manifest is rewritten as outcomes come in, and by `close`."""
+    """An archive at `location`; its manifest is rewritten as outcomes come in, and by `close`."""
 
-    def __init__(self, directory: Path, contents: Contents) -> None:
-        self.directory = directory
+    def __init__(self, location: Location, contents: Contents) -> None:
+        self.location = location
         self.contents = contents
         self._seldom = ThrottledWriter(self.write)
 
     @classmethod
-    def read(cls, directory: Path) -> Archive | None:
-        """The archive in `directory`; None if there is none.
+    def read(cls, location: Location) -> Archive | None:
+        """The archive at `location`; None if there is none.
 
         Raises:
-            ConfigError: the manifest is not that of an archive.
+            ConfigError: the manifest is not that of an archive, or is damaged.
+            StartupError: the store does not give it.
         """
-        content = state_file.read(directory / MANIFEST)
-        if content is None:
+        try:
+            data = location.read(MANIFEST)
+        except OSError as error:
+            raise location.failed("read", error) from None
+        if data is None:
             return None
         try:
-            return cls(directory, msgspec.convert(content, Contents))
-        except msgspec.ValidationError as error:
+            return cls(location, msgspec.convert(state_file.decode(data, location.at(MANIFEST)), Contents))
+        except (state_file.Damaged, msgspec.ValidationError) as error:
             raise ConfigError(
-                f"directory = {str(directory)!r} has a {MANIFEST} that is none of an archive ({error})",
-                hint="name another directory",
+                f"directory = {str(location)!r} has a {MANIFEST} that is none of an archive ({error})",
+                hint="copy the complete archive, or name another directory",
             ) from None
+
+    @classmethod
+    def begin(cls, location: Location, contents: Contents) -> Archive:
+        """Creates and writes a manifest where nothing is.
+
+        Raises:
+            ConfigError: there is something.
+            StartupError: the store cannot be read, or cannot be written.
+        """
+        try:
+            names = location.names()
+        except OSError as error:
+            raise location.failed("read", error) from None
+        if names:
+            raise ConfigError(
+                f"directory = {str(location)!r} is not empty, and has no {MANIFEST}", hint="name a new or empty one"
+            )
+        made = cls(location, contents)
+        made.write()
+        return made
 
     def refuse_other(self, cluster: str, selection: Mapping[str, Any]) -> None:
         """Refuses another cluster or selection than those of the archive.
@@ -73,7 +100,7 @@ class Archive:
         for name, value in {"cluster": cluster, **selection}.items():
             if began.get(name) != value:
                 raise ConfigError(
-                    f"directory = {str(self.directory)!r} holds an archive that was begun with"
+                    f"directory = {str(self.location)!r} holds an archive that was begun with"
                     f" {name} = {began.get(name)!r}",
                     hint="give what was given then, or another directory",
                 )
@@ -91,7 +118,7 @@ class Archive:
         """Adds the outcome of a slice.
 
         Raises:
-            StartupError: its files are not in the directory, or the directory cannot be written.
+            StartupError: its files are not there, or the manifest cannot be written.
         """
         if not outcome.error:
             self.refuse_missing([outcome])
@@ -102,9 +129,25 @@ class Archive:
         """Writes all outcomes that are not written yet.
 
         Raises:
-            StartupError: the directory cannot be written.
+            StartupError: the store cannot be written.
         """
         self._seldom.close()
+
+    def sweep(self) -> None:
+        """Removes files of attempts that were killed or given up: those that the manifest does not name.
+
+        What cannot be removed does no harm, since only what the manifest names counts: it is logged.
+        """
+        named = {file.path for outcome in self.contents.outcomes.values() for file in outcome.files}
+        try:
+            left = [name for name in self.location.names() if is_of_attempt(name) and name not in named]
+            self.location.remove(left)
+        except OSError as error:
+            reason = self.location.reason(error)
+            log.warning("files of earlier attempts stay", directory=str(self.location), reason=reason)
+            return
+        if left:
+            log.info("files of earlier attempts removed", directory=str(self.location), files=len(left))
 
     def refuse_missing(self, outcomes: Iterable[Exported]) -> None:
         """Checks that all files exist and are complete.
@@ -112,26 +155,26 @@ class Archive:
         Raises:
             StartupError: names a file that is not.
         """
-        for file in (file for outcome in outcomes for file in outcome.files):
-            path = self.directory / file.path
-            size = path.stat().st_size if path.is_file() else None
+        files = [file for outcome in outcomes for file in outcome.files]
+        try:
+            sizes = self.location.sizes([file.path for file in files])
+        except OSError as error:
+            raise self.location.failed("read", error) from None
+        for file, size in zip(files, sizes, strict=True):
             if size != file.size:
                 found = "is not there" if size is None else f"has {size} bytes instead of {file.size}"
                 raise StartupError(
-                    f"{path} {found}", hint="the directory must be whole, and one that all executors share"
+                    f"{self.location.at(file.path)} {found}",
+                    hint="the directory must be whole, and one that all executors share",
                 )
 
     def write(self) -> None:
         """Writes the manifest.
 
         Raises:
-            StartupError: the directory cannot be written.
+            StartupError: the store cannot be written.
         """
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            state_file.write(self.directory / MANIFEST, msgspec.to_builtins(self.contents))
+            self.location.replace(MANIFEST, state_file.encode(msgspec.to_builtins(self.contents)))
         except OSError as error:
-            raise StartupError(
-                f"directory = {str(self.directory)!r} cannot be written ({error.strerror})",
-                hint="fix that, or name another directory",
-            ) from None
+            raise self.location.failed("written", error) from None

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import closing
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -24,7 +23,7 @@ from replicator.connector.context import first_look
 from replicator.errors import ConfigError, StartupError
 from replicator.exit_codes import ExitCode
 from replicator.observe.logging import configure
-from replicator.operate.archive import MANIFEST, Archive, Contents
+from replicator.operate.archive import Archive, Contents
 from replicator.operate.options import ConfigFile, MetricsPort, with_settings
 from replicator.operate.progress import watched
 from replicator.operate.reports import ExportReport
@@ -38,6 +37,7 @@ from replicator.settings import Settings, load
 from replicator.spark.engine.session import session
 from replicator.spark.jobs.archive import Slice
 from replicator.spark.jobs.export import Exported, ExportJob, export_all
+from replicator.spark.jobs.location import Location
 
 __all__ = ["SETTINGS", "Directory", "app"]
 
@@ -53,7 +53,11 @@ _AT_ONCE: Final = 32
 app = CommandApp()
 
 Directory = Annotated[
-    Path, typer.Argument(help="Directory of the archive, shared by all of Spark's executors.", show_default=False)
+    str,
+    typer.Argument(
+        help="s3://bucket/prefix, hdfs://host/path, or a directory that all of Spark's executors share.",
+        show_default=False,
+    ),
 ]
 
 
@@ -72,11 +76,12 @@ def export(
     """
     settings = load({**flags, **_NO_TARGET}, file=config)
     configure(level=settings.log_level)
-    archive = asyncio.run(_plan(settings, directory.absolute()))
+    archive = asyncio.run(_plan(settings, Location.of(directory)))
     if archive.open:
+        archive.sweep()
         job = ExportJob(
             source=Access.of(settings.source),
-            directory=archive.directory,
+            location=archive.location,
             on_gap=settings.on_gap,
             rate_messages=settings.rate_messages,
             rate_bytes=settings.rate_bytes,
@@ -90,46 +95,26 @@ def export(
                 watching.ended(messages=outcome.messages, failed=bool(outcome.error), findings=gaps)
 
             export_all(spark, job, archive.open, on_exported=exported)
+        archive.sweep()
     _show(archive, output)
     if archive.open:
         raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
 
 
-async def _plan(settings: Settings, directory: Path) -> Archive:
+async def _plan(settings: Settings, location: Location) -> Archive:
     if settings.start_from == "latest":
         raise ConfigError("start_from = 'latest': nothing would be exported", hint="give earliest or a time")
     source = Discovery(cluster_of(settings.source), masters_only=False)
     try:
         topology = await first_look(source, "source", settings.source)
         selection = {name: getattr(settings, name) for name in _SELECTION}
-        archive = Archive.read(directory)
+        archive = Archive.read(location)
         if archive is not None:
             archive.refuse_other(topology.cluster, selection)
             return archive
-        _refuse_others(directory)
-        archive = Archive(directory, await _contents(settings, source, topology, selection))
-        archive.write()
-        return archive
+        return Archive.begin(location, await _contents(settings, source, topology, selection))
     finally:
         await source.cluster.close()
-
-
-def _refuse_others(directory: Path) -> None:
-    """Refuses a directory that has files but no manifest.
-
-    Raises:
-        ConfigError: the directory is not empty, or cannot be read.
-    """
-    try:
-        empty = not directory.exists() or not any(directory.iterdir())
-    except OSError as error:
-        raise ConfigError(
-            f"directory = {str(directory)!r} cannot be read ({error.strerror})", hint="name a directory of ours"
-        ) from None
-    if not empty:
-        raise ConfigError(
-            f"directory = {str(directory)!r} is not empty, and has no {MANIFEST}", hint="name a new or empty one"
-        )
 
 
 async def _contents(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 import zipfile
-from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
@@ -24,9 +23,12 @@ __all__ = ["app"]
 
 _OURS: Final = "rocketmq-replicator"
 #: What tasks need of it, and by what Spark finds the data source.
-_OUR_PACKAGES: Final = ("replicator", "pyspark_rocketmq")
+_OUR_PACKAGES: Final = ("acl_sync", "replicator", "pyspark_rocketmq")
 _ARCHIVE: Final = "replicator.zip"
 _CONF: Final = "spark-defaults.conf"
+_SUBMIT: Final = "submit.py"
+#: What spark-submit is given as the program: it cannot start a module.
+_PROGRAM: Final = "from replicator.__main__ import main\n\nmain()\n"
 #: Spark itself provides these to executors.
 _SPARKS: Final = frozenset({"pyspark", "py4j"})
 
@@ -48,35 +50,45 @@ def spark_package(
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with zipfile.ZipFile(directory / _ARCHIVE, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-            for name, file in sorted(_files()):
+            for name, file in sorted(_files().items()):
                 archive.write(file, name)
+        (directory / _SUBMIT).write_text(_PROGRAM, encoding="utf-8")
         (directory / _CONF).write_text(_settings(directory / _ARCHIVE), encoding="utf-8")
     except OSError as error:
         raise StartupError(
             f"directory = {str(directory)!r} cannot be written ({error.strerror})", hint="name one that can"
         ) from None
     python = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    found = Package(spark_conf_dir=str(directory), pyspark_python=python)
+    found = Package(spark_conf_dir=str(directory), pyspark_python=python, submit=str(directory / _SUBMIT))
     show(found, output, Text(f"SPARK_CONF_DIR={directory} PYSPARK_PYTHON={python}"))
 
 
 def _settings(archive: Path) -> str:
-    """Settings for executors: Spark unpacks the archive in their working directory, under the name after the #."""
+    """Settings for executors: Spark unpacks the archive in their working directory, under the name after the #.
+
+    In cluster mode the driver is in the cluster, too.
+    """
     name = archive.stem
-    return f"spark.archives {archive.as_uri()}#{name}\nspark.executorEnv.PYTHONPATH {name}\n"
+    places = ("spark.executorEnv", "spark.yarn.appMasterEnv", "spark.kubernetes.driverEnv")
+    return "".join(
+        (f"spark.archives {archive.as_uri()}#{name}\n", *(f"{place}.PYTHONPATH {name}\n" for place in places))
+    )
 
 
-def _files() -> Iterator[tuple[str, Path]]:
-    """The files, with their names in the archive."""
-    root = Path(replicator.__file__).parents[1]  # not the installed file list: it may only link to a checkout
-    for package in _OUR_PACKAGES:
-        for file in (root / package).rglob("*"):
-            if file.is_file() and "__pycache__" not in file.parts:
-                yield str(file.relative_to(root)), file
+def _files() -> dict[str, Path]:
+    """The files by their names in the archive; where several packages have a name, the first one's."""
+    root = Path(str(replicator.__file__)).parents[1]  # not the installed file list: it may only link to a checkout
+    found = {
+        str(file.relative_to(root)): file
+        for package in _OUR_PACKAGES
+        for file in (root / package).rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    }
     for needed in _needed(_OURS, {}, extra="spark").values():
         for listed in needed.files or ():
             if ".." not in listed.parts and "__pycache__" not in listed.parts:
-                yield str(listed), Path(str(needed.locate_file(listed)))
+                found.setdefault(str(listed), Path(str(needed.locate_file(listed))))
+    return found
 
 
 def _needed(name: str, found: dict[str, Distribution], *, extra: str = "") -> dict[str, Distribution]:

@@ -53,10 +53,11 @@ class Switched(Report):
 
 
 class Package(Report):
-    """Environment variables with which Spark ships the package to its executors."""
+    """Environment variables with which Spark ships the package, and the program for spark-submit."""
 
     spark_conf_dir: str
     pyspark_python: str
+    submit: str
 
 
 class AclAction(Report):

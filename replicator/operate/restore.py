@@ -28,6 +28,7 @@ from replicator.service import cluster_of
 from replicator.settings import Settings, load
 from replicator.spark.engine.session import session
 from replicator.spark.jobs.import_ import Archived, ImportJob, import_all
+from replicator.spark.jobs.location import Location
 from replicator.state.store import Store
 
 __all__ = ["SETTINGS", "app"]
@@ -71,12 +72,13 @@ def restore(
 
     Exit code 5: some queue is not imported to its end.
     """
-    archive = Archive.read(directory.absolute())
+    location = Location.of(directory)
+    archive = Archive.read(location)
     if archive is None:
-        raise ConfigError(f"directory = {str(directory)!r} has no {MANIFEST}", hint="name one that `export` wrote")
+        raise ConfigError(f"directory = {str(location)!r} has no {MANIFEST}", hint="name one that `export` wrote")
     if archive.open:
         raise StartupError(
-            f"the archive in {directory} is not complete: {len(archive.open)} queues are open",
+            f"the archive in {location} is not complete: {len(archive.open)} queues are open",
             hint="run `replicator export` again",
         )
     settings = load(_with_source(flags, archive), file=config)
@@ -135,7 +137,7 @@ async def _plan(settings: Settings, archive: Archive) -> tuple[list[Archived], I
     return parts, ImportJob(
         target=Access.of(settings.target),
         options=survey.options,
-        directory=archive.directory,
+        location=archive.location,
         memory_bytes=settings.memory_bytes,
         rate_messages=settings.rate_messages,
         rate_bytes=settings.rate_bytes,

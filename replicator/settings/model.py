@@ -86,7 +86,9 @@ class Settings(RouteSettings, BaseSettings):
         60.0, ge=1, description="seconds without progress after which a queue that lags is restarted"
     )
     spark_master: str | None = Field(
-        None, description="Spark's master, for `backfill` and the Spark commands (default: local[*,4])"
+        None,
+        description="Spark's master, for `backfill` and the Spark commands (default: that of Spark's settings,"
+        " else local[*,4])",
     )
     store_path: Path = Field(Path("replicator-store"), description="directory of the state files")
     acl: AclSettings = AclSettings()

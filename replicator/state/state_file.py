@@ -16,12 +16,47 @@ import msgspec
 from replicator.errors import StartupError
 from replicator.observe.logging import get_logger
 
-__all__ = ["VERSION", "read", "write"]
+__all__ = ["VERSION", "Damaged", "decode", "encode", "read", "write"]
 
 #: Of the files' form. A newer one is refused, since guessing its meaning could lose messages.
 VERSION: Final = 1
 
 log = get_logger(__name__)
+
+
+class Damaged(Exception):
+    """What was read is no state file, or not whole."""
+
+
+def encode(content: object) -> bytes:
+    """The bytes of a state file."""
+    body = msgspec.json.encode(content)
+    document = {"version": VERSION, "sha256": _digest(body), "content": msgspec.Raw(body)}
+    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+
+
+def decode(data: bytes, name: str) -> Any:
+    """The content of a state file's bytes; `name` is what errors call it.
+
+    Raises:
+        Damaged: it cannot be trusted.
+        StartupError: it was written by a newer version.
+    """
+    try:
+        document = msgspec.json.decode(data)
+        version, digest, content = document["version"], document["sha256"], document["content"]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError):
+        raise Damaged("it is not a state file") from None
+    if not isinstance(version, int):
+        raise Damaged("it is not a state file")
+    if version > VERSION:
+        raise StartupError(
+            f"{name} has version {version}, this program knows up to {VERSION}",
+            hint="run the newer version, or move the file away: progress is then read from the target",
+        )
+    if digest != _digest(msgspec.json.encode(content)):
+        raise Damaged("its checksum does not match")
+    return content
 
 
 def write(path: Path, content: object) -> None:
@@ -30,9 +65,7 @@ def write(path: Path, content: object) -> None:
     Raises:
         OSError: the directory cannot be written.
     """
-    body = msgspec.json.encode(content)
-    document = {"version": VERSION, "sha256": _digest(body), "content": msgspec.Raw(body)}
-    data = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+    data = encode(content)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:
@@ -66,23 +99,10 @@ def read(path: Path) -> Any | None:
             f"{path} cannot be read ({error.strerror})", hint="give its owner's rights back"
         ) from None
     try:
-        document = msgspec.json.decode(data)
-        version, digest, content = document["version"], document["sha256"], document["content"]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError):
-        _set_aside(path, "it is not a state file")
+        return decode(data, str(path))
+    except Damaged as reason:
+        _set_aside(path, str(reason))
         return None
-    if not isinstance(version, int):
-        _set_aside(path, "it is not a state file")
-        return None
-    if version > VERSION:
-        raise StartupError(
-            f"{path} has version {version}, this program knows up to {VERSION}",
-            hint="run the newer version, or move the file away: progress is then read from the target",
-        )
-    if digest != _digest(msgspec.json.encode(content)):
-        _set_aside(path, "its checksum does not match")
-        return None
-    return content
 
 
 def _digest(data: bytes) -> str:

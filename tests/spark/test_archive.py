@@ -26,7 +26,8 @@ from replicator.routing.state import QueueState
 from replicator.sandbox import ClusterSpec
 from replicator.spark.jobs import export as export_job
 from replicator.spark.jobs import import_
-from replicator.spark.jobs.archive import SCHEMA, Slice, batch_of, messages_of
+from replicator.spark.jobs.archive import SCHEMA, Slice, batch_of, is_of_attempt, messages_of, partition
+from replicator.spark.jobs.location import Location
 from tests.spark.waiting import settled
 from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import connected, create_topic, send
@@ -64,13 +65,20 @@ def test_messages_are_the_same_after_a_row(raw: bytes, shown: list[tuple[str, st
     assert batch.column("rawProperties").is_valid().to_pylist() == [kept, False]
 
 
-def test_a_queue_knows_its_own_files() -> None:
-    """Not those of queues that are called nearly so."""
-    part = Slice("t", Queue("a", 1), 0, 9)
-    assert part.owns(part.file(5))
-    assert part.owns(f".{part.file(5)}.0a1b")
-    for other in (Queue("a-1", 1), Queue("a", 11), Queue("a", 2), Queue("b/a", 1)):
-        assert not part.owns(Slice("t", other, 0, 9).file(5))
+def test_files_of_attempts_are_known_by_their_names() -> None:
+    """Complete or not; nothing else in a directory is taken for one, and removed."""
+    part = Slice("t/ü", Queue("b/a-1", 1), 0, 9)
+    place, name = partition(part.topic, 0), part.file(5, "0a1b2c3d")
+    assert is_of_attempt(f"{place}/{name}")
+    assert is_of_attempt(f"{place}/.{name}")
+    for other in (
+        f"{place}/part-00000.parquet",
+        f"{place}/{name}.bak",
+        name,
+        "_manifest.json",
+        f"x/{place}/{name}",
+    ):
+        assert not is_of_attempt(other)
 
 
 async def test_an_import_begins_again_where_its_range_does(tmp_path: Path) -> None:
@@ -80,16 +88,16 @@ async def test_an_import_begins_again_where_its_range_does(tmp_path: Path) -> No
     state.progress.start = part.start
     archived = import_.Archived(part, ())
     shared: Any = SimpleNamespace()
-    await import_._ArchiveSource(state, shared, tmp_path, archived).check()
+    await import_._ArchiveSource(state, shared, Location(str(tmp_path)), archived).check()
     assert state.progress.position == 7
 
 
-async def export(command: Command, here: Scene, directory: Path, *more: object) -> Result:
+async def export(command: Command, here: Scene, directory: object, *more: object) -> Result:
     given = ("--source", here.source.namesrv, "--topics", here.topic, "--output", "json")
     return await command("export", directory, *given, *more)
 
 
-async def restore(command: Command, here: Scene, directory: Path, store: Path, *more: object) -> Result:
+async def restore(command: Command, here: Scene, directory: object, store: Path, *more: object) -> Result:
     given = ("--target", here.target.namesrv, "--store-path", store, "--settle-timeout", "0.2", "--output", "json")
     return await command("import", directory, *given, *more)
 

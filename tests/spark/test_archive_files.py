@@ -18,6 +18,7 @@ import pytest
 from replicator.protocol.message import StoredMessage
 from replicator.spark.jobs import export as export_job
 from replicator.spark.jobs.archive import File, read
+from replicator.spark.jobs.location import Location
 from tests.spark.test_archive import Command, export, restore, told
 from tests.spark.waiting import settled
 from tests.support.scene import SceneOf
@@ -83,7 +84,7 @@ async def test_many_files_of_a_queue_that_crosses_midnight(
         assert {row["date"]: row["count"] for row in counts} == Counter(map(day, messages))
 
         for start in (0, files[2].last, files[3].first, MIDNIGHT, COUNT):
-            found = [message for some in read(archive, files, start=start) for message in some]
+            found = [message for some in read(Location(str(archive)), files, start=start) for message in some]
             assert [message.queue_offset for message in found] == list(range(start, COUNT))
         assert told(await restore(command, here, archive, tmp_path / "store"))["copied"] == COUNT
         await settled(here.target, here.topic, COUNT)

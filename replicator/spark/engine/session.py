@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from replicator.errors import ConfigError, StartupError
 from replicator.spark.engine.java import java_home
+from replicator.spark.engine.user_conf import user_conf
 
 __all__ = ["MASTER", "SPECULATION", "refuse_no_spark", "refuse_speculating", "refuse_speculation", "session"]
 
@@ -21,12 +22,14 @@ MASTER: Final = "local[*,4]"
 
 SPECULATION: Final = "spark.speculation"
 
+#: Defaults: the user's settings win over all of them.
 _SETTINGS: Final = {
+    "spark.app.name": "rocketmq-replicator",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     # The driver's JVM only schedules tasks; no message passes through it. The second compiler would cost half of
-    # the start's CPU for nothing. These precede `spark.driver.extraJavaOptions`, which are the user's.
+    # the start's CPU for nothing.
     "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1",
 }
 
@@ -36,37 +39,48 @@ def session(*, master: str | None = None, conf: Mapping[str, str] | None = None)
     """A SparkSession, of which a process has one: stopped with the last context that it is used in.
 
     Args:
-        master: `local[*,4]` by default.
-        conf: Spark's own settings.
+        master: by default the user's `spark.master`, else `local[*,4]`.
+        conf: settings of Spark's that win over the user's.
 
     Raises:
         StartupError: there is no PySpark, no Java, or the session does not start.
-        ConfigError: speculation is switched on, or the master is a server of Spark Connect.
+        ConfigError: speculation is switched on, or Spark Connect is to be used.
     """
-    _refuse_connect(master)
     try:
         sql = importlib.import_module("pyspark.sql")
     except ImportError:
         raise _no_pyspark() from None
+    given = user_conf()
+    master = master or given.get("spark.master") or MASTER
+    _refuse_connect(master)
     # Otherwise workers would run the `python3` on PATH, which does not have our packages.
-    if os.environ.setdefault("PYSPARK_PYTHON", sys.executable) != sys.executable:
+    python = given.get("spark.pyspark.python", sys.executable)
+    if os.environ.setdefault("PYSPARK_PYTHON", python) != sys.executable:
         # That Python also plans data sources on this machine, so it must find the packages installed here.
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     if (home := java_home()) is not None:
         os.environ["JAVA_HOME"] = str(home)
-    builder = sql.SparkSession.builder.appName("rocketmq-replicator").master(master or MASTER)
-    settings = _SETTINGS | dict(conf or {})
-    if master is None or master.startswith("local"):
+    defaults = dict(_SETTINGS)
+    if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        settings = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} | settings
-    for name, value in settings.items():
+        defaults |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    builder = sql.SparkSession.builder.master(master)
+    for name, value in {**{n: v for n, v in defaults.items() if n not in given}, **(conf or {})}.items():
         builder = builder.config(name, value)
-    spark = _users.enter(builder, master or MASTER)
+    spark = _users.enter(builder, master)
     try:
         refuse_speculation(spark)
         yield spark
     finally:
         _users.leave(spark)
+
+
+def _reason(error: Exception) -> str:
+    """In a line; the first one of an error of the JVM says only what was called, its last cause says why."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    told = causes[-1] if causes else lines[min(1, len(lines) - 1)]
+    return told.removeprefix("Caused by: ").removeprefix(": ")
 
 
 def _stop(spark: Any) -> None:
@@ -93,9 +107,8 @@ class _Users:
             try:
                 spark = builder.getOrCreate()
             except Exception as error:  # noqa: BLE001 - errors of the JVM have many types
-                reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
                 raise StartupError(
-                    f"no Spark session at {master}: {reason}", hint="see Spark's output above"
+                    f"no Spark session at {master}: {_reason(error)}", hint="see Spark's output above"
                 ) from None
             self._count += 1
             return spark
@@ -122,13 +135,10 @@ def refuse_no_spark() -> None:
     java_home()
 
 
-def _refuse_connect(master: str | None) -> None:
-    name, given = "spark_master", master or MASTER
-    if not given.startswith("sc:") and "SPARK_REMOTE" in os.environ:
-        name, given = "SPARK_REMOTE", os.environ["SPARK_REMOTE"]
-    if given.startswith("sc:") or name == "SPARK_REMOTE":
+def _refuse_connect(master: str) -> None:
+    if master.startswith("sc:"):
         raise ConfigError(
-            f"{name} = {given}: Spark Connect does not run tasks that copy or compare queues",
+            f"spark_master = {master!r}: Spark Connect cannot run the jobs, which are made of RDDs",
             hint="give Spark's own master, like spark://host:7077; over Connect there is the data source rocketmq",
         )
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -22,10 +21,11 @@ from replicator.errors import ReplicatorError
 from replicator.protocol.message import StoredMessage, checksum
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.queue_map import Queue
+from replicator.spark.jobs.location import Location
 from replicator.spark.source.property_column import map_of
 from replicator.spark.source.rows import assembled, columns
 
-__all__ = ["SCHEMA", "File", "Slice", "batch_of", "messages_of", "partition", "read"]
+__all__ = ["SCHEMA", "File", "Slice", "batch_of", "is_of_attempt", "messages_of", "partition", "read"]
 
 _COLUMNS: Final = columns(pa.timestamp("ms", tz="UTC"))
 #: The topic is in the path.
@@ -64,17 +64,9 @@ class Slice(msgspec.Struct, frozen=True):
         """The name of the queue."""
         return str(self.message_queue)
 
-    def file(self, first: int) -> str:
-        """The name of the file that starts with the message at offset `first`."""
-        return f"{self._stem}-{first:020d}.parquet"
-
-    def owns(self, name: str) -> bool:
-        """Whether a file of that name, finished or not, belongs to the queue."""
-        return re.fullmatch(rf"\.?{re.escape(self._stem)}-\d{{20}}\.parquet(\.[0-9a-f]+)?", name) is not None
-
-    @property
-    def _stem(self) -> str:
-        return f"{quote(self.queue.broker, safe='')}-{self.queue.queue_id}"
+    def file(self, first: int, attempt: str) -> str:
+        """The name of an attempt's file that starts with the message at offset `first`."""
+        return f"{quote(self.queue.broker, safe='')}-{self.queue.queue_id}-{first:020d}-{attempt}.parquet"
 
 
 class File(msgspec.Struct, frozen=True):
@@ -85,6 +77,15 @@ class File(msgspec.Struct, frozen=True):
     first: int
     last: int
     size: int
+
+
+#: Files of attempts, complete or not, with their directories.
+_OF_ATTEMPT: Final = re.compile(r"topic=[^/]+/date=\d{4}-\d\d-\d\d/\.?[^/]+-\d+-\d{20}-[0-9a-f]{8}\.parquet")
+
+
+def is_of_attempt(path: str) -> bool:
+    """Whether a file of an archive is one that an attempt has written, complete or not."""
+    return _OF_ATTEMPT.fullmatch(path) is not None
 
 
 def partition(topic: str, stored: int | None = None) -> str:
@@ -150,7 +151,7 @@ def messages_of(batch: pa.RecordBatch) -> list[StoredMessage]:
     ]
 
 
-def read(directory: Path, files: Sequence[File], *, start: int) -> Generator[list[StoredMessage]]:
+def read(location: Location, files: Sequence[File], *, start: int) -> Generator[list[StoredMessage]]:
     """The messages of a queue's files from offset `start` on, in order, some at a time.
 
     Raises:
@@ -161,7 +162,10 @@ def read(directory: Path, files: Sequence[File], *, start: int) -> Generator[lis
             continue
         rows, last = 0, -1
         try:
-            with pq.ParquetFile(directory / file.path, page_checksum_verification=True) as parquet:
+            with (
+                location.open(file.path) as opened,
+                pq.ParquetFile(opened, page_checksum_verification=True, pre_buffer=location.is_remote) as parquet,
+            ):
                 for batch in parquet.iter_batches(_ROWS):
                     messages = messages_of(batch)
                     rows, last = rows + len(messages), messages[-1].queue_offset
@@ -169,11 +173,12 @@ def read(directory: Path, files: Sequence[File], *, start: int) -> Generator[lis
                         yield [message for message in messages if message.queue_offset >= start]
         except (OSError, KeyError, pa.ArrowException) as error:
             raise ReplicatorError(
-                f"{directory / file.path} cannot be read ({error})", hint="copy the complete archive"
+                f"{location.at(file.path)} cannot be read ({location.reason(error)})",
+                hint="copy the complete archive",
             ) from None
         if (rows, last) != (file.rows, file.last):
             raise ReplicatorError(
-                f"{directory / file.path} has {rows} messages up to offset {last},"
+                f"{location.at(file.path)} has {rows} messages up to offset {last},"
                 f" the archive says {file.rows} up to {file.last}",
                 hint="copy the complete archive",
             )

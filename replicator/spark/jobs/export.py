@@ -1,19 +1,18 @@
 """Writes queues as Parquet in Spark's tasks, one per queue; bodies never pass through the JVM.
 
-Files get their names when a queue is written to its end. An attempt first removes the files of earlier attempts for
-its queue, so nothing is written twice.
+Each attempt has files of its own, which appear when its queue is written to its end. Only those that the manifest
+names count, and the driver removes the others: an attempt that Spark has given up may still be writing.
 """
 
 from __future__ import annotations
 
-import os
 import secrets
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
@@ -29,6 +28,7 @@ from replicator.ranges.retry import PATIENCE
 from replicator.routing.limiter import RateLimiter
 from replicator.spark.engine.tasks import each_as_task, in_turn, run_rate_limited
 from replicator.spark.jobs.archive import SCHEMA, File, Slice, batch_of, partition
+from replicator.spark.jobs.location import Location
 
 __all__ = ["ExportJob", "Exported", "export_all", "export_slice"]
 
@@ -85,7 +85,7 @@ class ExportJob(RateLimited):
     """What all slices have in common."""
 
     source: Access
-    directory: Path
+    location: Location
     on_gap: Literal["fail", "skip"] = "skip"
 
 
@@ -105,24 +105,24 @@ async def export_slice(job: ExportJob, part: Slice) -> Exported:
     """Writes `part`.
 
     Raises:
-        ReplicatorError: the directory cannot be written, or the broker cannot be read.
+        ReplicatorError: the store cannot be written, or the broker cannot be read.
     """
     started = time.monotonic()
     limiter = RateLimiter(job.rate_messages, job.rate_bytes)
     async with job.source.connected(patience=PATIENCE) as cluster:
         reader = RangeReader(cluster, part.topic, part.queue, part.start, part.end, on_loss=job.on_gap)
-        writing = _Writing(job.directory, part)
+        writing = _Writing(job.location, part)
         try:
-            writing.clear()
             async for messages in reader.chunks():
                 size = sum(len(message.body) for message in messages)
                 await limiter.acquire(len(messages), size)
-                writing.add(messages, size)
-            files = writing.finish()
+                if writing.add(messages, size):
+                    await job.location.run(writing.flush)
+            files = await job.location.run(writing.finish)
         except OSError as error:
-            reason = os.strerror(error.errno) if error.errno else str(error)
+            reason = job.location.reason(error)
             raise ReplicatorError(
-                f"{part.key} cannot be written to {job.directory} ({reason})", hint="fix that and run it again"
+                f"{part.key} cannot be written to {job.location} ({reason})", hint="fix that and run it again"
             ) from None
         finally:
             writing.abandon()
@@ -138,86 +138,78 @@ async def export_slice(job: ExportJob, part: Slice) -> Exported:
 
 
 class _Writing:
-    """The files of one attempt, under hidden names until `finish`."""
+    """The files of one attempt; none appears before `finish` on a file system."""
 
-    def __init__(self, directory: Path, part: Slice) -> None:
-        self._directory = directory
+    def __init__(self, location: Location, part: Slice) -> None:
+        self._location = location
         self._part = part
         self._mark = secrets.token_hex(4)
         self._held: list[StoredMessage] = []
         self._size = 0
         self._open: _Parquet | None = None
         self._whole: list[_Parquet] = []
+        self._lock = threading.Lock()  # an attempt that is cancelled leaves its thread behind
 
-    def clear(self) -> None:
-        """Removes the files of earlier attempts."""
-        for place in self._directory.glob(f"{partition(self._part.topic)}/date=*"):
-            for left in place.iterdir():
-                if self._part.owns(left.name):
-                    left.unlink(missing_ok=True)
+    def add(self, messages: Sequence[StoredMessage], size: int) -> bool:
+        """Holds messages; returns whether `flush` is due."""
+        self._held += messages
+        self._size += size
+        return len(self._held) >= _ROWS or self._size >= _GROUP
 
-    def add(self, messages: Sequence[StoredMessage], size: int) -> None:
-        """Adds messages; each day has its own files."""
-        for day, those in groupby(messages, lambda message: message.store_timestamp // _DAY):
+    def flush(self) -> None:
+        """Writes what is held; each day has its own files."""
+        with self._lock:
+            self._flush()
+
+    def finish(self) -> list[File]:
+        """Has all files appear, durably."""
+        with self._lock:
+            self._flush()
+            self._close()
+            self._location.publish([parquet.name for parquet in self._whole])
+            files = [parquet.file for parquet in self._whole]
+            self._whole = []
+        return files
+
+    def abandon(self) -> None:
+        """Removes the files, unless `finish` has returned them."""
+        with self._lock:
+            for parquet in (*self._whole, *([self._open] if self._open else [])):
+                with suppress(OSError):
+                    parquet.abandon()
+
+    def _flush(self) -> None:
+        held, self._held, self._size = self._held, [], 0
+        for day, those in groupby(held, lambda message: message.store_timestamp // _DAY):
             place, some = partition(self._part.topic, day * _DAY), list(those)
             if self._open is not None and self._open.place != place:
                 self._close()
             if self._open is None:
-                self._open = _Parquet(self._directory, place, self._part, some[0].queue_offset, self._mark)
-            self._held += some
-            if len(self._held) >= _ROWS:
-                self._flush()
-        self._size += size
-        if self._size >= _GROUP:
-            self._flush()
-
-    def finish(self) -> list[File]:
-        """Gives all files their names, and syncs their directories to disk."""
-        self._close()
-        files = [parquet.publish() for parquet in self._whole]
-        for place in {(self._directory / file.path).parent for file in files}:
-            _sync(place)
-        return files
-
-    def abandon(self) -> None:
-        """Removes files that do not have their names yet."""
-        for parquet in (*self._whole, *([self._open] if self._open else [])):
-            with suppress(OSError):
-                parquet.abandon()
-
-    def _flush(self) -> None:
-        if self._held and self._open is not None:
-            self._open.write(self._held)
-            self._held, self._size = [], 0
+                self._open = _Parquet(self._location, place, self._part, some[0].queue_offset, self._mark)
+            self._open.write(some)
             if self._open.bytes >= _FILE:
                 self._close()
 
     def _close(self) -> None:
         if self._open is not None:
-            parquet, held = self._open, self._held
-            self._held, self._size = [], 0
-            if held:
-                parquet.write(held)
-            parquet.close()
-            self._whole.append(parquet)
+            self._open.close()
+            self._whole.append(self._open)
             self._open = None
 
 
 class _Parquet:
-    """One file, written under a hidden name."""
+    """One file."""
 
-    def __init__(self, directory: Path, place: str, part: Slice, first: int, mark: str) -> None:
+    def __init__(self, location: Location, place: str, part: Slice, first: int, mark: str) -> None:
         self.place = place
+        self.name = f"{place}/{part.file(first, mark)}"
         self.bytes = 0
-        self._directory = directory
+        self._location = location
         self._queue = part.queue
-        self._name = f"{place}/{part.file(first)}"
-        self._hidden = directory / place / f".{part.file(first)}.{mark}"
         self._first = first
         self._last = first
         self._rows = 0
-        self._hidden.parent.mkdir(parents=True, exist_ok=True)
-        self._file = pa.OSFile(str(self._hidden), "wb")
+        self._file = location.create(self.name)
         self._writer = pq.ParquetWriter(
             self._file,
             SCHEMA,
@@ -235,25 +227,18 @@ class _Parquet:
 
     def close(self) -> None:
         self._writer.close()
+        self.bytes = self._file.tell()
         self._file.close()
-        _sync(self._hidden)
+        self._location.closed(self.name)
 
-    def publish(self) -> File:
-        whole = self._directory / self._name
-        self._hidden.replace(whole)
-        return File(self._name, self._rows, self._first, self._last, whole.stat().st_size)
+    @property
+    def file(self) -> File:
+        """What the manifest says of it, once it is closed."""
+        return File(self.name, self._rows, self._first, self._last, self.bytes)
 
     def abandon(self) -> None:
         with suppress(OSError, pa.ArrowException, ValueError):
             self._writer.close()
-        self._file.close()
-        self._hidden.unlink(missing_ok=True)
-
-
-def _sync(path: Path) -> None:
-    """Syncs a file, or the names in a directory, to disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        with suppress(OSError):
+            self._file.close()
+        self._location.remove([self.name])

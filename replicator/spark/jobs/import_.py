@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from replicator.errors import ReplicatorError
@@ -25,6 +25,7 @@ from replicator.spark.engine.quiesce import for_attempt, settled
 from replicator.spark.engine.tasks import each_as_task, run_rate_limited
 from replicator.spark.jobs.archive import File, read
 from replicator.spark.jobs.backfill import Gauge
+from replicator.spark.jobs.location import Location
 
 __all__ = ["Archived", "ImportJob", "import_all", "import_range"]
 
@@ -43,7 +44,7 @@ class Archived(NamedTuple):
 class ImportJob(TargetJob):
     """What all ranges have in common."""
 
-    directory: Path
+    location: Location
 
 
 def import_all(
@@ -82,14 +83,14 @@ async def import_range(job: ImportJob, archived: Archived) -> CopyOutcome:
 
     async def before(first: int) -> AsyncIterator[Sequence[StoredMessage]]:
         unused = QueueState(part.topic, part.source, part.target)
-        for messages in read(job.directory, archived.files, start=part.start):
+        for messages in read(job.location, archived.files, start=part.start):
             kept, _ = select([m for m in messages if m.queue_offset < first], job.options, unused)
             yield kept
             if messages[-1].queue_offset + 1 >= first:
                 return
 
     def make(state: QueueState, shared: Shared, **more: Any) -> QueuePair:
-        source = _ArchiveSource(state, shared, job.directory, archived)
+        source = _ArchiveSource(state, shared, job.location, archived)
         return QueuePair(state, shared, end=part.end, source=source, **more)
 
     async with awake() as may_send, job.target.connected(patience=job.stall_timeout, may_go_on=may_send) as target:
@@ -100,9 +101,9 @@ async def import_range(job: ImportJob, archived: Archived) -> CopyOutcome:
 class _ArchiveSource:
     """An archive as the source of a queue pair; it does not change."""
 
-    def __init__(self, state: QueueState, shared: Shared, directory: Path, archived: Archived) -> None:
+    def __init__(self, state: QueueState, shared: Shared, location: Location, archived: Archived) -> None:
         self._state = state
-        self._open = partial(_ArchiveTask, directory, archived, state, shared)
+        self._open = partial(_ArchiveTask, location, archived, state, shared)
 
     async def check(self) -> None:
         if self._state.progress.position is None:
@@ -126,7 +127,13 @@ class _ArchiveTask:
     """Reads files into a channel, as far ahead as the memory allows."""
 
     def __init__(
-        self, directory: Path, archived: Archived, state: QueueState, shared: Shared, channel: Channel, offset: int
+        self,
+        location: Location,
+        archived: Archived,
+        state: QueueState,
+        shared: Shared,
+        channel: Channel,
+        offset: int,
     ) -> None:
         self._end = archived.part.end
         self._state = state
@@ -134,33 +141,40 @@ class _ArchiveTask:
         self._budget = shared.budget
         self._channel = channel
         self._next = offset
-        self._chunks = read(directory, archived.files, start=offset)
-        self._stopped = False
+        self._location = location
+        self._chunks = read(location, archived.files, start=offset)
+        self._room = asyncio.Event()
+        self._reading: asyncio.Task[None] | None = None
 
     @property
     def address(self) -> str:
         return ""
 
     def start(self) -> None:
-        self.pump()
+        self._reading = asyncio.create_task(self._read())
 
     def stop(self) -> None:
-        self._stopped = True
-        self._chunks.close()
+        assert self._reading is not None  # noqa: S101 - it was started
+        self._reading.cancel()
 
     def pump(self) -> None:
-        """Reads on; messages that the archive lacks count as gaps."""
-        while not self._stopped and self._channel.size * _SHARE <= self._budget.limit:
-            try:
-                messages = next(self._chunks, None)
-            except ReplicatorError as error:
-                self._stopped = True
-                self._channel.fail(QueueFailed(str(error)))
-                return
-            self._put(messages or [], messages[-1].queue_offset + 1 if messages else self._end)
-            if messages is None:
-                self._stopped = True
-                self._channel.fail(SourceEnded("everything was read"))
+        self._room.set()
+
+    async def _read(self) -> None:
+        """Reads as far ahead as it may; messages that the archive lacks count as gaps."""
+        try:
+            while (messages := await self._location.run(next, self._chunks, None)) is not None:
+                self._put(messages, messages[-1].queue_offset + 1)
+                while self._channel.size * _SHARE > self._budget.limit:
+                    self._room.clear()
+                    await self._room.wait()
+        except ReplicatorError as error:
+            self._channel.fail(QueueFailed(str(error)))
+        except Exception as error:  # noqa: BLE001 - the channel's reader raises it
+            self._channel.fail(error)
+        else:
+            self._put([], self._end)
+            self._channel.fail(SourceEnded("everything was read"))
 
     def _put(self, messages: list[StoredMessage], end: int) -> None:
         kept, copies = select(messages, self._options, self._state)

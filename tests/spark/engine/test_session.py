@@ -12,7 +12,7 @@ import pytest
 
 from replicator.errors import ConfigError, StartupError
 from replicator.spark.engine.java import java_home
-from replicator.spark.engine.session import refuse_no_spark, refuse_speculation, session
+from replicator.spark.engine.session import _reason, refuse_no_spark, refuse_speculation, session
 
 
 def fake_java(directory: Path, version: str) -> Path:
@@ -78,6 +78,16 @@ def test_speculation_is_refused() -> None:
     """It would write messages twice."""
     with pytest.raises(ConfigError, match="set it to false"):
         refuse_speculation(Speculating())
+
+
+def test_an_error_of_the_jvm_is_told_by_its_cause() -> None:
+    """In a line; its first one says nothing."""
+    called = "An error occurred while calling None.org.apache.spark.api.java.JavaSparkContext."
+    why = "org.apache.spark.SparkException: Could not parse Master URL: 'nonsense'"
+    assert _reason(RuntimeError(f"{called}\n: {why}\n\tat org.apache.spark")) == why
+    assert _reason(RuntimeError(f"{called}\n: first\n\tat x\nCaused by: a\nCaused by: {why}\n\tat y")) == why
+    assert _reason(RuntimeError("one")) == "one"
+    assert _reason(RuntimeError()) == "RuntimeError"
 
 
 def test_without_pyspark_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

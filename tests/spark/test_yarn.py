@@ -1,0 +1,78 @@
+"""On YARN, whose nodes' Python knows nothing of us: a backfill, a route by Spark, and a driver in the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from tests.spark.test_cluster import said, started
+from tests.spark.waiting import settled
+from tests.support.hadoop import SPARKS_JARS, Hadoop, hadoop
+from tests.support.scene import SceneOf
+
+#: As small as they work. The jars need not be uploaded, as they are on this machine.
+SETTINGS = f"""
+spark.yarn.jars local:{SPARKS_JARS}/*
+spark.executor.instances 2
+spark.executor.memory 512m
+spark.executor.memoryOverhead 256m
+spark.yarn.am.memory 512m
+spark.driver.memory 600m
+spark.yarn.submit.waitAppCompletion true
+spark.yarn.maxAppAttempts 1
+"""
+
+
+@pytest.mark.timeout(600)
+async def test_a_cluster_of_yarn(scene: SceneOf, tmp_path: Path) -> None:
+    """Nothing lost, nothing twice, in client mode and in cluster mode."""
+    conf = tmp_path / "conf"
+    packing = await started("-m", "replicator", "spark-package", str(conf), environment=dict(os.environ))
+    async with scene(queues=2) as here, hadoop(tmp_path / "hadoop") as cluster:
+        await here.produce(4000)
+        await settled(here.source, here.topic, 4000)
+        await said(packing)
+        with (conf / "spark-defaults.conf").open("a") as settings:
+            settings.write(SETTINGS)
+        python = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
+        environment = {**cluster.environment, "SPARK_CONF_DIR": str(conf), "PYSPARK_PYTHON": str(python)}
+        both = ("--source", here.source.namesrv, "--target", here.target.namesrv, "--topics", here.topic)
+        more = ("--store-path", str(tmp_path / "store"), "--session-timeout", "3", "--output", "json")
+        backfill = await started(
+            "-m", "replicator", "backfill", *both, *more, "--spark-master", "yarn", environment=environment
+        )
+        assert json.loads(await said(backfill))["copied"] == 4000
+        await here.assert_clean(4000)
+
+        await here.produce(2000, start=4000)
+        await settled(here.source, here.topic, 6000)
+        async with here.worker("--engine", "spark", "--spark-master", "yarn", environment=environment) as worker:
+            await worker.caught_up(here.topic, 1, seconds=120)
+            assert await worker.drain() == 0
+        await here.assert_clean(6000)
+        await verified_in_the_cluster(cluster, environment, conf, both)
+
+
+async def verified_in_the_cluster(
+    cluster: Hadoop, environment: dict[str, str], conf: Path, both: tuple[str, ...]
+) -> None:
+    """The driver runs on a node, and its exit code becomes the outcome of the application."""
+    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    process = await asyncio.create_subprocess_exec(
+        *(str(submit), "--master", "yarn", "--deploy-mode", "cluster", str(conf / "submit.py")),
+        *("verify", *both, "--complete", "--output", "json"),
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment,
+    )
+    _, errors = await asyncio.wait_for(process.communicate(), 180)
+    assert process.returncode == 0, errors.decode()[-3000:] + cluster.logs()[-3000:]
+    (found,) = re.findall(r"^\{\n.*?^\}$", cluster.logs(), re.MULTILINE | re.DOTALL)
+    assert json.loads(found)["clean"]
