@@ -21,7 +21,7 @@ RETIRED = {
     r"\bbackfill_messages\b": "backfill_min_lag",
     r"\brest_(host|port|token|token_file|tls)\b": "[rest]",
     r"\bacl_(accounts|exclude_accounts|admins|adopt|source_dir)\b": "[acl]",
-    r'"--master"|`--master`': "--spark-master",
+    r"`--master`|replicator [a-z]+ [^|`\n]*--master\b": "--spark-master",  # Spark's own commands have it
     r"failover --to\b|failover\", \"--to\"": "failover",
     # Metrics, labels, rules.
     r"\bgroups_(read_again_messages|skipped_messages|queues_without_offset)\b": "consumer_group_…",

@@ -50,7 +50,11 @@ def test_a_file_that_several_packages_have_is_packed_once(tmp_path: Path, monkey
     assert ended.exit_code == 0
     check_printed(given, ended.stdout)
     with zipfile.ZipFile(tmp_path / "dir" / "replicator.zip") as archive:
-        names = [name for name in archive.namelist() if not name.startswith(("replicator/", "acl_sync/"))]
+        names = [
+            name
+            for name in archive.namelist()
+            if not name.startswith(("replicator/", "acl_sync/", "pyspark_rocketmq/"))
+        ]
         assert sorted(names) == ["one.py", "other.py", "py.typed"]
         assert archive.read("py.typed") == b"one"
     assert "spark.executorEnv.PYTHONPATH replicator\n" in (tmp_path / "dir" / "spark-defaults.conf").read_text()

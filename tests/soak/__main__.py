@@ -1,6 +1,6 @@
 """`make soak SEED=n MINUTES=m`: rounds of faults on real processes, each judged; files are kept where one fails.
 
-A round has its own clusters and workers. Faults come for two minutes, then all is mended, everything must settle,
+A round has its own clusters and workers. Faults come for two minutes, then all is healed, everything must settle,
 and nothing may be lost, repeated, out of order or wrong. The same seed gives the same faults at the same moments.
 """
 
@@ -35,8 +35,8 @@ async def play(seed: str, directory: Path, seconds: float) -> list[str]:
             nemesis = Nemesis(stage, history)
             async with loaded(stage, history, seed):
                 await nemesis.run(planned)
-                await nemesis.mend()
-                history.add("mended", fault="all")
+                await nemesis.heal()
+                history.add("healed", fault="all")
                 await asyncio.sleep(2)
             try:
                 took = await settled(stage)

@@ -1,4 +1,4 @@
-"""Makes the faults of a plan, and mends each when its time is over."""
+"""Makes the faults of a plan, and heals each when its time is over."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Nemesis:
         self._stores = 0
 
     async def run(self, plan: Plan) -> None:
-        """Returns when all is mended; the exception of a fault that could not be made or mended is raised."""
+        """Returns when all is healed; the exception of a fault that could not be made or healed is raised."""
         async with asyncio.TaskGroup() as group:
             begun = asyncio.get_running_loop().time()
             for fault in plan.faults:
@@ -56,7 +56,7 @@ class Nemesis:
         try:
             async with _HOW[fault.kind](self, fault):
                 await asyncio.sleep(fault.seconds)
-            self._history.add("mended", fault=str(fault))
+            self._history.add("healed", fault=str(fault))
         finally:
             self._struck -= subjects
 
@@ -187,7 +187,7 @@ class Nemesis:
                 return
             await asyncio.sleep(0.5)
 
-    async def mend(self) -> None:
+    async def heal(self) -> None:
         """Everything runs and passes again, whatever was left: before what must hold is looked at."""
         for worker in self._stage.workers:
             await worker.served()
