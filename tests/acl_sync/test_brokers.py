@@ -245,6 +245,7 @@ async def test_a_command_without_a_broker(clusters: ClusterPool, tmp_path: Path)
         assert [(each["broker"], each["error"]) for each in told["applied"]] == [("west-a", "")]
         assert [each["broker"] for each in told["unreachable_brokers"]] == ["west-b"]
         pair.brokers[1].resume()
+        await pair.registered()  # a name server may have forgotten it by now
         told = _json(await command(scene, store, "apply", "--output", "json"))
         assert [(each["broker"], each["error"]) for each in told["applied"]] == [("west-b", "")], told
         assert told["unreachable_brokers"] == []
