@@ -20,7 +20,8 @@ from tests.support.scene import SceneOf
 #: As small as they work. The jars need not be uploaded, as they are on this machine.
 SETTINGS = f"""
 spark.yarn.jars local:{SPARKS_JARS}/*
-spark.executor.instances 2
+spark.executor.instances 1
+spark.executor.cores 2
 spark.executor.memory 512m
 spark.executor.memoryOverhead 256m
 spark.yarn.am.memory 512m
@@ -30,7 +31,7 @@ spark.yarn.maxAppAttempts 1
 """
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 async def test_a_cluster_of_yarn(scene: SceneOf, tmp_path: Path) -> None:
     """Nothing lost, nothing twice, in client mode and in cluster mode."""
     conf = tmp_path / "conf"
@@ -54,7 +55,7 @@ async def test_a_cluster_of_yarn(scene: SceneOf, tmp_path: Path) -> None:
         await here.produce(2000, start=4000)
         await settled(here.source, here.topic, 6000)
         async with here.worker("--engine", "spark", "--spark-master", "yarn", environment=environment) as worker:
-            await worker.caught_up(here.topic, 1, seconds=120)
+            await worker.caught_up(here.topic, 1, seconds=240)
             assert await worker.drain() == 0
         await here.assert_clean(6000)
         await verified_in_the_cluster(cluster, environment, conf, both)
@@ -72,7 +73,7 @@ async def verified_in_the_cluster(
         stderr=asyncio.subprocess.PIPE,
         env=environment,
     )
-    _, errors = await asyncio.wait_for(process.communicate(), 180)
+    _, errors = await asyncio.wait_for(process.communicate(), 240)
     assert process.returncode == 0, errors.decode()[-3000:] + cluster.logs()[-3000:]
     (found,) = re.findall(r"^\{\n.*?^\}$", cluster.logs(), re.MULTILINE | re.DOTALL)
     assert json.loads(found)["clean"]

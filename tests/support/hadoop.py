@@ -1,4 +1,4 @@
-"""HDFS and YARN on loopback, of two nodes: Hadoop's own mini clusters, in one JVM."""
+"""HDFS and YARN on loopback, of one node each: Hadoop's own mini clusters, in one JVM."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ public final class MiniHadoop {
         conf.setBoolean("yarn.nodemanager.vmem-check-enabled", false);
         conf.setBoolean("yarn.nodemanager.pmem-check-enabled", false);
         conf.setFloat("yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage", 99);
-        MiniYARNCluster yarn = new MiniYARNCluster("tests", 2, 1, 1);
+        MiniYARNCluster yarn = new MiniYARNCluster("tests", 1, 1, 1);
         yarn.init(conf);
         yarn.start();
         yarn.waitForNodeManagersToConnect(60_000);
