@@ -41,7 +41,10 @@ async def _requests(url: str, seconds: int, directory: Path) -> tuple[int, str]:
     command += ["--exclude-path", "/health/ready", "--request-timeout", "90"]  # not ready is 503, as promised
     command += ["--continue-on-failure", "--warnings", "off", "--report", "junit", "--report-dir", str(directory)]
     process = await asyncio.create_subprocess_exec(
-        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        *command,
+        cwd=directory,  # it keeps a cache where it runs
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
     )
     said, _ = await process.communicate()
     assert process.returncode is not None
