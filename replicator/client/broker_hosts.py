@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import Final
+
+from replicator.settings.clusters import as_network
 
 __all__ = ["ANY_HOST", "BrokerHosts"]
 
@@ -22,19 +24,10 @@ class BrokerHosts:
 
     @classmethod
     def of(cls, hosts: Iterable[str]) -> BrokerHosts:
-        """Of host names, addresses, and networks such as `10.1.0.0/16`.
-
-        Raises:
-            ValueError: a network has bits set behind its prefix, or is none.
-        """
-        names: set[str] = set()
-        networks = []
-        for host in hosts:
-            if "/" in host or ":" in host or host.replace(".", "").isdecimal():
-                networks.append(ip_network(host))
-            else:
-                names.add(host.lower())
-        return cls(frozenset(names), tuple(networks))
+        """Of host names, addresses, and networks; raises the errors of `as_network`."""
+        read = [(host, as_network(host)) for host in hosts]
+        names = frozenset(host.lower() for host, network in read if network is None)
+        return cls(names, tuple(network for _, network in read if network is not None))
 
     def allow(self, address: str) -> bool:
         """Whether a broker may be at `address`, which is `host:port`."""

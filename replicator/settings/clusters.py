@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -15,6 +15,7 @@ __all__ = [
     "Cluster",
     "ClusterSettings",
     "TlsSettings",
+    "as_network",
     "comma_list",
     "expand_cluster",
     "is_loopback",
@@ -64,6 +65,17 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def as_network(host: str) -> IPv4Network | IPv6Network | None:
+    """An address, or a network such as `10.1.0.0/16`; None: a host name.
+
+    Raises:
+        ValueError: it is none of them.
+    """
+    if _HOST.fullmatch(host) and not host.startswith("[") and not host.replace(".", "").isdecimal():
+        return None
+    return ip_network(host.removeprefix("[").removesuffix("]"))
 
 
 def valid_id(value: str) -> bool:
@@ -135,8 +147,7 @@ class ClusterSettings(BaseModel):
     def _hosts_and_networks(cls, value: list[str]) -> list[str]:
         for host in value:
             try:
-                if not _HOST.fullmatch(host) or host.replace(".", "").isdecimal():
-                    ip_network(host)
+                as_network(host)
             except ValueError:
                 raise ValueError(
                     f"{host!r} is no host, address or network: brokers' ports are not named, and a network's bits"

@@ -25,6 +25,7 @@ from tests.client.test_cluster import EAST, info
         (["broker-a"], "broker-a.evil:10911", False),
         (["broker-a"], "6.6.6.6:10911", False),
         (["fd00::/8"], "[fd00::7]:10911", True),
+        (["[fd00::7]"], "[fd00::7]:10911", True),
         (["fd00::/8"], "[fe80::7]:10911", False),
     ],
 )
