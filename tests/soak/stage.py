@@ -12,6 +12,7 @@ from replicator.sandbox import Cluster, ClusterSpec
 from tests.soak.history import History
 from tests.soak.load import GROUP, Load
 from tests.soak.schedule import BROKERS, WORKERS
+from tests.support.clusters import JAVA_FLAGS
 from tests.support.offsets import make_group
 from tests.support.proxy import BrokerProxies
 from tests.support.traffic import create_topic
@@ -21,8 +22,6 @@ __all__ = ["TOPICS", "Stage", "loaded", "staged"]
 
 TOPICS: Final = ("soak-orders", "soak-payments", "soak-events")
 _QUEUES: Final = 3
-#: As brokers start often and do little.
-_JAVA: Final = ("-XX:TieredStopAtLevel=1",)
 _FLAGS: Final = (
     *("--topics", "soak-.*", "--sync-groups", GROUP, *SYNC_QUICKLY),
     *("--session-timeout", "5", "--heartbeat-interval", "1"),
@@ -50,10 +49,10 @@ class Stage:
 
 @asynccontextmanager
 async def staged(versions: tuple[str, str], directory: Path) -> AsyncIterator[Stage]:
-    """All of it running, with load until the context's end at the latest."""
+    """All of it running, without load, within the context."""
     async with AsyncExitStack() as stack:
         clusters = {
-            side: Cluster(_spec(side, version), directory=directory / side, java_flags=_JAVA)
+            side: Cluster(_spec(side, version), directory=directory / side, java_flags=JAVA_FLAGS)
             for side, version in zip(("source", "target"), versions, strict=True)
         }
         stage = Stage(clusters, [], directory)

@@ -19,7 +19,7 @@ from replicator.sandbox.node import Node
 _KEPT = 12
 
 #: Tests start brokers often and load them little, so the first compiler will do.
-_JAVA_FLAGS = ("-XX:TieredStopAtLevel=1",)
+JAVA_FLAGS = ("-XX:TieredStopAtLevel=1",)
 
 
 _POOL = pytest.StashKey["ClusterPool"]()
@@ -97,7 +97,7 @@ class ClusterPool:
     def _make(self, spec: ClusterSpec) -> Cluster:
         self._made += 1
         directory = self._directory / f"{self._made:02d}-{spec.name}-{spec.version}"
-        return Cluster(spec, directory=directory, java_flags=_JAVA_FLAGS)
+        return Cluster(spec, directory=directory, java_flags=JAVA_FLAGS)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -40,7 +40,7 @@ def session(*, master: str | None = None, conf: Mapping[str, str] | None = None)
 
     Args:
         master: by default the user's `spark.master`, else `local[*,4]`.
-        conf: settings of Spark's that win over the user's.
+        conf: Spark settings that win over the user's.
 
     Raises:
         StartupError: there is no PySpark, no Java, or the session does not start.
@@ -58,9 +58,8 @@ def session(*, master: str | None = None, conf: Mapping[str, str] | None = None)
     if os.environ.setdefault("PYSPARK_PYTHON", python) != sys.executable:
         # That Python also plans data sources on this machine, so it must find the packages installed here.
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-    if (
-        "PYSPARK_GATEWAY_PORT" not in os.environ and (home := java_home()) is not None
-    ):  # else spark-submit has a JVM
+    has_jvm = "PYSPARK_GATEWAY_PORT" in os.environ  # started by spark-submit
+    if not has_jvm and (home := java_home()) is not None:
         os.environ["JAVA_HOME"] = str(home)
     defaults = dict(_SETTINGS)
     if master.startswith("local"):

@@ -126,10 +126,8 @@ class Location:
 
     def read(self, name: str) -> bytes | None:
         """The content of a small file; None if it does not exist."""
-        for each in (
-            name,
-            _draft(name),
-        ):  # a rename that replaces takes two steps in HDFS, and may end between them
+        # A rename that replaces takes two steps in HDFS, and may end between them: then there is only the draft.
+        for each in (name, _draft(name)):
             try:
                 with self.open(each) as file:
                     return bytes(file.readall())
