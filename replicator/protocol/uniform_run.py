@@ -72,10 +72,10 @@ class _Scratch(threading.local):
     """Where the compiled code writes."""
 
     def __init__(self) -> None:
-        self._out = ctypes.create_string_buffer(_ROOM)
-        self._stored = (ctypes.c_int64 * _MOST)()
+        out, stored = ctypes.create_string_buffer(_ROOM), (ctypes.c_int64 * _MOST)()
         self.common = _Common()
-        self.at_out, self.at_stored = ctypes.addressof(self._out), ctypes.addressof(self._stored)
+        self.out, self.stored = memoryview(out).cast("B"), memoryview(stored).cast("B")
+        self.at_out, self.at_stored = ctypes.addressof(out), ctypes.addressof(stored)
         self.at_common = ctypes.addressof(self.common)
 
 
@@ -150,8 +150,9 @@ class UniformRun(Sequence[StoredMessage]):
         )
         if not written:
             return None
-        stored = array("q", ctypes.string_at(scratch.at_stored, 8 * count))
-        return ctypes.string_at(scratch.at_out, written), stored
+        stored = array("q")
+        stored.frombytes(scratch.stored[: 8 * count])
+        return bytes(scratch.out[:written]), stored
 
     def sent(self) -> bytes | None:
         """These copies as entries of the batch in which they were sent: without what brokers made, and the seal.
@@ -162,7 +163,7 @@ class UniformRun(Sequence[StoredMessage]):
         assert _library is not None  # noqa: S101 - it made this
         scratch, data = _scratch, self._data
         written = _library.replicator_sent(data, len(data), _ADDED, scratch.at_out, _ROOM)
-        return ctypes.string_at(scratch.at_out, written) if written else None
+        return bytes(scratch.out[:written]) if written else None
 
 
 def sent_as(copies: Sequence[StoredMessage]) -> bytes:

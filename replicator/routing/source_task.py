@@ -177,16 +177,17 @@ class SourceTask:
 
     def _learn(self, pull: Pull, pulled: Pulled) -> None:
         """How large messages are, and where the queue ends."""
-        if pulled.messages:
-            self._per_message += 0.25 * (pulled.size / len(pulled.messages) - self._per_message)
-        self._state.progress.max_offset = pulled.max_offset
+        progress, count = self._state.progress, len(pulled.messages)
+        if count:
+            self._per_message += 0.25 * (pulled.size / count - self._per_message)
+        progress.max_offset = pulled.max_offset
         if pulled.code == Response.PULL_OFFSET_MOVED:
             return
         covered = pulled.next_offset - pull.offset
         if covered > 0:  # a filter leaves out most, maybe
             self._per_offset += 0.25 * (pulled.size / covered - self._per_offset)
-        if pulled.max_offset > self._state.progress.known_end:
-            self._state.progress.known_end = pulled.max_offset
+        if pulled.max_offset > progress.known_end:
+            progress.known_end = pulled.max_offset
 
     def _deepen(self, *, starving: bool) -> None:
         """More pulls in flight while the sink waits for them, one less while it has more than it needs."""
@@ -234,7 +235,7 @@ class SourceTask:
 
         What is copied as it came is not looked at: it may be an uncut run, and its copies say it.
         """
-        if len(kept) == len(messages) and self._options.transform is None:
+        if self._options.transform is None and (kept is messages or len(kept) == len(messages)):
             return 0
         return messages[-1].store_timestamp if messages and messages[-1].queue_offset == end - 1 else 0
 
@@ -261,8 +262,10 @@ def select(
     """Those of `messages` that are to be copied, and whether there are copies among all; counts the others."""
     copies = provenance.among(messages)
     # What goes to no cluster cannot return to it.
-    kept = _may_pass(messages, options) if copies and options.identity.target else messages
-    state.counters.skip("loop", len(messages) - len(kept))
+    kept = messages
+    if copies and options.identity.target:
+        kept = _may_pass(messages, options)
+        state.counters.skip("loop", len(messages) - len(kept))
     if options.tags is not None:
         # Brokers filter by the hash of a tag; equal hashes are not equal tags.
         tagged = [m for m in kept if properties.find(m.properties, b"TAGS") in options.tags]

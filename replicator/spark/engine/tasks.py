@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 from replicator.errors import ReplicatorError
 from replicator.ranges.rates import RateLimited, share
 from replicator.spark.engine.session import SPECULATION, refuse_speculating, refuse_speculation
+from replicator.spark.engine.slots import slots, wait_for_slots
 
 __all__ = [
     "attempts_of",
@@ -130,15 +131,12 @@ def run_rate_limited(
 
     The limits hold even if slots are added later: no more tasks run at a time than those that share them.
     """
-    at_once = min(len(parts) or 1, spark.sparkContext.defaultParallelism)
-    run_all(
-        spark,
-        partial(work, share(job, at_once)),
-        parts,
-        on_outcome=on_outcome,
-        on_look=on_look,
-        at_once=at_once if job.rate_messages or job.rate_bytes else None,
-    )
+    at_once = None
+    if parts and (job.rate_messages or job.rate_bytes):
+        wait_for_slots(spark)
+        at_once = min(len(parts) or 1, slots(spark))
+        job = share(job, at_once)
+    run_all(spark, partial(work, job), parts, on_outcome=on_outcome, on_look=on_look, at_once=at_once)
 
 
 def _join(threads: Sequence[threading.Thread], seconds: float) -> None:

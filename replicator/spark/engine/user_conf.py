@@ -43,11 +43,9 @@ def _submitted() -> dict[str, str]:
 
 def _of_files() -> dict[str, str]:
     arguments = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    arguments.add_argument("--master")
-    arguments.add_argument("--name")
-    arguments.add_argument("--remote")
+    for name in ("master", "name", "remote", "properties-file"):
+        arguments.add_argument(f"--{name}")
     arguments.add_argument("--conf", "-c", action="append", default=[])
-    arguments.add_argument("--properties-file")
     given, _ = arguments.parse_known_args(shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "")))
     own = {"spark.master": given.master, "spark.app.name": given.name, "spark.remote": given.remote}
     return {

@@ -12,6 +12,7 @@ from replicator.errors import ReplicatorError
 from replicator.observe.logging import configure
 from replicator.ranges.access import run
 from replicator.spark.engine.session import session
+from replicator.spark.engine.slots import slots, wait_for_slots
 from replicator.spark.resident.job import ResidentJob
 from replicator.spark.resident.jobs import Room, SparkGone
 from replicator.spark.resident.task import reside
@@ -40,13 +41,14 @@ class ResidentJobs:
         """
         with self._lock:
             self._spark = self._stack.enter_context(session(master=self._master))
+            wait_for_slots(self._spark)
             context = self._spark.sparkContext
             host = str(context.getConf().get("spark.driver.host"))
             return Room(str(context.getConf().get("spark.driver.bindAddress") or host), host)
 
     def slots(self) -> int:
         """How many tasks run at a time: of a cluster it is what has registered so far."""
-        return max(1, int(self._spark.sparkContext.defaultParallelism))
+        return slots(self._spark)
 
     def run(self, job: ResidentJob) -> None:
         """Runs `job` to its end.

@@ -38,7 +38,6 @@ def spark(master: str = "local[2,4]", **conf: str) -> Any:
     context = SimpleNamespace(
         master=master,
         getConf=lambda: conf,
-        defaultParallelism=2,
         accumulator=lambda *_: SimpleNamespace(value=[]),
     )
     return SimpleNamespace(sparkContext=context, conf=conf)

@@ -114,7 +114,7 @@ def test_a_session_has_the_users_settings(conf: Path, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SHOWN)
     submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
-    flags = ("--master", "local[2]", "--name", "submitted", "--conf", "spark.ui.showConsoleProgress=true")
+    flags = ("--master=local[2]", "--name", "submitted", "--conf", "spark.ui.showConsoleProgress=true")
     found = shown(submit, *flags, str(script), PYSPARK_PYTHON=sys.executable, PYTHONPATH=os.pathsep.join(sys.path))
     assert (found["spark.master"], found["spark.app.name"]) == ("local[2]", "submitted")
     assert (found["level"], found["ui"], found["spark.ui.showConsoleProgress"]) == ("WARN", None, "true")

@@ -1,0 +1,35 @@
+"""How many tasks Spark runs at a time; `defaultParallelism` is a setting, which users give other values."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+__all__ = ["slots", "wait_for_slots"]
+
+#: Seconds that a cluster has for its first executors, and in which no more of them have come.
+_PATIENCE: Final = 15.0
+_QUIET: Final = 1.0
+_LOOK: Final = 0.2
+
+
+def slots(spark: Any) -> int:
+    """Those of the executors that have registered so far; one at least."""
+    return max(1, _registered(spark))
+
+
+def wait_for_slots(spark: Any) -> None:
+    """Waits a little until executors have registered: those of a cluster come later than its session."""
+    if spark.sparkContext.master.partition("[")[0] == "local":
+        return
+    until = time.monotonic() + _PATIENCE
+    before, since = _registered(spark), time.monotonic()
+    while time.monotonic() < until and not (before and time.monotonic() - since >= _QUIET):
+        time.sleep(_LOOK)
+        if (now := _registered(spark)) != before:
+            before, since = now, time.monotonic()
+
+
+def _registered(spark: Any) -> int:
+    context = spark.sparkContext._jsc.sc()  # noqa: SLF001 - PySpark has no public way
+    return int(context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()))
