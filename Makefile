@@ -68,7 +68,7 @@ venv: $(STAMP) ## Only make the environment
 lock: $(STAMP) ## Renew requirements.lock from pyproject.toml
 	@$(BIN)/python -m pip install --quiet uv
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-		--no-emit-index-url --no-emit-find-links --no-header --extra sandbox --extra spark --group dev \
+		--no-emit-index-url --no-emit-find-links --no-header --all-extras --group dev \
 		pyproject.toml -o requirements.lock
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --no-header --group tools -c requirements.lock \

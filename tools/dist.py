@@ -60,7 +60,7 @@ def build(directory: Path) -> list[Path]:
 
 def released(lock: str) -> str:
     """Of the lock file the packages that an installation with all extras has; it has those of developers, too."""
-    wanted = {*_closure("rocketmq-replicator", frozenset({"sandbox", "spark"}))}
+    wanted = {*_closure("rocketmq-replicator", frozenset({"sandbox", "spark", "hdfs"}))}
     entries = re.findall(r"^[a-z0-9].*(?:\n    .*)*\n", lock, re.MULTILINE)
     return "".join(entry for entry in entries if canonicalize_name(entry.split("==")[0]) in wanted)
 

@@ -20,6 +20,17 @@ LOCK = Path(__file__).resolve().parent.parent / "replicator" / "sandbox" / "jars
 VERSIONS = ("4.9.7", "5.3.3", "5.5.0")
 # The newest compiler that still runs on Java 17.
 COMPILER = "3.38.0"
+# A cluster with YARN for the tests. What else it needs PySpark has, of the same version.
+HADOOP = [
+    ("org.apache.hadoop", "hadoop-client-minicluster", "3.5.0"),
+    ("org.junit.jupiter", "junit-jupiter-api", "5.13.4"),
+    ("org.junit.platform", "junit-platform-commons", "1.13.4"),
+    ("org.opentest4j", "opentest4j", "1.3.0"),
+    ("ch.qos.reload4j", "reload4j", "1.2.26"),
+    ("org.bouncycastle", "bcpkix-jdk18on", "1.82"),
+    ("org.bouncycastle", "bcprov-jdk18on", "1.82"),
+    ("org.bouncycastle", "bcutil-jdk18on", "1.82"),
+]
 
 Artifact = tuple[str, str, str]
 
@@ -29,12 +40,15 @@ def groups() -> Iterator[tuple[str, list[Artifact]]]:
         names = ("rocketmq-broker", "rocketmq-namesrv", "rocketmq-tools")
         yield version, [("org.apache.rocketmq", name, version) for name in names]
     yield "ecj", [("org.eclipse.jdt", "ecj", COMPILER)]
+    yield "hadoop", HADOOP
 
 
 def pom(artifacts: list[Artifact]) -> str:
+    alone = artifacts is HADOOP
+    excluded = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
-        "</dependency>"
+        f"{excluded if alone else ''}</dependency>"
         for group, name, version in artifacts
     )
     return (

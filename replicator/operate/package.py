@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import zipfile
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
@@ -24,6 +25,8 @@ __all__ = ["app"]
 _OURS: Final = "rocketmq-replicator"
 #: What tasks need of it, and by what Spark finds the data source.
 _OUR_PACKAGES: Final = ("acl_sync", "replicator", "pyspark_rocketmq")
+#: The extras whose code runs in executors.
+_EXTRAS: Final = ("spark", "hdfs")
 _ARCHIVE: Final = "replicator.zip"
 _CONF: Final = "spark-defaults.conf"
 _SUBMIT: Final = "submit.py"
@@ -84,17 +87,18 @@ def _files() -> dict[str, Path]:
         for file in (root / package).rglob("*")
         if file.is_file() and "__pycache__" not in file.parts
     }
-    for needed in _needed(_OURS, {}, extra="spark").values():
+    for needed in _needed(_OURS, {}, extras=_EXTRAS).values():
         for listed in needed.files or ():
             if ".." not in listed.parts and "__pycache__" not in listed.parts:
                 found.setdefault(str(listed), Path(str(needed.locate_file(listed))))
     return found
 
 
-def _needed(name: str, found: dict[str, Distribution], *, extra: str = "") -> dict[str, Distribution]:
+def _needed(name: str, found: dict[str, Distribution], *, extras: Sequence[str] = ()) -> dict[str, Distribution]:
     """The installed dependencies of a distribution, direct and indirect."""
     for requirement in distribution(name).requires or ():
-        if "extra ==" in requirement and not (extra and re.search(rf"extra == ['\"]{extra}['\"]", requirement)):
+        extra = re.search(r"extra == ['\"]([\w-]+)['\"]", requirement)
+        if extra is not None and extra[1] not in extras:
             continue
         (written,) = re.findall(r"^[\w.-]+", requirement)
         needed = re.sub(r"[-_.]+", "-", written).lower()  # some write typing_extensions, some typing-extensions
@@ -103,6 +107,6 @@ def _needed(name: str, found: dict[str, Distribution], *, extra: str = "") -> di
         try:
             found[needed] = distribution(needed)
         except PackageNotFoundError:
-            continue  # only for other machines, or other versions of Python
+            continue  # of an extra that is not wanted here, or only for other machines or versions of Python
         _needed(needed, found)
     return found

@@ -165,4 +165,4 @@ def _error(
 
 
 def _title(group: str) -> str:
-    return "the Java compiler" if group == "ecj" else f"RocketMQ {group}"
+    return {"ecj": "the Java compiler", "hadoop": "Hadoop"}.get(group, f"RocketMQ {group}")

@@ -19,6 +19,7 @@ from replicator.operate.show import cluster_table
 from replicator.ranges import copier
 from replicator.routing import provenance
 from replicator.sandbox import ClusterSpec
+from replicator.spark.engine import tasks
 from replicator.spark.jobs import backfill as job
 from tests.spark.waiting import ends, settled
 from tests.support.offsets import are_at, commit, make_group
@@ -171,7 +172,7 @@ async def test_a_rate_is_that_of_all_tasks(
     async with scene() as here:
         await here.produce(6000)
         await settled(here.source, here.topic, 6000)
-        monkeypatch.setattr(type(spark.sparkContext), "defaultParallelism", 1)
+        monkeypatch.setattr(tasks, "slots", lambda _spark: 1)
         ended = await run(here, "--rate-messages", "3000", "--batch-messages", "50")
         assert ended.exit_code == 0, (ended.output, ended.exception)
         copies = [m.store_timestamp for q in (await raw_topic(here.target, here.topic)).values() for m in q]

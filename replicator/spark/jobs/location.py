@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from replicator.errors import ConfigError, StartupError
+from replicator.spark.jobs.hdfs import hdfs
 
 __all__ = ["Location"]
 
@@ -27,10 +28,13 @@ __all__ = ["Location"]
 _ACCOUNT: Final = re.compile(r"://(?:[^/@:]*:(?!\d+(?:/|$))(?P<secret>.*)@|[^/@]*@)")
 #: How the AWS SDK tells an error, of which PyArrow makes a sentence.
 _AWS: Final = re.compile(r"AWS Error (\w+) during \w+ operation: (.*?)(?: \(Request ID.*)?$")
+#: How an error of a name node goes on after its first line, quoted or not.
+_STACK: Final = re.compile(r"(\n|\\n)(\t|\\t)at .*", re.DOTALL)
 _REASON: Final = 300
+_HDFS: Final = "hdfs://"
 _HINTS: Final = {
     "s3": "check the bucket, the credentials and AWS_ENDPOINT_URL",
-    "hdfs": "check the name node, the user, and what libhdfs needs: docs/SPARK.md names it",
+    "hdfs": "check the name node, HADOOP_CONF_DIR and the user (HADOOP_USER_NAME)",
 }
 #: Spark's names of file systems, for which PyArrow has others.
 _SPARKS: Final = {"s3a": "s3", "s3n": "s3", "wasb": "abfs", "wasbs": "abfss"}
@@ -87,7 +91,7 @@ class Location:
         code = getattr(error, "errno", None)
         if code and not self.is_remote:
             return os.strerror(code)
-        text = " ".join(str(error).split())
+        text = " ".join(_STACK.sub("", str(error)).split())
         if (told := _AWS.search(text)) is not None:
             text = f"{told[1]}: {told[2]}"
         text = text.replace(self.uri, str(self))
@@ -126,16 +130,12 @@ class Location:
 
     def read(self, name: str) -> bytes | None:
         """The content of a small file; None if it does not exist."""
-        # A rename that replaces takes two steps in HDFS, and may end between them: then there is only the draft.
-        for each in (name, _draft(name)):
-            try:
-                with self.open(each) as file:
-                    return bytes(file.readall())
-            except FileNotFoundError:
-                if not self._is_hdfs:
-                    break
-        self.names()  # where the bucket is missing, this says so
-        return None
+        try:
+            with self.open(name) as file:
+                return bytes(file.readall())
+        except FileNotFoundError:
+            self.names()  # where the bucket is missing, this says so
+            return None
 
     def create(self, name: str) -> Any:
         """A new file to be written, a `pyarrow.NativeFile`, which appears with `publish` at the latest."""
@@ -186,13 +186,9 @@ class Location:
         return "://" in self.uri
 
     @property
-    def _is_hdfs(self) -> bool:
-        return bool(self._opened[0].type_name == "hdfs")
-
-    @property
     def _renames(self) -> bool:
         """Whether files get their names when they are complete: object stores show no others anyway."""
-        return not self.is_remote or self._is_hdfs
+        return not self.is_remote or self.uri.startswith(_HDFS)
 
     def _path(self, name: str) -> str:
         return f"{self._opened[1].rstrip('/')}/{name}"
@@ -206,6 +202,8 @@ def _open(uri: str) -> tuple[Any, str]:
     """The file system, once per process, with the path of a URI there."""
     if "://" not in uri:
         return fs.LocalFileSystem(), uri
+    if uri.startswith(_HDFS):
+        return hdfs(uri)
     store, path = fs.FileSystem.from_uri(uri)
     return store, path
 

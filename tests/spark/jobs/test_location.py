@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from replicator.errors import ConfigError, StartupError
+from replicator.errors import ConfigError
 from replicator.spark.jobs.location import Location
 from tests.support.guarded import shown
 from tests.support.s3 import S3, SECRET
@@ -104,6 +104,14 @@ def test_errors_of_a_store_have_its_uri_and_no_secret(
         ("s3://k:s3cr3t@bucket/x?no=1", r"'s3://bucket/x' cannot be used \(Unexpected query parameter .*'no'\)"),
         ("s3://k:s3cr3t@/x?region=r", r"directory = 's3:///x' "),
         ("s3://?region=r", r"directory = 's3://' names no directory: add a bucket"),
+        (
+            "hdfs://me@host/x",
+            r"directory = 'hdfs://host/x' cannot be used \(HDFS takes its user from HADOOP_USER_NAME",
+        ),
+        (
+            "hdfs://host/x?user=me",
+            r"directory = 'hdfs://host/x' cannot be used \(such a URI has no parameters: HADOOP",
+        ),
     ],
 )
 def test_what_is_no_place_for_an_archive(uri: str, problem: str) -> None:
@@ -111,18 +119,6 @@ def test_what_is_no_place_for_an_archive(uri: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem) as refused:
         Location.of(uri)
     assert not any(secret in str(refused.value) for secret in ("s3/cr3t", "s3cr3t"))
-
-
-def test_hdfs_without_its_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """One line names what is missing."""
-    monkeypatch.setenv("ARROW_LIBHDFS_DIR", str(tmp_path))
-    monkeypatch.delenv("HADOOP_HOME", raising=False)
-    with pytest.raises(
-        StartupError, match=r"'hdfs://host:8020/x' cannot be reached \(Unable to load lib"
-    ) as refused:
-        Location.of("hdfs://host:8020/x")
-    assert "what libhdfs needs: docs/SPARK.md names it" in str(refused.value)
-    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
