@@ -106,11 +106,11 @@ async def test_accounts_of_both_kinds(
 async def test_tls_through_the_data_source(
     spark: Any, clusters: ClusterPool, topic_name: Callable[[str], str]
 ) -> None:
-    """Written and read where nothing else is served; without TLS, or the right CA, it is said."""
+    """Written and read where nothing else is served; without TLS, the right CA or host, it is said."""
     cluster = await clusters.get(SECURE)
     topic, ca = topic_name("t"), cluster.tls_files.ca
     await create_topic(cluster, topic, queues=2)
-    secure = {"topic": topic, "tls": "verify", "tlsCaFile": ca}
+    secure = {"topic": topic, "tls": "verify", "tlsCaFile": ca, "brokerHosts": "127.0.0.0/8,elsewhere"}
     writer = spark.createDataFrame([(f"n{i}",) for i in range(500)], "body STRING").write.format("rocketmq")
     for name, value in {"nameServer": cluster.namesrv, **secure}.items():
         writer = writer.option(name, str(value))
@@ -123,6 +123,8 @@ async def test_tls_through_the_data_source(
         reading(spark, cluster.namesrv, topic=topic).count()
     with pytest.raises(Exception, match=r"(?i)certificate"):
         reading(spark, cluster.namesrv, topic=topic, tls="verify").count()
+    with pytest.raises(Exception, match=r"at 127\.0\.0\.1:\d+, where broker_hosts allows"):
+        reading(spark, cluster.namesrv, **{**secure, "brokerHosts": "10.0.0.0/8"}).count()
 
 
 async def test_a_stream_between_guarded_clusters(spark: Any, scene: SceneOf, tmp_path: Path) -> None:

@@ -162,6 +162,7 @@ class GivenOptions:
                 secret_key=self["secretKey"],
                 secret_key_file=None if self["secretKeyFile"] is None else Path(str(self["secretKeyFile"])),
                 tls=tls,
+                broker_hosts=self["brokerHosts"] or [],
             )
         except ValidationError as error:
             problem = error.errors()[0]

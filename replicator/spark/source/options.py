@@ -27,6 +27,7 @@ _CLUSTER: Final = (
     "tlsCaFile",
     "tlsCertFile",
     "tlsKeyFile",
+    "brokerHosts",
 )
 _WHAT: Final = ("topic", "topicsPattern", "assign")
 _READ: Final = (
