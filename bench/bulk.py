@@ -1,4 +1,4 @@
-"""Whole topics: backfill, verify and export with Spark beside the live path and the relay in Java, in one run."""
+"""Whole topics: Spark's engine and commands beside the live path and the relay in Java, in one run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.contender import Contender, Job, Spark
+from bench.contender import Contender, Job, OnSpark, Spark
 from bench.masters import masters
 from bench.memory import touch
 from bench.process import ContenderFailed, Measured
@@ -28,8 +28,12 @@ _ON_DISK = {"accessMessageInMemoryMaxRatio": "0"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bulk:
-    """One turn: `seconds` and CPU seconds from the first message on, and those of the start before it."""
+    """One turn: `seconds` and CPU seconds from the first message on, and those of the start before it.
 
+    `history`: the source treated the messages as being on disk.
+    """
+
+    history: bool
     name: str
     messages: int
     size: int
@@ -47,6 +51,7 @@ async def bulk_rounds(
     movers: Sequence[Contender],
     spark: Sequence[str],
     *,
+    history: bool,
     scale: Scale,
     directory: Path,
     say: Callable[[str], None],
@@ -54,18 +59,19 @@ async def bulk_rounds(
     """All rounds, on clusters of their own.
 
     Args:
-        spark: Spark's masters; each runs a backfill, the first also verify and export.
+        spark: Spark's masters; each runs a backfill and a route, the first also verify, export and import.
+        history: the source is to treat its messages as history on disk.
     """
     found: list[Bulk] = []
     topic = f"bulk-{_SIZE}"
     async with (
-        staged(SCENARIOS["loopback"], directory=directory, source=_ON_DISK) as stage,
+        staged(SCENARIOS["loopback"], directory=directory, source=_ON_DISK if history else {}) as stage,
         masters(spark, directory=directory / "spark") as places,
     ):
         await fill(stage, topic, messages=scale.messages, size=_SIZE, directory=directory, queues=BULK_QUEUES)
         await warm_up(stage, movers, scale=scale, size=_SIZE, directory=directory)
         backfills = [Spark("backfill", master) for master in places]
-        everybody: list[Contender] = [*movers, *backfills]
+        everybody: list[Contender] = [*movers, *(OnSpark(master) for master in places), *backfills]
         for turn in range(scale.rounds):
             shift = turn % len(everybody)
             for contender in (*everybody[shift:], *everybody[:shift]):
@@ -77,10 +83,13 @@ async def bulk_rounds(
                     size=_SIZE,
                     directory=directory / place,
                 )
-                done = [await _moved(stage, contender, job, limit=scale.limit)]
+                done = [await _moved(stage, contender, job, history=history, limit=scale.limit)]
                 if contender is backfills[0]:
                     readers = [Spark(command, places[0]) for command in ("verify", "export")]
                     done += [await _read(reader, job, done[0], limit=scale.limit) for reader in readers]
+                    await stage.target.broker.delete(job.target_topic)
+                    importing = Spark("import", places[0])
+                    done.append(await _moved(stage, importing, job, history=history, limit=scale.limit))
                 await stage.target.broker.delete(job.target_topic)
                 for each in done:
                     say(f"bulk {each.name}: {each.seconds:.2f} s ({each.rate:,.0f}/s), CPU {each.cpu:.2f} s")
@@ -88,11 +97,12 @@ async def bulk_rounds(
     return found
 
 
-async def _moved(stage: Stage, contender: Contender, job: Job, *, limit: float) -> Bulk:
+async def _moved(stage: Stage, contender: Contender, job: Job, *, history: bool, limit: float) -> Bulk:
     await asyncio.to_thread(touch)
     process, _, span = await moved(stage, contender, job, queues=BULK_QUEUES, limit=limit)
     start_cpu = process.cpu_by(span.first)
     return Bulk(
+        history=history,
         name=contender.name,
         messages=job.messages,
         size=job.size,
@@ -119,6 +129,7 @@ async def _read(contender: Spark, job: Job, backfill: Bulk, *, limit: float) -> 
     text = log.read_text(encoding="utf-8")
     queues = json.JSONDecoder().raw_decode(text, text.index("{\n"))[0]["queues"]
     return Bulk(
+        history=backfill.history,
         name=contender.name,
         messages=job.messages,
         size=job.size,

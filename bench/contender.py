@@ -81,6 +81,21 @@ class Scraped(Replicator):
     name = "replicator-scraped"
 
 
+class OnSpark(Replicator):
+    """The same route, whose messages are copied by Spark's tasks on `master`."""
+
+    def __init__(self, master: Master, program: Sequence[str] = REPLICATOR) -> None:
+        super().__init__(program)
+        self.name = f"engine=spark on {master.name}"
+        self.master = master
+
+    async def command(self, job: Job) -> list[str]:
+        return [*await super().command(job), "--engine", "spark", "--spark-master", self.master.url]
+
+    def environment(self, job: Job) -> dict[str, str]:
+        return {**super().environment(job), **self.master.environment}
+
+
 class Spark:
     """A command of this project that Spark runs, on `master`."""
 
@@ -94,22 +109,19 @@ class Spark:
         self._program = list(program)
 
     async def command(self, job: Job) -> list[str]:
-        options = [
-            "--source",
-            job.source,
-            "--topics",
-            job.topic,
-            "--spark-master",
-            self.master.url,
-            "--output",
-            "json",
-        ]
-        if self._command == "export":
-            return [*self._program, "export", str(job.directory / "archive"), *options]
-        options += ["--target", job.target, "--rename", job.target_topic.replace(job.topic, "{topic}")]
-        if self._command == "backfill":
-            options += ["--store-path", str(job.directory / "store"), "--worker-group", job.target_topic]
-        return [*self._program, self._command, *options]
+        archive = str(job.directory / "archive")
+        source, options = ["--source", job.source], ["--topics", job.topic, "--spark-master", self.master.url]
+        options += ["--output", "json"]
+        target = ["--target", job.target, "--rename", job.target_topic.replace(job.topic, "{topic}")]
+        store = ["--store-path", str(job.directory / f"{self._command}-store")]
+        match self._command:
+            case "export":
+                return [*self._program, "export", archive, *source, *options]
+            case "import":
+                return [*self._program, "import", archive, *target, *store, *options]
+            case "backfill":
+                target += [*store, "--worker-group", job.target_topic]
+        return [*self._program, self._command, *source, *target, *options]
 
     def environment(self, job: Job) -> dict[str, str]:
         return {"PATH": os.environ.get("PATH", ""), "HOME": str(job.directory), **self.master.environment}

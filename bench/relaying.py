@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.broker import Span
-from bench.contender import Contender, Fill, Job, Replicator, Scraped, Spark
+from bench.contender import Contender, Fill, Job, OnSpark, Replicator, Scraped, Spark
 from bench.files import made
 from bench.memory import touch
 from bench.process import ContenderFailed, Cost, Measured
@@ -110,7 +110,7 @@ async def moved(
         await contender.command(job),
         log=job.directory / "output",
         environment=contender.environment(job),
-        helpers=contender.master.helpers if isinstance(contender, Spark) else (),
+        helpers=contender.master.helpers if isinstance(contender, Spark | OnSpark) else (),
     )
     asked = scraped(process, often=isinstance(contender, Scraped))
     async with asked if isinstance(contender, Replicator) else nullcontext():

@@ -55,7 +55,10 @@ def render(results: Results) -> str:
     if results.idle:
         parts += ["## Idle queues", _idle(results.idle)]
     if results.bulk:
-        parts += ["## With Spark", _bulk(results.bulk)]
+        parts += ["## With Spark", _about_bulk(results.bulk)]
+        for title, history in (("In memory", False), ("History on disk", True)):
+            bulk = [each for each in results.bulk if each.history is history]
+            parts += [f"### {title}", _bulk(bulk)] if bulk else []
     return "\n\n".join(parts) + "\n"
 
 
@@ -176,18 +179,22 @@ def _bulk(found: Sequence[Bulk]) -> str:
             _spread(several, lambda b: b.start_cpu, "{:.1f}"),
             _times(rates, name, Replicator.name),
         ])  # fmt: skip
-    intro = (
+    titles = ["what", "rounds", "messages/s", "MB/s", "seconds", "CPU s per million"]
+    titles += ["start-up s", "start-up CPU s", "of the live path"]
+    return _table(titles, rows)
+
+
+def _about_bulk(found: Sequence[Bulk]) -> str:
+    return (
         f"{found[0].messages:,} messages of {found[0].size:,} B in {BULK_QUEUES} queues a round, both clusters"
-        " near. The source treats its messages as history on disk, of which a pull brings 8. Start-up counts"
+        " near. Where they are history on disk, the source treats them so, and a pull brings 8 of them instead"
+        " of 32; in fact they are in memory. Start-up counts"
         " only in the columns that name it: where messages are sent it ends when the target stores the first"
         " one. The time of `verify` and `export` is that of their tasks, divided by the number that run at a"
         " time; from their CPU the start-up CPU of the same round's backfill is subtracted, which is coarse."
         " CPU is that of the process and all its children, JVM and Python workers included, without the"
         " brokers'."
     )
-    titles = ["what", "rounds", "messages/s", "MB/s", "seconds", "CPU s per million"]
-    titles += ["start-up s", "start-up CPU s", "of the live path"]
-    return f"{intro}\n\n" + _table(titles, rows)
 
 
 def _rate(done: Round) -> float:

@@ -24,7 +24,7 @@ from bench.report import Results, render
 from bench.stage import SCENARIOS
 from replicator.errors import ReplicatorError
 
-PARTS = (*SCENARIOS, "latency", "idle", "bulk")
+PARTS = (*SCENARIOS, "latency", "idle", "bulk", "history")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +56,10 @@ async def run(plan: Plan, results: Results, *, directory: Path, save: Callable[[
             )
         elif part == "latency":
             results.latencies += await latencies(movers, seconds=plan.latency_seconds, directory=place)
-        elif part == "bulk":
-            results.bulk += await bulk_rounds(movers, plan.masters, scale=plan.scale, directory=place, say=say)
+        elif part in ("bulk", "history"):
+            results.bulk += await bulk_rounds(
+                movers, plan.masters, history=part == "history", scale=plan.scale, directory=place, say=say
+            )
         else:
             for contender in movers:
                 if isinstance(contender, Replicator):

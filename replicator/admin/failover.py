@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Final
 
-from replicator.admin.readiness import group_standings
+from replicator.admin.pending_messages import Pending
+from replicator.admin.readiness import group_standings, pending_of
 from replicator.admin.running_tasks import running, stopped
 from replicator.admin.topic_lag import topic_lags
 from replicator.connector.route import Route
@@ -31,6 +32,9 @@ _DEAD_SECONDS: Final = 15.0
 _NOT_STOPPED: Final = (
     "some tasks still copy, so offsets and topics are left as they are:"
     " check their workers, then repeat the failover"
+)
+_UNKNOWN_PENDING: Final = (
+    "delayed messages and transactions that wait at the source are lost with it: none is copied"
 )
 
 #: Heartbeats that others may take to say at the target what they run.
@@ -164,6 +168,7 @@ async def _report(
         )
         failed += unknown
     groups = group_standings(await route.sync.places())
+    pending = Pending(problems=[_UNKNOWN_PENDING]).shown() if dead else await pending_of(route, worker.context)
     return {
         "connector": name,
         "topics": sorted(how.topics),
@@ -176,6 +181,7 @@ async def _report(
             {each.action.key for each in done if each.action.kind == "topics" and not each.error}
         ),
         "groups": [group for group in groups if how.concerns(group["topic"])],
+        "pending": {**pending, "messages": [each for each in pending["messages"] if how.concerns(each["topic"])]},
         "problems": failed
         + [f"{each.action.key} at {each.action.broker}: {each.error}" for each in done if each.error],
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from replicator.admin.pending_messages import pending_messages
 from replicator.admin.target_losses import target_losses
 from replicator.admin.topic_lag import topic_lags
 from replicator.admin.verified_queues import differing, verified_topics
@@ -13,7 +14,7 @@ from replicator.connector.route import Route
 from replicator.metadata.ledger import UNTAKEN
 from replicator.metadata.offsets import GroupQueue, standing
 
-__all__ = ["group_standings", "readiness"]
+__all__ = ["group_standings", "pending_of", "readiness"]
 
 _COUNTED: Final = ("redelivered", "missed", "without_offset", "not_copied", "before_start")
 
@@ -29,6 +30,7 @@ async def readiness(route: Route, context: ConnectorContext) -> dict[str, Any]:
     look = await route.sync.look()
     groups = group_standings(look.places)
     verified = await verified_topics(route, context)
+    pending = await pending_of(route, context)
     differences = [action.shown() for action in look.steps if action.kind != "offsets"]
     reasons = [
         *_of_topics(topics),
@@ -47,7 +49,14 @@ async def readiness(route: Route, context: ConnectorContext) -> dict[str, Any]:
         "groups": groups,
         "differences": differences,
         "verified": verified,
+        "pending": pending,
     }
+
+
+async def pending_of(route: Route, context: ConnectorContext) -> dict[str, Any]:
+    """What the source's brokers hold back of the route's topics; it is copied once they deliver it."""
+    source = context.source.cluster
+    return (await pending_messages(source, source.brokers(), route.topics.selector.selects)).shown()
 
 
 def _of_topics(topics: Iterable[dict[str, Any]]) -> Iterable[str]:

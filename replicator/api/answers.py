@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field
 
 from replicator.api.answer import Answer
 from replicator.api.audit_answers import AuditDifference, Differences, TopicAudit, VerifiedTo
+from replicator.api.pending_answers import Pending
 
 __all__ = [
     "Applied",
@@ -350,6 +351,7 @@ class Readiness(Answer):
     groups: list[GroupReadiness]
     differences: list[PlanStep]
     verified: list[TopicAudit]
+    pending: Pending
 
 
 class FailoverReport(Answer):
@@ -362,6 +364,7 @@ class FailoverReport(Answer):
     offsets: Annotated[int, Field(description="consumer offsets written")]
     topics_opened: list[str]
     groups: list[GroupReadiness]
+    pending: Pending
     problems: list[str]
 
 

@@ -17,6 +17,7 @@ from replicator.operate.show import table
 
 __all__ = ["apply", "failed_over", "failover", "plan", "readiness", "report_of"]
 
+_KINDS: Final = {"delay": "delayed messages", "timer": "timer messages", "transaction": "half messages"}
 #: Queues that a report names of each topic.
 _FEW: Final = 8
 
@@ -62,6 +63,7 @@ def readiness(connector: Of = "route", url: Url = HERE, output: Shown = Output.T
         Group(
             head,
             *(Text(f"- {reason}") for reason in found["reasons"]),
+            *_pending(found["pending"]),
             Text(),
             _topics(found),
             Text(),
@@ -128,6 +130,7 @@ def report_of(found: dict[str, Any]) -> Group:
             f" {len(found['topics_opened']):,} topics {'to change' if dry_run else 'changed'}"
         ),
         *(Text(f"- {problem}", style="red") for problem in found["problems"]),
+        *_pending(found["pending"]),
         Text(),
         _groups(found),
         Text(),
@@ -140,6 +143,15 @@ def _next(found: dict[str, Any]) -> Text:
     if found["stopped"] and not found["problems"]:
         return Text("Now let producers and consumers use the target.")
     return Text("Look at the above before you let producers and consumers use the target.", style="bold red")
+
+
+def _pending(found: dict[str, Any]) -> list[Text]:
+    """What waits at the source, which a switch leaves there."""
+    lines = [f"{each['topic']}: {each['messages']:,} {_KINDS[each['kind']]}" for each in found["messages"]]
+    lines += [f"{found['uncounted']:,} more of any topic, which could not be read"] if found["uncounted"] else []
+    lines += found["problems"]
+    head = [Text("held back by the source, and copied once it delivers them:")] if lines else []
+    return head + [Text(f"- {line}") for line in lines]
 
 
 def _missing(topic: dict[str, Any]) -> list[str]:

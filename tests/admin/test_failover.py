@@ -18,6 +18,7 @@ from replicator.operate import sync as commands
 from replicator.routing.options import Identity
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
+from replicator.routing.selector import TopicSelector
 from replicator.settings import RouteSettings
 from replicator.state.connector_configs import Connector
 from replicator.worker.worker import Worker
@@ -44,7 +45,7 @@ class Setup:
         self.asked = 0
         queues = {Queue(broker, 0): Queue("x", 0) for broker in ("alive", "dead")}
         plans = [TopicPlan(topic=f"T{i}", target_topic=f"T{i}", queue_map=queues) for i in range(TOPICS)]
-        self.source: Any = SimpleNamespace(reader=Reader)
+        self.source: Any = SimpleNamespace(reader=Reader, brokers=dict)
         self.context: Any = SimpleNamespace(
             source=SimpleNamespace(cluster=self.source), identity=Identity("e", "w"), settle_timeout=1.0
         )
@@ -54,7 +55,7 @@ class Setup:
             places=self.places,
         )
         self.route: Any = SimpleNamespace(
-            topics=SimpleNamespace(plans=plans),
+            topics=SimpleNamespace(plans=plans, selector=TopicSelector.of([".*"], [])),
             problems={},
             keep=lambda ended: None,
             sync=self.sync,

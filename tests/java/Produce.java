@@ -24,7 +24,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
  * Sends what standard input says, one message a line, and answers each line with one line of JSON.
  *
  * <p>A line is tab-separated name=value fields, values URL-encoded: topic, body (hex), keys, tags, flag,
- * prop.NAME, and of kind (plain, batch, commit, rollback): broker and queue to choose the queue, shard to
+ * prop.NAME, and of kind (plain, batch, commit, rollback, undecided): broker and queue to choose the queue, shard to
  * have it chosen by a selector, level, delay-s or deliver-ms to delay it. Lines of kind batch are kept until
  * another kind, or a line of kind flush, comes; they go out together to the queue of the first of them.
  */
@@ -83,7 +83,7 @@ public final class Produce {
             return;
         }
         flush();
-        if (kind.equals("commit") || kind.equals("rollback")) {
+        if (kind.equals("commit") || kind.equals("rollback") || kind.equals("undecided")) {
             TransactionSendResult result = producer.sendMessageInTransaction(message(fields), kind);
             answer(result, result.getLocalTransactionState().name());
         } else if (kind.equals("plain")) {
@@ -172,9 +172,11 @@ public final class Produce {
     private static final class Decided implements TransactionListener {
         @Override
         public LocalTransactionState executeLocalTransaction(Message message, Object kind) {
-            return kind.equals("commit")
-                ? LocalTransactionState.COMMIT_MESSAGE
-                : LocalTransactionState.ROLLBACK_MESSAGE;
+            return switch ((String) kind) {
+                case "commit" -> LocalTransactionState.COMMIT_MESSAGE;
+                case "rollback" -> LocalTransactionState.ROLLBACK_MESSAGE;
+                default -> LocalTransactionState.UNKNOW;
+            };
         }
 
         @Override

@@ -55,7 +55,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """One message to send. `kind` is plain, batch, commit or rollback; see Produce.java."""
+    """One message to send. `kind` is plain, batch, commit, rollback or undecided; see Produce.java."""
 
     topic: str
     body: bytes = b""

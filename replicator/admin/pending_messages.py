@@ -1,0 +1,191 @@
+"""What waits in the brokers of a source and is copied only once they deliver it: delayed messages, transactions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from replicator.aio.bounded import bounded
+from replicator.client.brokers import max_offset, min_offset, read_settings
+from replicator.client.cluster import Cluster
+from replicator.client.endpoint import Endpoint
+from replicator.client.offsets import read_offsets
+from replicator.client.pending import delivered_levels, timer_counts
+from replicator.client.pull import pull
+from replicator.client.unresponsive import UnresponsiveBrokers
+from replicator.errors import BrokerRefused, ReplicatorError
+from replicator.protocol import properties
+from replicator.protocol.codes import Response
+from replicator.protocol.message import StoredMessage
+from replicator.ranges.reader import RangeReader
+from replicator.routing.queue_map import Queue
+
+__all__ = ["Pending", "pending_messages"]
+
+#: Seconds in which messages are read to be counted by topic.
+_COUNTING: Final = 5.0
+_AT_ONCE: Final = 8
+
+_SCHEDULE: Final = "SCHEDULE_TOPIC_XXXX"
+#: `MessageStoreConfig.messageDelayLevel` has 18 by default.
+_LEVELS: Final = 18
+_HALF: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
+_OP: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+#: Bytes of the length in front of a body.
+_LENGTH: Final = 4
+#: The group as which a broker keeps how far it has checked transactions.
+_CHECKER: Final = "CID_RMQ_SYS_TRANS"
+
+
+@dataclass(slots=True)
+class Pending:
+    """Messages by topic and kind: `delay` (levels), `timer`, `transaction` (half messages).
+
+    `uncounted` are messages of any topic that there was no time to read, or that the broker lets nobody read.
+    `problems` name what is not known.
+    """
+
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    uncounted: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    def shown(self) -> dict[str, Any]:
+        """For people and scripts."""
+        return {
+            "messages": [
+                {"topic": topic, "kind": kind, "messages": count}
+                for (topic, kind), count in sorted(self.counts.items())
+                if count > 0
+            ],
+            "uncounted": self.uncounted,
+            "problems": self.problems,
+        }
+
+
+async def pending_messages(cluster: Cluster, brokers: Iterable[str], copies: Callable[[str], bool]) -> Pending:
+    """What waits at `brokers` for topics that `copies` is true of.
+
+    Args:
+        copies: whether a topic is copied; it is asked of topics and of groups' retry topics.
+    """
+    counting = _Counting(cluster, copies, asyncio.get_running_loop().time() + _COUNTING)
+    await bounded(counting.look, sorted(brokers), at_once=_AT_ONCE)
+    counting.found.problems.sort()
+    return counting.found
+
+
+class _Counting:
+    def __init__(self, cluster: Cluster, copies: Callable[[str], bool], until: float) -> None:
+        self.found = Pending()
+        self._cluster = cluster
+        self._copies = copies
+        self._until = until
+        self._unresponsive = UnresponsiveBrokers({})
+
+    async def look(self, broker: str) -> None:
+        for what, count in (
+            ("delayed messages", self._delayed),
+            ("timer messages", self._timed),
+            ("half messages", self._half),
+        ):
+            try:
+                await self._unresponsive.ask(broker, partial(count, broker))
+            except ReplicatorError as error:
+                self.found.problems.append(f"{what} that wait at {broker} are not known: {error}")
+
+    async def _delayed(self, broker: str) -> None:
+        master = self._cluster.master(broker)
+        delivered = await delivered_levels(master)
+        for level in range(1, await _levels(master) + 1):
+            end = await max_offset(master, _SCHEDULE, level - 1)
+            begin = delivered.get(level, 0)
+            if begin < end:
+                await self._count("delay", broker, _SCHEDULE, level - 1, begin, end)
+
+    async def _timed(self, broker: str) -> None:
+        for topic, count in (await timer_counts(self._cluster.master(broker))).items():
+            if self._copies(topic):
+                self.found.counts[topic, "timer"] += count
+
+    async def _half(self, broker: str) -> None:
+        """Half messages after the one that the broker checks next, which no later record has ended."""
+        master = self._cluster.master(broker)
+        checked = (await read_offsets(master)).offsets
+        begin, end = await _unchecked(master, _HALF, checked)
+        if begin >= end:
+            return
+        decided = await _unchecked(master, _OP, checked)
+        if not await _is_readable(master, _HALF, begin):
+            self.found.uncounted += max(0, end - begin - (decided[1] - decided[0]))
+            return
+        ended: set[int] = set()
+        try:
+            async with asyncio.timeout_at(self._until):
+                async for record in self._read(broker, _OP, 0, *decided):
+                    ended.update(int(offset) for offset in record.body[_LENGTH:].split(b",") if offset.isdigit())
+        except TimeoutError:
+            self.found.uncounted += end - begin
+            return
+        await self._count("transaction", broker, _HALF, 0, begin, end, without=ended)
+
+    async def _count(
+        self,
+        kind: str,
+        broker: str,
+        topic: str,
+        queue_id: int,
+        begin: int,
+        end: int,
+        *,
+        without: Iterable[int] = (),
+    ) -> None:
+        left = end - begin
+        try:
+            async with asyncio.timeout_at(self._until):
+                async for message in self._read(broker, topic, queue_id, begin, end):
+                    left = end - message.queue_offset - 1
+                    real = (properties.find(message.properties, b"REAL_TOPIC") or b"").decode(errors="replace")
+                    if message.queue_offset not in without and self._copies(real):
+                        self.found.counts[real, kind] += 1
+        except TimeoutError:
+            self.found.uncounted += left
+
+    async def _read(
+        self, broker: str, topic: str, queue_id: int, begin: int, end: int
+    ) -> AsyncIterator[StoredMessage]:
+        reader = RangeReader(self._cluster, topic, Queue(broker, queue_id), begin, end, on_loss="skip")
+        async for chunk in reader.chunks():
+            for message in chunk:
+                yield message
+
+
+async def _levels(broker: Endpoint) -> int:
+    """How many delay levels `broker` has."""
+    try:
+        return len((await read_settings(broker)).get("messageDelayLevel", "").split()) or _LEVELS
+    except BrokerRefused:
+        return _LEVELS
+
+
+async def _is_readable(broker: Endpoint, topic: str, offset: int) -> bool:
+    """Whether `broker` gives messages of a topic of its own; 4.9.7 gives no half messages."""
+    try:
+        await pull(broker, topic, 0, offset, count=1)
+    except BrokerRefused as refused:
+        if refused.code == Response.TOPIC_NOT_EXIST:
+            return False
+        raise
+    return True
+
+
+async def _unchecked(
+    broker: Endpoint, topic: str, checked: Mapping[tuple[str, str], Mapping[int, int]]
+) -> tuple[int, int]:
+    """The offsets [begin, end) of a topic of transactions that the broker has not checked."""
+    end = await max_offset(broker, topic, 0)
+    begin = checked.get((_CHECKER, topic), {}).get(0, 0)
+    return (max(begin, await min_offset(broker, topic, 0)) if end else 0), end
