@@ -10,7 +10,7 @@ ARGS =
 # The tests that need no brokers, no Spark and no network.
 ALONE = -n 2 --dist loadgroup -m "not (brokers or spark or fetched)"
 
-.PHONY: help demo test check coverage lint bench simulate soak mutants dist audit fuzz venv lock clean
+.PHONY: help demo test check coverage lint bench simulate soak mutants dist site audit fuzz venv lock clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -55,6 +55,10 @@ dist: $(TOOLS) ## Wheels of all platforms, the source archive, the SBOM and chec
 	@rm -rf dist
 	@$(BIN)/python -m tools.dist
 
+site: $(TOOLS) ## The documentation as a site, into site/; a link that leads nowhere ends it
+	@rm -rf site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m tools.site
+
 audit: $(TOOLS) ## Look the locked packages up in PyPI's list of vulnerabilities
 	@$(BIN)/pip-audit --strict --require-hashes --disable-pip --progress-spinner off -r requirements.lock
 
@@ -75,7 +79,7 @@ lock: $(STAMP) ## Renew requirements.lock from pyproject.toml
 		-o requirements-tools.lock
 
 clean: ## Delete the environment and all caches of the checkout
-	@rm -rf $(VENV) .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
+	@rm -rf $(VENV) .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist site build
 	@rm -f replicator/protocol/*.so
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

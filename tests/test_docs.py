@@ -11,7 +11,7 @@ import pytest
 from typer.main import get_command
 
 from replicator.cli import app
-from tools import cli_page, cli_schemas, config_page, metrics_page, openapi
+from tools import cli_page, cli_schemas, config_page, metrics_page, openapi, site
 
 
 def test_every_setting_is_on_the_page() -> None:
@@ -35,6 +35,17 @@ def test_commands_print_what_the_document_says() -> None:
     """`python -m tools.cli_schemas` writes it. All commands that have `-o`, and no others, are in it."""
     assert cli_schemas.PAGE.read_text() == cli_schemas.page()
     assert {*printing("", get_command(app))} == cli_schemas.PRINTED.keys()
+
+
+def test_every_page_is_on_the_site(tmp_path: Path) -> None:
+    """`make site` builds it. What pages link to is there as well."""
+    there = {
+        str(path.relative_to(site.ROOT)) for path in [*site.ROOT.glob("*.md"), *site.ROOT.glob("docs/**/*.md")]
+    }
+    assert {*site.pages()} == there
+    site.stage(tmp_path)
+    assert (tmp_path / "docs" / "SPARK.md").is_file()
+    assert (tmp_path / "conf" / "route.toml").is_file()
 
 
 def printing(name: str, command: Any) -> Iterator[str]:
