@@ -29,7 +29,7 @@ def read_secret(name: str, path: Path, *, least: int = 1) -> str:
     """
     shown = f"{name} = {str(path)!r}"
     try:
-        if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        if others_can_use(path.stat()):
             raise ConfigError(f"{shown} can be read by others", hint="chmod 600 it")
         with path.open("rb") as file:
             data = file.read(_BYTES + 1)
@@ -54,6 +54,16 @@ def read_secret(name: str, path: Path, *, least: int = 1) -> str:
             f"{shown} has less than {least} characters", hint="make one with `replicator secret FILE`"
         )
     return secret
+
+
+def others_can_use(found: os.stat_result) -> bool:
+    """Whether a file is open to more than its owner.
+
+    A file of root's may be readable by a group, which this process is in if it can read it: so Kubernetes mounts
+    secrets for a pod's `fsGroup`, and PostgreSQL allows the same.
+    """
+    mounted = found.st_uid == 0 and os.geteuid() != 0
+    return bool(found.st_mode & (stat.S_IRWXG | stat.S_IRWXO) & ~(stat.S_IRGRP if mounted else 0))
 
 
 def write_secret(path: Path) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from replicator.errors import ConfigError
-from replicator.settings.secret_file import read_secret, write_secret
+from replicator.settings.secret_file import others_can_use, read_secret, write_secret
 
 
 @pytest.fixture
@@ -21,6 +24,26 @@ def path(tmp_path: Path) -> Path:
 
 def test_it_is_read_without_the_line_end(path: Path) -> None:
     assert read_secret("x", path) == "canary"
+
+
+@pytest.mark.parametrize(
+    ("owner", "us", "mode", "open_to_others"),
+    [
+        (0, 10001, 0o440, False),
+        (0, 10001, 0o400, False),
+        (0, 10001, 0o444, True),
+        (0, 10001, 0o460, True),
+        (10001, 10001, 0o440, True),
+        (0, 0, 0o440, True),
+    ],
+)
+def test_a_secret_that_kubernetes_mounts(
+    owner: int, us: int, mode: int, open_to_others: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root's, readable by the pod's group, and by nobody else."""
+    monkeypatch.setattr("os.geteuid", lambda: us)
+    found: Any = SimpleNamespace(st_uid=owner, st_mode=stat.S_IFREG | mode)
+    assert others_can_use(found) == open_to_others
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o660, 0o644, 0o601])
