@@ -16,7 +16,8 @@ from replicator.settings import load
 from tools.dashboards.page import ROOT
 
 CHART = ROOT / "conf" / "helm" / "rocketmq-replicator"
-ROUTE = '[source]\nnamesrv = "a:9876"\naccess_key = "replicator"\n\n[target]\nnamesrv = "b:9876"\naccess_key = "replicator"\n'
+SIDE = '[{}]\nnamesrv = "{}:9876"\naccess_key = "replicator"\n'
+ROUTE = SIDE.format("source", "a") + SIDE.format("target", "b")
 ALL = {
     "image": {"repository": "registry.example/replicator", "tag": "1"},
     "imagePullSecrets": [{"name": "registry"}],
