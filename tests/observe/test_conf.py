@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 import shutil
+import ssl
 import subprocess
 import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 import yaml
 
+from replicator.sandbox import tls
 from replicator.settings import RestSettings, load
 from tests.support.prometheus import running
 from tests.support.worker import until
@@ -117,3 +121,37 @@ def test_the_image_copies_what_there_is() -> None:
         assert f"!{name}" in ignored
     assert re.search(r"^USER \d+:\d+$", text, re.MULTILINE)
     assert text.splitlines()[-1] == 'ENTRYPOINT ["replicator"]'
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_the_health_check_of_the_image(secure: bool, tmp_path: Path) -> None:
+    """At another port, over TLS or not; a server that says anything but 200, and none at all, are not healthy."""
+    status = 200
+
+    class Live(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status if self.path == "/health/live" else 404)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Live)
+    environment = {"REPLICATOR_REST__PORT": str(server.server_port)}
+    if secure:
+        files = tls.make(tmp_path, client_auth=False)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(files.server_cert, files.server_key)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        environment["REPLICATOR_REST__TLS__CERT_FILE"] = str(files.server_cert)
+    Thread(target=server.serve_forever, daemon=True).start()
+
+    def healthy() -> bool:
+        command = [sys.executable, str(DOCKER / "health.py")]
+        return subprocess.run(command, env=environment, stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+    assert healthy()
+    status = 503
+    assert not healthy()
+    server.shutdown()
+    server.server_close()
+    assert not healthy()
