@@ -14,7 +14,7 @@ from typing import Any, Final
 from replicator.client.endpoint import Endpoint
 from replicator.client.nameservers import NameServers, NoBrokers, NothingKnown
 from replicator.client.security import Security
-from replicator.client.vip import VipChannel
+from replicator.client.vip import VipChannel, vip_address
 from replicator.errors import ProtocolError, StartupError, Unreachable
 from replicator.protocol import fastjson
 from replicator.protocol.codes import Request, Response
@@ -77,6 +77,8 @@ class Cluster:
         self._vips: dict[str, VipChannel] = {}
         self._brokers: dict[str, Broker] = {}
         self._known_as = name or ""
+        #: What a broker advertises, by where it is reached.
+        self._advertised: dict[str, str] = {}
 
     @property
     def known_as(self) -> str:
@@ -137,7 +139,17 @@ class Cluster:
                         " none: its answer is not used",
                         hint="if the broker is right, add its host to broker_hosts; if not, find out who answers",
                     )
-        return topology
+        return self._reachable(topology)
+
+    def _reachable(self, topology: Topology) -> Topology:
+        """Its brokers where they are reached from here."""
+        where = self._security.address_map
+        brokers = {}
+        for name, broker in topology.brokers.items():
+            addresses = {i: where.reach(address) for i, address in broker.addresses.items()}
+            brokers[name] = Broker(name, addresses)
+            self._advertised.update((addresses[i], address) for i, address in broker.addresses.items())
+        return Topology(topology.cluster, brokers)
 
     def reader(self, broker: str) -> Endpoint:
         """Where to read the queues of `broker`: its master, or a slave when the master is gone."""
@@ -177,11 +189,17 @@ class Cluster:
         if vip is None:
             vip = self._vips[address] = VipChannel(
                 self._endpoint(address),
+                self._vip_address(address),
                 self._security,
                 lambda reason: self._on_fallback(broker, reason),
                 may_go_on=self._may_go_on,
             )
         return vip
+
+    def _vip_address(self, address: str) -> str:
+        """Two below the listen port as it is reached, unless the VIP port has an entry of its own."""
+        advertised = vip_address(self._advertised.get(address, address))
+        return self._security.address_map.entries.get(advertised) or vip_address(address)
 
     def _broker(self, name: str) -> Broker:
         try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from replicator.client.address_map import AS_ADVERTISED, AddressMap
 from replicator.client.broker_hosts import ANY_HOST, BrokerHosts
 from replicator.errors import ConfigError
 
@@ -35,6 +36,7 @@ class Security:
     credentials: Credentials | None = None
     tls: ssl.SSLContext | None = None
     broker_hosts: BrokerHosts = ANY_HOST
+    address_map: AddressMap = AS_ADVERTISED
 
 
 def tls_context(

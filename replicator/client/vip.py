@@ -32,18 +32,20 @@ class VipChannel(Endpoint):
 
     Args:
         listen: the endpoint of the listen port, shared with whoever pulls.
+        address: that of the VIP port, as `vip_address` gives it unless it is reached elsewhere.
         on_fallback: called with the reason each time the listen port has to serve instead.
     """
 
     def __init__(
         self,
         listen: Endpoint,
+        address: str,
         security: Security,
         on_fallback: Callable[[str], None],
         *,
         may_go_on: Callable[[], bool] | None = None,
     ) -> None:
-        super().__init__(vip_address(listen.address), security, may_go_on=may_go_on)
+        super().__init__(address, security, may_go_on=may_go_on)
         self._listen = listen
         self._on_fallback = on_fallback
         self._fallen_back = False

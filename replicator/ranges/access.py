@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 import uvloop
 
+from replicator.client.address_map import AddressMap
 from replicator.client.broker_hosts import BrokerHosts
 from replicator.client.cluster import Cluster
 from replicator.client.security import Credentials, Security, TlsMode, tls_context
@@ -38,6 +39,7 @@ class Access:
     cert_file: Path | None = None
     key_file: Path | None = None
     broker_hosts: tuple[str, ...] = ()
+    address_map: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, settings: ClusterSettings) -> Access:
@@ -56,6 +58,7 @@ class Access:
             cert_file=settings.tls.cert_file,
             key_file=settings.tls.key_file,
             broker_hosts=tuple(settings.broker_hosts),
+            address_map=tuple(settings.address_map),
         )
 
     def security(self) -> Security:
@@ -64,7 +67,7 @@ class Access:
         if self.access_key is not None and self.secret_key is not None:
             credentials = Credentials(self.access_key, self.secret_key)
         tls = tls_context(self.tls, ca_file=self.ca_file, cert_file=self.cert_file, key_file=self.key_file)
-        return Security(credentials, tls, BrokerHosts.of(self.broker_hosts))
+        return Security(credentials, tls, BrokerHosts.of(self.broker_hosts), AddressMap.of(self.address_map))
 
     @asynccontextmanager
     async def connected(

@@ -25,6 +25,8 @@ __all__ = [
 
 _COMMA: Final = re.compile(r",(?!\d*\})")
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%a-z]+\]")
+_BOTH_HOSTS: Final = re.compile(f"({_HOST.pattern})=({_HOST.pattern})")
+_BOTH_PORTS: Final = re.compile(f"({_HOST.pattern}):[0-9]{{1,5}}=({_HOST.pattern}):[0-9]{{1,5}}")
 _PORT: Final = re.compile(r"[0-9]{1,5}")
 _ID: Final = re.compile(r"[A-Za-z0-9_.:@-]{1,100}")
 
@@ -126,6 +128,11 @@ class ClusterSettings(BaseModel):
         description="hosts or networks (10.1.0.0/16) that brokers may have; an answer of a name server that names"
         " another one is not used (default: all)",
     )
+    address_map: Annotated[list[str], BeforeValidator(_addresses)] = Field(
+        [],
+        description="where brokers are reached from here, ADVERTISED=REACHABLE each: hosts (10.0.0.5=gateway), or"
+        " hosts with ports (10.0.0.5:10911=gateway:31011), also VIP ports",
+    )
     access_key: str | None = Field(None, min_length=1, description="account (ACL 1.0) or user (ACL 2.0)")
     secret_key: SecretStr | None = Field(
         None, min_length=1, description="its secret; from the environment or the file only"
@@ -153,6 +160,17 @@ class ClusterSettings(BaseModel):
                     f"{host!r} is no host, address or network: brokers' ports are not named, and a network's bits"
                     " behind its prefix are 0, as in 10.1.0.0/16"
                 ) from None
+        return value
+
+    @field_validator("address_map")
+    @classmethod
+    def _pairs(cls, value: list[str]) -> list[str]:
+        for entry in value:
+            if not (_BOTH_HOSTS.fullmatch(entry) or _BOTH_PORTS.fullmatch(entry)):
+                raise ValueError(
+                    f"{entry!r} is not ADVERTISED=REACHABLE, both hosts (10.0.0.5=gateway) or both with ports"
+                    " (10.0.0.5:10911=gateway:31011)"
+                )
         return value
 
     @field_validator("id")

@@ -35,7 +35,9 @@ class Broker:
 
     def __post_init__(self) -> None:
         self.endpoint = Endpoint(self.listen.address, Security())
-        self.channel = VipChannel(self.endpoint, Security(), self.reasons.append)
+        self.channel = VipChannel(
+            self.endpoint, vip_address(self.endpoint.address), Security(), self.reasons.append
+        )
 
     async def served_by(self) -> str:
         before = self._sends()

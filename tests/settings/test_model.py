@@ -50,6 +50,9 @@ def mistakes(given: dict[str, Any]) -> str:
         ({"source__namesrv": "a b:9876"}, ["source.namesrv", "'a b:9876' is not host:port"]),
         ({"source__namesrv": "a:١٢٣"}, ["source.namesrv", "is not host:port"]),
         ({"source__broker_hosts": "10.1.0.7/16"}, ["source.broker_hosts", "'10.1.0.7/16'", "as in 10.1.0.0/16"]),
+        ({"source__address_map": "a"}, ["source.address_map", "'a'", "is not ADVERTISED=REACHABLE"]),
+        ({"target__address_map": "a=b,a:10911=b"}, ["target.address_map", "'a:10911=b'", "both with ports"]),
+        ({"target__address_map": "a=b=c"}, ["target.address_map", "'a=b=c'"]),
         ({"source__broker_hosts": "a:10911"}, ["source.broker_hosts", "'a:10911'", "ports are not named"]),
         ({"source__namesrv": "user@a:1"}, ["source.namesrv", "is not host:port"]),
         (

@@ -163,6 +163,7 @@ class GivenOptions:
                 secret_key_file=None if self["secretKeyFile"] is None else Path(str(self["secretKeyFile"])),
                 tls=tls,
                 broker_hosts=self["brokerHosts"] or [],
+                address_map=self["addressMap"] or [],
             )
         except ValidationError as error:
             problem = error.errors()[0]

@@ -28,6 +28,7 @@ _CLUSTER: Final = (
     "tlsCertFile",
     "tlsKeyFile",
     "brokerHosts",
+    "addressMap",
 )
 _WHAT: Final = ("topic", "topicsPattern", "assign")
 _READ: Final = (
