@@ -94,7 +94,7 @@ async def test_healthy_clusters(scene: SceneOf, tmp_path: Path, source: ClusterS
             code, found = await doctor(*flags, "--worker-group", route.topic)
             assert (code, found["errors"], found["warnings"], found["not_checked"]) == (0, 0, 0, 0), found
             assert "workers that run: w7" in told(found, "ok")["group", route.topic]
-            assert "all that are seen are copied" in told(found, "ok")["source broker", "east-a"]
+            assert "all that are seen are copied" in told(found, "ok")["retention", "east-a"]
             code, found = await doctor(*flags, "--worker-group", "another")
             assert code == 5
             assert f"it copies {route.topic} between the same" in told(found, "error")["other group", route.topic]

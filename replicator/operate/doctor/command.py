@@ -20,17 +20,16 @@ from replicator.connector.context import look
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.exit_codes import ExitCode
 from replicator.observe.logging import configure
-from replicator.operate.doctor.brokers import judge_broker
 from replicator.operate.doctor.finding import Examination, Finding, Level, bad, good, unchecked
 from replicator.operate.doctor.machine import examine_machine, judge_kept
 from replicator.operate.doctor.network import Side, examine_side
-from replicator.operate.doctor.pair import judge_access, judge_names, judge_pair
+from replicator.operate.doctor.pair import judge_names, judge_pair
 from replicator.operate.doctor.route import examine_route
 from replicator.operate.job_preflight import world_of
 from replicator.operate.options import ConfigFile, with_settings
 from replicator.ranges.access import Access
 from replicator.service import cluster_of
-from replicator.settings import ClusterSettings, Settings, load
+from replicator.settings import ClusterSettings, RouteSettings, Settings, load
 from replicator.state.store import Store
 
 __all__ = ["app"]
@@ -82,15 +81,10 @@ async def _examine_clusters(
 ) -> list[Finding]:
     group = None if settings.standalone else settings.coordination
     here, there = await asyncio.gather(
-        _side("source", settings.source, source, writes=group == "source"),
-        _side("target", settings.target, target, writes=True),
+        _side("source", settings.source, source, route=settings.route, writes=group == "source"),
+        _side("target", settings.target, target, route=settings.route, writes=True),
     )
     findings = here.findings + there.findings
-    for side, cluster, found in (("source", settings.source, here), ("target", settings.target, there)):
-        for name, facts in sorted(found.facts.items()):
-            findings += judge_broker(side, name, facts, settings.route)
-        if found.facts:
-            findings += judge_access(side, cluster, found.facts)
     if here.facts and there.facts:
         findings += judge_pair(here.facts, there.facts, settings.route)
     if here.topology is not None and there.topology is not None:
@@ -114,8 +108,11 @@ async def _examine_clusters(
         return [*findings, unchecked("clusters", "route", reason, error.hint)]
 
 
-async def _side(side: str, settings: ClusterSettings, discovery: Discovery, *, writes: bool) -> Side:
-    return await examine_side(side, settings, Access.of(settings).security(), discovery.cluster, writes=writes)
+async def _side(
+    side: str, settings: ClusterSettings, discovery: Discovery, *, route: RouteSettings, writes: bool
+) -> Side:
+    security = Access.of(settings).security()
+    return await examine_side(side, settings, security, discovery.cluster, route=route, writes=writes)
 
 
 def _drawn(found: Examination, *, quiet: bool) -> RenderableType:

@@ -14,11 +14,12 @@ from replicator.client.endpoint import Endpoint
 from replicator.client.security import Security
 from replicator.client.vip import vip_address
 from replicator.errors import ClientError, NoTls, ProtocolError, ReplicatorError
-from replicator.operate.doctor.brokers import judge_slave
+from replicator.operate.doctor.brokers import judge_broker, judge_slave
 from replicator.operate.doctor.facts import Facts, read_facts
 from replicator.operate.doctor.finding import Finding, bad, good, odd, unchecked
+from replicator.operate.doctor.pair import judge_access
 from replicator.protocol.codes import Request
-from replicator.settings import ClusterSettings
+from replicator.settings import ClusterSettings, RouteSettings
 
 __all__ = ["Heard", "Side", "examine_side", "judge_name_servers"]
 
@@ -47,7 +48,13 @@ class Side:
 
 
 async def examine_side(
-    side: str, settings: ClusterSettings, security: Security, cluster: Cluster, *, writes: bool
+    side: str,
+    settings: ClusterSettings,
+    security: Security,
+    cluster: Cluster,
+    *,
+    route: RouteSettings,
+    writes: bool,
 ) -> Side:
     """Looks at the `source` or the `target`.
 
@@ -70,7 +77,12 @@ async def examine_side(
     told = await bounded(
         lambda broker: _broker(side, broker, security, found.facts, writes=writes), brokers, at_once=_AT_ONCE
     )
-    found.findings += [finding for findings in told for finding in findings]
+    for broker, findings in zip(brokers, told, strict=True):
+        found.findings += findings
+        if broker.name in found.facts:
+            found.findings += judge_broker(side, broker.name, found.facts[broker.name], route)
+    if found.facts:
+        found.findings += judge_access(side, settings, found.facts)
     return found
 
 

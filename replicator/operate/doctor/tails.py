@@ -173,14 +173,14 @@ def _retention(broker: str, tails: Sequence[Tail], source: Mapping[str, Facts], 
         return  # what is deleted before the first copy is no loss of the route's
     oldest = min((tail for tail in begun if tail.next_at is not None), key=lambda t: t.next_at or 0, default=None)
     if oldest is None:
-        yield good("source broker", broker, f"it keeps messages for {hours} h, and all that are seen are copied")
+        yield good("retention", broker, f"it keeps messages for {hours} h, and all that are seen are copied")
         return
     age = now - (oldest.next_at or 0) / 1000
     message = f"it keeps messages for {hours} h, and the oldest one to copy is {_ago(age)} old ({oldest.source})"
     if age > _DANGER * hours * _HOUR:
-        yield odd("source broker", broker, message, "raise fileReservedTime there until the route has caught up")
+        yield odd("retention", broker, message, "raise fileReservedTime there until the route has caught up")
     else:
-        yield good("source broker", broker, message)
+        yield good("retention", broker, message)
 
 
 def _ago(seconds: float) -> str:

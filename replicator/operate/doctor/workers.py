@@ -11,6 +11,7 @@ from replicator.client.discovery import Discovery
 from replicator.client.queue_range import read_range
 from replicator.connector.context import ConnectorContext
 from replicator.errors import ClientError, ProtocolError
+from replicator.group.job_claim import jobs_of
 from replicator.group.membership import Heartbeat, MemberState
 from replicator.group.other_log import SOURCE, observers_of
 from replicator.group.signature import Signer
@@ -65,7 +66,7 @@ async def examine_workers(
     ours = heard[0] if settings.coordination == "source" else heard[1]
     there = [beat._replace(group=beat.group.removesuffix(observers_of("", beat.source))) for beat in heard[1]]
     others = [beat for beat in there if beat.source == identity.source and beat.group != group]
-    return [*findings, *judge_workers(group, [*ours], others, topics)]
+    return [*findings, *judge_workers("" if settings.standalone else group, [*ours], others, topics)]
 
 
 async def _beats(settings: Settings, group: str, cluster: Discovery, facts: Mapping[str, Facts]) -> set[Beat]:
@@ -106,14 +107,24 @@ def _claimed(body: bytes) -> tuple[str, Heartbeat | None]:
 
 
 def judge_workers(group: str, heard: Sequence[Beat], others: Sequence[Beat], topics: Set[str]) -> Iterator[Finding]:
-    """Of the workers of `group`, and of those of other groups that copy between the same clusters."""
+    """Of the workers of `group`, and of those of other groups that copy between the same clusters.
+
+    Args:
+        group: empty: the worker stands alone.
+        heard: who is heard on the cluster by which the group finds itself.
+    """
     ours = sorted({beat.worker for beat in heard if beat.group == group and beat.proved})
-    if ours:
+    jobs = sorted({beat.worker for beat in heard if beat.group == jobs_of(group)})
+    if not group:
+        yield good("group", "standalone", "a worker runs alone, and no other one hears it")
+    elif ours:
         yield good("group", group, f"workers that run: {', '.join(ours)}; another one joins them")
     else:
         yield good("group", group, "no worker runs: the first one begins it")
+    if group and jobs:
+        yield good("group", group, f"Spark jobs that run: {', '.join(jobs)}; workers leave their topics to them")
     strangers = sorted({beat.worker for beat in heard if beat.group == group and not beat.proved} - {*ours})
-    if strangers:
+    if group and strangers:
         yield bad(
             "group",
             group,

@@ -43,7 +43,7 @@ def test_a_copy_that_is_close() -> None:
 def test_messages_that_will_be_deleted_soon() -> None:
     late = tail(copied=10, next_at=NOW - 60 * HOUR), tail(1, copied=9, next_at=NOW - HOUR)
     (found,) = odd(*late)
-    assert (found.level, found.check, found.subject) == (Level.WARNING, "source broker", "a")
+    assert (found.level, found.check, found.subject) == (Level.WARNING, "retention", "a")
     assert "the oldest one to copy is 60 h old (orders/a/0)" in found.message
     assert odd(*late, fileReservedTime="120") == []
 

@@ -35,3 +35,14 @@ def test_another_group_on_the_same_route() -> None:
     assert "(w1, w2)" in found.message
     _, found = judged(others=(Beat("theirs", "w1", frozenset({"payments"})),))
     assert found.level is Level.WARNING
+
+
+def test_jobs_beside_the_group() -> None:
+    _, found = judged(Beat("east-west/jobs", "backfill-1", frozenset()))
+    assert found.message.startswith("Spark jobs that run: backfill-1")
+
+
+def test_a_worker_alone() -> None:
+    """Others on the same route matter to it all the same."""
+    found = [*judge_workers("", [Beat("east-west", "w1", ORDERS)], [Beat("theirs", "w2", ORDERS)], ORDERS)]
+    assert [(each.level, each.subject) for each in found] == [(Level.OK, "standalone"), (Level.ERROR, "theirs")]
