@@ -45,7 +45,6 @@ ELSEWHERE = {
     "replicator.observe.jobs": "spark/test_job_metrics.py",
     "replicator.operate": "spark/test_surroundings.py",
     "replicator.operate.backfill": "spark/test_backfill.py",
-    "replicator.operate.doctor.command": "e2e/test_doctor.py",
     "replicator.operate.doctor.route": "e2e/test_doctor.py",
     "replicator.operate.export": "spark/test_archive.py",
     "replicator.operate.manifest": "spark/test_archive.py",

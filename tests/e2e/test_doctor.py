@@ -278,5 +278,7 @@ async def test_rights_and_topics(clusters: ClusterPool) -> None:
         wrong = environment | {"REPLICATOR_SOURCE__SECRET_KEY": "wrong secret"}
         code, found = await doctor(*flags, environment=_with(wrong))
         assert code == 5
+        (refused,) = [each for each in found["findings"] if "refused request 26" in each["message"]]
+        assert "access_key" in refused["advice"]
         printed = json.dumps(found)
         assert not [s for s in ("wrong secret", writer.secret.reveal()) if s in printed]

@@ -87,6 +87,9 @@ async def _examine_clusters(
     findings = here.findings + there.findings
     if here.facts and there.facts:
         findings += judge_pair(here.facts, there.facts, settings.route)
+    else:
+        reason = "whether their settings fit together, because one of them has no master that answers"
+        findings.append(unchecked("both clusters", "settings", reason))
     if here.topology is not None and there.topology is not None:
         names = here.topology.cluster, there.topology.cluster
         findings.append(judge_names(*names, (settings.source, settings.target)))
@@ -123,15 +126,21 @@ def _drawn(found: Examination, *, quiet: bool) -> RenderableType:
     for each in shown:
         line = Text(no_wrap=True, overflow="ignore")
         line.append(f"{each.level:<{marks}}  ", style=_STYLES[each.level])
-        line.append(f"{each.check:<{checks}}  {each.subject:<{subjects}}  {each.message}")
+        line.append(f"{each.check:<{checks}}  {each.subject:<{subjects}}  {_one_line(each.message)}")
         lines.append(line)
         if each.advice:
-            lines.append(Text(f"{'':<{marks}}  → {each.advice}", style="dim", no_wrap=True, overflow="ignore"))
+            advice = f"{'':<{marks}}  → {_one_line(each.advice)}"
+            lines.append(Text(advice, style="dim", no_wrap=True, overflow="ignore"))
     counts = {"error": found.errors, "warning": found.warnings, "not checked": found.not_checked}
     told = [
         f"{number} {name}{'s' if number != 1 and name != 'not checked' else ''}" for name, number in counts.items()
     ]
     return Group(*lines, Text(f"{', '.join(told)}, of {len(found.findings)} checks", style="bold"))
+
+
+def _one_line(text: str) -> str:
+    """What brokers say has several lines where it is of an exception, and may have anything in it."""
+    return "".join(each if each.isprintable() else " " for each in text)
 
 
 def _columns(findings: Sequence[Finding]) -> tuple[list[str], list[str]]:

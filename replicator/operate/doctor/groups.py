@@ -15,6 +15,7 @@ from replicator.connector.context import ConnectorContext
 from replicator.errors import ClientError, ProtocolError
 from replicator.metadata.groups import GroupPolicy, GroupSelector, plan_groups
 from replicator.metadata.ledger import FOUND
+from replicator.observe.excerpt import excerpt
 from replicator.operate.doctor.finding import Finding, good, odd, unchecked
 from replicator.routing.plan import TopicPlan
 from replicator.settings import Settings
@@ -22,9 +23,8 @@ from replicator.settings import Settings
 __all__ = ["Applications", "examine_groups", "judge_consumers", "judge_groups", "judge_producers"]
 
 _AT_ONCE: Final = 16
-#: Groups of a broker whose consumers are asked for, and names in one line.
+#: Groups of a broker whose consumers are asked for.
 _GROUPS: Final = 500
-_NAMED: Final = 5
 
 #: By group, the hosts of those that are connected.
 Producers = Mapping[str, frozenset[str]]
@@ -102,11 +102,11 @@ def judge_producers(source: Producers, target: Producers) -> Iterator[Finding]:
         yield odd(
             "producers",
             "target",
-            f"producer groups of the source are connected to the target, too: {_some(both)}",
+            f"producer groups of the source are connected to the target, too: {excerpt(both)}",
             "make sure that they send to no copied topic there until the switch, or --protect-target",
         )
     elif target:
-        message = f"{len(target)} groups are connected, none of them to the source: {_some(sorted(target))}"
+        message = f"{len(target)} groups are connected, none of them to the source: {excerpt(sorted(target))}"
         yield good("producers", "target", message)
     else:
         yield good("producers", "target", "none is connected")
@@ -120,7 +120,7 @@ def judge_consumers(target: Applications, topics: set[str], settings: Settings) 
         yield odd(
             "groups",
             "target",
-            f"they consume copied topics at the target already: {_some(named)}"
+            f"they consume copied topics at the target already: {excerpt(named)}"
             + ("; so their offsets are not synced" if "offsets" in settings.sync else ""),
             "stop those consumers until the switch, or --exclude-groups",
         )
@@ -148,7 +148,7 @@ def judge_groups(
         yield odd(
             "groups",
             "offsets",
-            f"they consume in broadcasting mode, and have their offsets in their clients: {_some(broadcasting)}",
+            f"they consume in broadcasting mode, and have their offsets in their clients: {excerpt(broadcasting)}",
             "move those files with the applications, or let them begin where consumeFromWhere says",
         )
     policy = GroupPolicy(repair=settings.on_drift == "repair")
@@ -158,13 +158,8 @@ def judge_groups(
         yield odd(
             "groups",
             "settings",
-            f"they have other settings at the target, and keep them: {_some(other)}",
+            f"they have other settings at the target, and keep them: {excerpt(other)}",
             "`replicator plan` shows which; --on-drift repair takes those of the source",
         )
     if not broadcasting and not other:
         yield good("groups", "sync", f"all {len(names)} groups of the source can be synced")
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more

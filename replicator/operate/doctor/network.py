@@ -13,7 +13,7 @@ from replicator.client.cluster import Broker, Cluster, Topology
 from replicator.client.endpoint import Endpoint
 from replicator.client.security import Security
 from replicator.client.vip import vip_address
-from replicator.errors import ClientError, NoTls, ProtocolError, ReplicatorError
+from replicator.errors import BrokerRefused, ClientError, NoTls, ProtocolError, ReplicatorError
 from replicator.operate.doctor.brokers import judge_broker, judge_slave
 from replicator.operate.doctor.facts import Facts, read_facts
 from replicator.operate.doctor.finding import Finding, bad, good, odd, unchecked
@@ -118,11 +118,7 @@ async def _broker(
 ) -> list[Finding]:
     check = f"{side} broker"
     slaves = [address for number, address in sorted(broker.addresses.items()) if number]
-    findings = (
-        []
-        if side == "target"
-        else await bounded(lambda address: _slave(broker.name, address, security), slaves, at_once=_AT_ONCE)
-    )
+    findings = await bounded(lambda address: _slave(side, broker.name, address, security), slaves, at_once=_AT_ONCE)
     if broker.master is None:
         advice = "start its master" if side == "target" else "its slave is read; start its master"
         return [odd(check, broker.name, "it has no master now", advice), *findings]
@@ -137,7 +133,7 @@ async def _master(
     if isinstance(answer, Heard):
         return [
             bad(check, name, f"at {address}: {answer.failure}", answer.hint or _address_advice(address)),
-            unchecked(check, name, "its version, clock, disk and settings, because it does not answer"),
+            unchecked(check, name, "its version, clock, disk and settings, because it does not say"),
         ]
     took, facts[name] = answer
     findings = [good(check, name, f"answers at {address} in {took:.0f} ms")]
@@ -162,20 +158,31 @@ async def _facts(address: str, security: Security) -> tuple[float, Facts] | Hear
             took = (time.monotonic() - began) * 1000
             return took, await read_facts(endpoint)
     except (ClientError, ProtocolError) as error:
-        hint = error.hint or ("" if not isinstance(error, NoTls) else "see the setting tls.mode")
-        return Heard(address, failure=error.message, hint=hint)
+        return Heard(address, failure=error.message, hint=error.hint or _way_out(error))
     except TimeoutError:
         return Heard(address, failure="no answer")
     finally:
         await endpoint.close()
 
 
-async def _slave(name: str, address: str, security: Security) -> Finding:
+def _way_out(error: ReplicatorError) -> str:
+    """Of a broker that is there; empty where it is not."""
+    if isinstance(error, NoTls):
+        return "see the settings tls.mode and tls.ca_file of this side"
+    if isinstance(error, BrokerRefused):
+        return "set access_key of this side and its secret, and grant the account what docs/ACL.md lists"
+    return "update this program, or see what answers there" if isinstance(error, ProtocolError) else ""
+
+
+async def _slave(side: str, name: str, address: str, security: Security) -> Finding:
+    """One that is read while its master is away, at the source, and may become the master, at either side."""
     answer = await _facts(address, security)
     if isinstance(answer, Heard):
-        message = f"{answer.failure}: the route waits while its master is away"
-        return odd("source slave", f"{name} at {address}", message, answer.hint or _address_advice(address))
-    return judge_slave(name, address, answer[1])
+        message = f"{answer.failure}: the route waits while its master is away, or when it becomes the master"
+        return odd(f"{side} slave", f"{name} at {address}", message, answer.hint or _address_advice(address))
+    if side == "source":
+        return judge_slave(name, address, answer[1])
+    return good("target slave", f"{name} at {address}", "it answers, should it become the master")
 
 
 async def _vip(check: str, name: str, address: str, security: Security) -> Finding:
