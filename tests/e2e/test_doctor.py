@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import json
 import os
+import re
 import socket
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -98,6 +99,12 @@ async def test_healthy_clusters(scene: SceneOf, tmp_path: Path, source: ClusterS
             code, found = await doctor(*flags, "--worker-group", "another")
             assert code == 5
             assert f"it copies {route.topic} between the same" in told(found, "error")["other group", route.topic]
+        await route.produce(10, start=10)
+        code, found = await doctor(*flags, "--worker-group", route.topic)
+        assert re.fullmatch(
+            rf"it keeps messages for 72 h, and the oldest one to copy is \d+ s old \({route.topic}/east-a/[01]\)\n",
+            told(found, "ok")["retention", "east-a"],
+        )
 
 
 async def test_planted_faults(scene: SceneOf, tmp_path: Path) -> None:
