@@ -22,8 +22,9 @@ class Shell(StrEnum):
 
 
 def completion(shell: Annotated[Shell, typer.Argument(help="bash, zsh or fish.", metavar="SHELL")]) -> None:
-    """Print the completion of a shell, which completes commands, options and the values of many.
+    """Print the completion of a shell.
 
+    It completes commands, options and the values of many.
     bash: add `eval "$(replicator completion bash)"` to ~/.bashrc. zsh: likewise in ~/.zshrc, behind compinit.
     fish: write it to ~/.config/fish/completions/replicator.fish.
     """

@@ -55,6 +55,7 @@ def test_what_stands_still_is_a_problem_of_a_connector_that_runs(monkeypatch: py
     named = (("a", status), ("b", quiet), ("c", recovers))
     held = {name: {"status": each, "info": {"tasks": []}} for name, each in named}
     monkeypatch.setattr(commands, "Rest", lambda _: SimpleNamespace(get=lambda _: held))
+    monkeypatch.setenv("COLUMNS", "200")
     shown = CliRunner().invoke(app, ["connectors", "list"]).stdout.splitlines()
     assert shown[1].split() == ["a", "RUNNING", "0", "12", "1", "4", "0", "3", "orders", "FAILED"]
     assert shown[2].split() == ["b", "RUNNING", "0", "4", "0", "0", "0", "0"]
