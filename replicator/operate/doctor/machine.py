@@ -101,7 +101,7 @@ def judge_kept(store: Path, identity: Identity) -> Iterator[Finding]:
     except StartupError as error:
         yield bad(_CHECK, "store_path", error.message, error.hint)
     except (OSError, Damaged) as error:
-        yield unchecked(_CHECK, "store_path", f"which clusters {path} is of, because of this: {error}")
+        yield unchecked(_CHECK, "store_path", f"which clusters {path} is of, because {error}")
     else:
         yield good(_CHECK, "store_path", "its state is of these two clusters")
 
