@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ import pytest
 from typer.main import get_command
 
 from replicator.cli import app
-from tools import cli_page, cli_schemas, config_page, man_page, metrics_page, openapi
+from tools import cli_page, cli_schemas, config_page, metrics_page, openapi
 
 
 def test_every_setting_is_on_the_page() -> None:
@@ -45,14 +43,6 @@ def printing(name: str, command: Any) -> Iterator[str]:
         yield name
     for each in command.list_commands(None) if hasattr(command, "list_commands") else ():
         yield from printing(f"{name} {each}".strip(), command.get_command(None, each))
-
-
-def test_every_command_is_on_the_man_page() -> None:
-    """`python -m tools.man_page` writes it, and troff has nothing to say against it."""
-    assert man_page.PAGE.read_text() == man_page.page()
-    if (groff := shutil.which("groff")) is not None:
-        command = [groff, "-man", "-Tutf8", "-ww", "-z", str(man_page.PAGE)]
-        assert subprocess.run(command, capture_output=True, text=True, check=True).stderr == ""
 
 
 def test_every_metric_is_on_the_page() -> None:
