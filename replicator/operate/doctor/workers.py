@@ -79,7 +79,7 @@ async def _beats(settings: Settings, group: str, cluster: Discovery, facts: Mapp
         end = await max_offset(reader, topic, 0)
         messages = [m async for m in read_range(reader, topic, 0, max(0, end - _BEATS), end)]
         for message in messages:
-            if _age(message, facts.get(broker)) > settings.session_timeout:
+            if _age(message, facts.get(broker)) > 2 * settings.session_timeout:  # one of them may be late
                 continue
             proved = signer.heartbeat(topic, message.body[4:], group)
             named, beat = (group, proved) if proved is not None else _claimed(message.body[4:])
