@@ -99,8 +99,9 @@ $(STAMP): requirements.lock pyproject.toml replicator/protocol/uniform_run.c too
 		echo "Making $(VENV) with $$python …"; \
 		$$python -m venv --clear $(VENV); \
 	fi
-	@echo "Installing what requirements.lock names …"
+	@echo "Installing the $$(grep -c '==' requirements.lock) packages that requirements.lock names: a minute or so …"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@echo "Installing this project, whose C file is compiled …"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
 

@@ -41,6 +41,9 @@ class _Commands(DeferredGroup):
             "replicator.operate.brokers", "brokers", "List brokers, and give up those that are gone for good."
         ),
         "cluster": DeferredCommand("replicator.operate.commands", "cluster", "List the workers of the group."),
+        "completion": DeferredCommand(
+            "replicator.operate.completion", "completion", "Print the completion of a shell."
+        ),
         "config": DeferredCommand("replicator.operate.config", "app", "Check the settings."),
         "connectors": DeferredCommand(
             "replicator.operate.commands", "connectors", "List, create and control connectors."

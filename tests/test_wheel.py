@@ -15,7 +15,7 @@ from tools.compile import ANY, GLIBC
 from tools.dist import JARS, LOCK, released, wheel
 
 ROOT = Path(__file__).parent.parent
-PARTS = ("replicator", "acl_sync", "pyspark_rocketmq", "tools", "pyproject.toml", "README.md", "LICENSE")
+PARTS = ("replicator", "acl_sync", "pyspark_rocketmq", "tools", "docs", "pyproject.toml", "README.md", "LICENSE")
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the tag is that of another C library")
@@ -36,6 +36,7 @@ def test_it_names_the_oldest_system_and_no_directory_of_the_builder(tmp_path: Pa
         library = archive.read("replicator/protocol/_uniform_run.so")
         assert not any(name.startswith(("tools", "tests")) for name in archive.namelist())
         assert "pyspark_rocketmq/__init__.py" in archive.namelist()  # Spark looks for it there
+        assert any(name.endswith("data/share/man/man1/replicator.1") for name in archive.namelist())
     assert library.startswith(b"\x7fELF")
     for word in (b"canary-tree", str(Path.home()).encode() + b"/", b"uniform_run.c", b".debug_info"):
         assert word not in library, word

@@ -66,6 +66,7 @@ PRINTED: Final[Mapping[str, Any]] = {
     "sandbox produce": sandbox.Produced,
     "sandbox status": sandbox.SandboxReport,
     "sandbox topic": sandbox.TopicMade,
+    "sandbox topics": list[sandbox.TopicHeld],
     "sandbox up": sandbox.SandboxReport,
     "spark-package": reports.Package,
     "top": GroupSnapshot,

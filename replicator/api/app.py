@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from replicator import __version__
+from replicator.aio.clock import now
 from replicator.api import answers
 from replicator.api.actor import install_actor
 from replicator.api.brokers import broker_routes
@@ -28,6 +29,8 @@ __all__ = ["make_app"]
 
 #: States of a topic in which its messages do not arrive.
 _UNREADY: Final = (Phase.FAILED, Phase.WAITING, Phase.UNASSIGNED)
+#: Seconds after which a queue that recovers stands still: it reads the target's tail, which takes moments.
+_RECOVERED: Final = 5.0
 _TEXT: Final[Responses] = {200: {"content": {"text/plain": {}}}}
 _NOT_READY: Final[Responses] = {503: {"model": answers.Ready, "description": "The worker is not ready."}}
 
@@ -106,7 +109,12 @@ def _unready(worker: Worker, *, stopping: bool) -> dict[str, str]:
     """Why messages do not arrive, by topic, by connector, or of the worker as a whole."""
     topics = topic_status(worker.queues)
     wrong = [topic for topic in topics if topic["stalled"] or topic["state"] in _UNREADY]
-    reasons = {topic["topic"]: topic["reason"] or "stalled" for topic in wrong} | worker.routes.problems
+    reasons = {
+        state.topic: f"recovering for {now() - state.held_at:.0f} s: {state.reason or 'it reads what arrived'}"
+        for state in worker.queues
+        if state.phase is Phase.RECOVERING and state.held_at is not None and now() - state.held_at > _RECOVERED
+    }
+    reasons |= {topic["topic"]: topic["reason"] or "stalled" for topic in wrong} | worker.routes.problems
     for connector in worker.connectors.all().values():
         if connector.state is not State.RUNNING:
             reasons[connector.name] = f"the connector is {connector.state.lower()}: resume it to copy again"

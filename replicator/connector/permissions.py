@@ -5,7 +5,8 @@ What they may not later, or of a topic that turns up later, is a problem of that
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from enum import Enum
 from typing import Final
 
 from replicator.aio.bounded import bounded
@@ -18,7 +19,7 @@ from replicator.errors import ClientError, ProtocolError, StartupError
 from replicator.observe.logging import get_logger
 from replicator.routing.plan import TopicPlan
 
-__all__ = ["refuse_missing_rights"]
+__all__ = ["Right", "ask_rights", "refuse_missing_rights"]
 
 #: Topics asked about at the same time.
 _AT_ONCE: Final = 32
@@ -26,6 +27,23 @@ _AT_ONCE: Final = 32
 _NAMED: Final = 10
 
 log = get_logger(__name__)
+
+
+class Right(Enum):
+    """What an account has to be allowed to do with a topic: the account's side, and a verb."""
+
+    READ = "source", "read"
+    CREATE = "target", "create"
+    SEND = "target", "send to"
+    READ_BACK = "target", "read"
+
+    @property
+    def side(self) -> str:
+        return self.value[0]
+
+    @property
+    def verb(self) -> str:
+        return self.value[1]
 
 
 async def refuse_missing_rights(topics: RouteTopics, context: ConnectorContext) -> None:
@@ -57,20 +75,33 @@ async def refuse_missing_rights(topics: RouteTopics, context: ConnectorContext) 
 
 async def _missing(plan: TopicPlan, context: ConnectorContext) -> str:
     """The right that is missing first; empty where none is."""
+    async for right, why in ask_rights(plan, context):
+        if why:
+            name = "it" if right is Right.READ else f"topic {plan.target_topic}"
+            return f"the {right.side}'s account may not {right.verb} {name} ({why})"
+    return ""
+
+
+async def ask_rights(plan: TopicPlan, context: ConnectorContext) -> AsyncIterator[tuple[Right, str]]:
+    """Each right that a topic's copy needs, and why the broker that was asked denies it; empty where it does not.
+
+    Those that nobody can be asked about are left out.
+
+    Raises:
+        ClientError, ProtocolError: a broker does not answer.
+    """
     source, target, name = context.source, context.target, plan.target_topic
     for broker in _readable(source, plan.topic):
-        if why := await denies_reading(source.cluster.reader(broker), plan.topic):
-            return f"the source's account may not read it ({why})"
+        yield Right.READ, await denies_reading(source.cluster.reader(broker), plan.topic)
     for broker in _asked(target, [broker for broker, _ in plan.writes]):
-        if why := await denies_creation(target.cluster.writer(broker), name, cluster=target.cluster_name):
-            return f"the target's account may not create topic {name} ({why})"
+        yield (
+            Right.CREATE,
+            await denies_creation(target.cluster.writer(broker), name, cluster=target.cluster_name),
+        )
     for broker in _asked(target, [queue.broker for queue in plan.queue_map.values()]):
-        if why := await denies_sending(target.cluster.writer(broker), name):
-            return f"the target's account may not send to topic {name} ({why})"
+        yield Right.SEND, await denies_sending(target.cluster.writer(broker), name)
     for broker in _readable(target, name):
-        if why := await denies_reading(target.cluster.master(broker), name):
-            return f"the target's account may not read topic {name} ({why})"
-    return ""
+        yield Right.READ_BACK, await denies_reading(target.cluster.master(broker), name)
 
 
 def _readable(cluster: Discovery, topic: str) -> list[str]:

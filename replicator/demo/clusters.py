@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -21,9 +21,11 @@ def specs(version: str) -> tuple[ClusterSpec, ClusterSpec]:
 
 
 @asynccontextmanager
-async def started(version: str, directory: Path) -> AsyncIterator[tuple[Cluster, Cluster]]:
-    """Source and target, started, and stopped with the context."""
-    source, target = (Cluster(spec, directory=directory / spec.name) for spec in specs(version))
+async def started(
+    version: str, directory: Path, *, say: Callable[[str], None]
+) -> AsyncIterator[tuple[Cluster, Cluster]]:
+    """Source and target, started, and stopped with the context; `say` is called with each step."""
+    source, target = (Cluster(spec, directory=directory / spec.name, say=say) for spec in specs(version))
     try:
         await together([source.start(), target.start()])
         yield source, target

@@ -36,6 +36,9 @@ def demo(
     """
     clusters.specs(version)  # an unknown version is refused before anything is downloaded
     console = Console(stderr=output is Output.JSON)
+    steps = stage.Steps(console)
     java.java()
-    jars.ensure(version)
-    raise typer.Exit(asyncio.run(stage.run(seconds=seconds, version=version, console=console, output=output)))
+    jars.ensure(version, console=console)
+    steps.say(f"Java and RocketMQ {version} are here")
+    running = stage.run(seconds=seconds, version=version, console=console, steps=steps, output=output)
+    raise typer.Exit(asyncio.run(running))

@@ -37,7 +37,7 @@ async def choose(directory: Path, *, say: Callable[[str], None]) -> Programs:
     """The programs of the independent client, installed at the first use; if that is not possible, our own."""
     log = directory / "install.log"
     if install.site() is None:
-        say(f"Installing the independent client {install.NAME} …")
+        say(f"installing the independent client {install.NAME} …")
     async with Child("replicator.demo.pyclient.install", log=log) as installer:
         site = await installer.read_line()
         code = await installer.ended(seconds=600)
@@ -47,6 +47,7 @@ async def choose(directory: Path, *, say: Callable[[str], None]) -> Programs:
         async with found.child("shim", directory=directory) as shim:
             log, code = shim.log, await shim.ended(seconds=60)
         if code == 0:
+            say(f"{install.NAME} works here: it produces and consumes")
             return found
     lines = log.read_text(errors="replace").strip().splitlines()
     reason = lines[-1] if lines else f"code {code}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+import time
+from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Final
@@ -22,13 +24,27 @@ from replicator.demo.view import View
 from replicator.demo.worker import Worker
 from replicator.exit_codes import ExitCode
 
-__all__ = ["run"]
+__all__ = ["Steps", "run"]
 
 #: Seconds without an order after which the wait for the consumer ends.
 _IDLE_SECONDS: Final = 10.0
 
 
-async def run(*, seconds: float | None, version: str, console: Console, output: Output) -> int:
+class Steps:
+    """Says on `console` what has been done, each step with the seconds since the first."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._began = time.monotonic()
+
+    def say(self, line: str) -> None:
+        """One step."""
+        self._console.print(
+            f"{time.monotonic() - self._began:5.1f} s  {line}", highlight=False, markup=False, soft_wrap=True
+        )
+
+
+async def run(*, seconds: float | None, version: str, console: Console, steps: Steps, output: Output) -> int:
     """Runs until a signal, or for `seconds`; returns the exit code.
 
     Raises:
@@ -39,7 +55,7 @@ async def run(*, seconds: float | None, version: str, console: Console, output: 
     stop = Stop(task)
     with stop.listening():
         try:
-            return await _Stage(console, stop=stop, version=version, output=output).run(seconds)
+            return await _Stage(console, stop=stop, say=steps.say, version=version, output=output).run(seconds)
         except asyncio.CancelledError:
             if stop.signal is None:
                 raise
@@ -48,8 +64,11 @@ async def run(*, seconds: float | None, version: str, console: Console, output: 
 
 
 class _Stage:
-    def __init__(self, console: Console, *, stop: Stop, version: str, output: Output) -> None:
+    def __init__(
+        self, console: Console, *, stop: Stop, say: Callable[[str], None], version: str, output: Output
+    ) -> None:
         self._console = console
+        self._say = say
         self._output = output
         self._stop = stop
         self._version = version
@@ -66,29 +85,33 @@ class _Stage:
             raise
         finally:
             if keep:
-                self._say(f"Logs and data are kept in {directory}.")
+                self._say(f"logs and data are kept in {directory}.")
             else:
                 shutil.rmtree(directory, ignore_errors=True)
 
     async def _run_in(self, directory: Path, *, seconds: float | None) -> int:
         async with AsyncExitStack() as stack:
             chosen = await programs.choose(directory, say=self._say)
-            self._say(f"Starting two clusters of RocketMQ {self._version}: east (source) and west (target) …")
-            source, target = await stack.enter_async_context(clusters.started(self._version, directory))
+            self._say(f"starting two clusters of RocketMQ {self._version}: east (source) and west (target) …")
+            source, target = await stack.enter_async_context(
+                clusters.started(self._version, directory, say=self._say)
+            )
             await clusters.create_topic(source.namesrv, TOPIC, queues=QUEUES)
-            self._say(f"Starting the replicator, a producer and a consumer ({chosen.client}) …")
+            self._say(f"topic {TOPIC} is created at east; starting the replicator …")
             worker = Worker(source.namesrv, target.namesrv, directory=directory)
             await stack.enter_async_context(worker.started())
+            self._say(f"the replicator copies it; starting a producer and a consumer ({chosen.client}) …")
             traffic = Traffic(chosen, source=source.namesrv, target=target.namesrv)
             await stack.enter_async_context(traffic.started(directory))
+            self._say("the producer sends orders to east, the consumer waits for them at west")
             view = View(self._console, source=source.namesrv, target=target.namesrv, version=self._version)
             self._stop.drain_from_now_on()
             if not self._console.is_terminal:
-                self._say(f"Source {source.namesrv}, target {target.namesrv}, metrics at {worker.metrics}")
+                self._say(f"source {source.namesrv}, target {target.namesrv}, metrics at {worker.metrics}")
             with view:
                 view.tell("Ctrl-C drains and ends everything" if seconds is None else f"Runs for {seconds:g} s")
                 await self._flow(view, worker, traffic=traffic, seconds=seconds)
-            self._say("Reading the topic whole on both clusters …")
+            self._say("reading the topic whole on both clusters …")
             verdict = await judge(source.namesrv, target.namesrv, topic=TOPIC)
             view.summary(verdict, traffic)
             if self._output is Output.JSON:
@@ -122,9 +145,6 @@ class _Stage:
         except BaseExceptionGroup as failures:
             # The first is the cause: the others were cancelled because of it.
             raise failures.exceptions[0] from None
-
-    def _say(self, line: str) -> None:
-        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 async def _watch(view: View, worker: Worker, *, traffic: Traffic) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import typer
 from rich.console import Console, Group, RenderableType
@@ -20,6 +20,9 @@ from replicator.operate.show import cluster_table, lag_table, table
 from replicator.operate.top_view import Look, TopView
 
 __all__ = ["allocated", "cluster", "connectors", "lag", "plugins", "top", "where"]
+
+#: States in which a topic stands where somebody wanted it to be.
+_AS_WANTED: Final = ("RUNNING", "PAUSED", "STOPPED")
 
 Name = Annotated[str, typer.Argument(help="The connector's name.")]
 Config = Annotated[
@@ -113,15 +116,22 @@ def top(
 def list_connectors(url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """List all connectors of the group."""
     found = Rest(url).get("/connectors/list")
-    columns = ("connector", "state", "tasks", "queues", "failed", "waiting", "lag", "problems")
-    rows = []
-    for name, held in found.items():
-        status = held["status"]
-        counts = [sum(t[c] for t in status["topics"]) for c in ("queues", "failed", "waiting", "lag_messages")]
-        rows.append(
-            [name, status["connector"]["state"], len(held["info"]["tasks"]), *counts, len(status["problems"])]
-        )
+    columns = ("connector", "state", "tasks", "queues", "failed", "waiting", "lag", "problems", "worst topic")
+    rows = [_connector_row(name, held) for name, held in found.items()]
     show(found, output, table(columns, rows, empty="no connector"))
+
+
+def _connector_row(name: str, held: dict[str, Any]) -> list[Any]:
+    """A connector that runs may have topics that do not: these are problems, too, and the worst one is named."""
+    status, topics = held["status"], held["status"]["topics"]
+    counts = [sum(topic[c] for topic in topics) for c in ("queues", "failed", "waiting", "lag_messages")]
+    still = [topic for topic in topics if topic["failed"] or topic["waiting"] or topic["stalled"]]
+    problems = {*status["problems"], *(topic["topic"] for topic in still)}
+    odd = [topic for topic in topics if topic["state"] not in _AS_WANTED or topic["stalled"]]
+    worst = max(odd, key=lambda topic: topic["severity"], default=None)
+    named = "" if worst is None else f"{worst['topic']} {worst['state']}"
+    tasks = len(held["info"]["tasks"])
+    return [name, status["connector"]["state"], tasks, *counts, len(problems), named]
 
 
 @connectors.command()

@@ -7,40 +7,15 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from replicator.client.system_topics import INTERNAL_PREFIX, RETRY_PREFIX, is_system
 from replicator.errors import ConfigError
 
 __all__ = ["INTERNAL_PREFIX", "MAX_TOPIC", "RETRY_PREFIX", "TopicSelector", "compile_patterns", "rename"]
-
-#: Topics that the replicator itself makes begin so; they are never copied.
-INTERNAL_PREFIX: Final = "replicator_sys_"
-
-#: In front of a group's name, the topic of what it could not consume and will be given again.
-RETRY_PREFIX: Final = "%RETRY%"
 
 #: Characters in a topic's name (`TopicValidator.TOPIC_MAX_LENGTH`).
 MAX_TOPIC: Final = 127
 _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
 _PLAIN = re.compile(r"[%a-zA-Z0-9_-]+")
-
-#: `TopicValidator.SYSTEM_TOPIC_SET`, of all versions, and what brokers make at their start.
-_SYSTEM: Final = frozenset(
-    {
-        "TBW102",
-        "SCHEDULE_TOPIC_XXXX",
-        "BenchmarkTest",
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRACE_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC",
-        "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
-        "SELF_TEST_TOPIC",
-        "OFFSET_MOVED_EVENT",
-        "CHECKPOINT_TOPIC",
-        "DefaultHeartBeatSyncerTopic",
-    }
-)
-_SYSTEM_PREFIXES: Final = ("rmq_sys_", RETRY_PREFIX, "%DLQ%", "%LMQ%", "%SYS%", INTERNAL_PREFIX)
 
 
 def compile_patterns(field: str, patterns: Sequence[str]) -> tuple[re.Pattern[str], ...]:
@@ -92,9 +67,7 @@ class TopicSelector:
         """
         if topic.startswith(RETRY_PREFIX):
             return self.retries(topic.removeprefix(RETRY_PREFIX))
-        if topic in _SYSTEM or topic.startswith(_SYSTEM_PREFIXES) or topic in system:
-            return False
-        if topic.endswith("_REPLY_TOPIC") and topic.removesuffix("_REPLY_TOPIC") in system:
+        if is_system(topic, system):
             return False
         return _any(self.include, topic) and not _any(self.exclude, topic)
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from replicator.aio.clock import now
 from replicator.errors import ReplicatorError
 from replicator.routing.audit_trail import AuditTrail
 from replicator.routing.faults import code_of, kind_of
@@ -42,6 +43,10 @@ class Phase(StrEnum):
     STOPPED = "STOPPED"
     PAUSED = "PAUSED"
     UNASSIGNED = "UNASSIGNED"
+
+
+#: Phases of a queue that does not copy, though it should.
+_HELD: Final = (Phase.RECOVERING, Phase.WAITING, Phase.FAILED)
 
 
 class Seen(NamedTuple):
@@ -291,11 +296,13 @@ class QueueState:
 
     Attributes:
         reason: why it waits or has failed; empty otherwise.
+        held_at: when, by `now()`, it stopped copying because it recovers, waits or has failed; None while it does
+            not.
         stalled: it makes no progress though there is something to copy, and a restart did not help.
     """
 
     __slots__ = (
-        *("audit", "counters", "key", "phase", "progress", "reason"),
+        *("audit", "counters", "held_at", "key", "phase", "progress", "reason"),
         *("route", "source", "stalled", "target", "topic"),
     )
 
@@ -307,6 +314,7 @@ class QueueState:
         self.key = str(TaskId(route, topic, source))
         self.phase = Phase.STARTING
         self.reason = ""
+        self.held_at: float | None = None
         self.stalled = False
         self.progress = QueueProgress()
         self.counters = QueueCounters()
@@ -315,6 +323,10 @@ class QueueState:
     def set_phase(self, phase: Phase, reason: str = "") -> None:
         self.phase = phase
         self.reason = reason
+        if phase not in _HELD:
+            self.held_at = None
+        elif self.held_at is None:
+            self.held_at = now()
 
     def tally(self) -> Tally:
         """The counters, and what says which of them were counted already, for the queue's next owner."""

@@ -26,6 +26,7 @@ class Cluster:
 
     Its processes end with the thread that started it, however that ends; with `record` they keep running, and
     `record` is called with each node as soon as its process runs. `java_flags` are extra flags for all its JVMs.
+    `say` is called with each step of the start, in words.
     """
 
     def __init__(
@@ -35,11 +36,13 @@ class Cluster:
         directory: Path,
         record: Callable[[Node], None] | None = None,
         java_flags: Sequence[str] = (),
+        say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.spec = spec
         self._java_flags = java_flags
         self.directory = directory.absolute()
         self._record = record
+        self._say = say
         self.nameservers: list[NameServer] = []
         self._tls: tls.TlsFiles | None = None
         self.brokers: list[Broker] = []
@@ -116,6 +119,7 @@ class Cluster:
             context=self._tls.context() if self._tls else None,
             java_flags=self._java_flags,
             record=self._record,
+            say=self._say,
         )
         self.nameservers = [
             NameServer(
@@ -134,6 +138,9 @@ class Cluster:
             if self.spec.ha == "controller":
                 await self.in_sync()
             if archive.wanted:
+                self._say(
+                    f"keeping what RocketMQ {self.spec.version} has loaded, so that it starts sooner next time"
+                )
                 first = (self.nameserver, self.brokers[0])
                 await asyncio.to_thread(archive.make, [node.loaded_classes for node in first])
         except BaseException:

@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import ssl
-import sys
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from replicator.command_app import CommandApp, completing
 from replicator.command_output import Output, Shown, show
-from replicator.errors import ConfigError, ReplicatorError
+from replicator.errors import ConfigError
 from replicator.exit_codes import ExitCode
-from replicator.protocol import properties
 from replicator.protocol.codes import Request
-from replicator.protocol.message import StoredMessage
-from replicator.sandbox import config, jars, java, probe, tls, traffic
+from replicator.sandbox import config, jars, java, probe, tls, topic_commands
 from replicator.sandbox.cluster import Cluster, together
 from replicator.sandbox.reports import (
     ClusterReport,
-    Consumed,
     ProcessReport,
     ProcessState,
-    Produced,
     SandboxDown,
     SandboxReport,
-    TopicMade,
 )
+from replicator.sandbox.running import run, telling
 from replicator.sandbox.spec import ACL_VERSIONS, HA_VERSIONS, VERSIONS, ClusterSpec
 from replicator.sandbox.state import Record, RecordedProcess, State
 
@@ -68,80 +61,23 @@ def up(
     """Start clusters, which run until `sandbox down`."""
     versions, acls = (version, target_version or version), (acl, target_acl or acl)
     common = {"brokers": brokers, "ha": ha, "tls": tls}
-    _run(lambda: _up(clusters, versions=versions, acls=acls, common=common, output=output))
+    run(lambda: _up(clusters, versions=versions, acls=acls, common=common, output=output))
 
 
 @app.command()
 def status(output: Shown = Output.TABLE) -> None:
     """Show what is running. Exit code 5: something that was started no longer runs."""
-    _run(lambda: _status(output))
+    run(lambda: _status(output))
 
 
 @app.command()
 def down(output: Shown = Output.TABLE) -> None:
     """Stop all clusters and delete their data."""
-    _run(lambda: _down(output))
+    run(lambda: _down(output))
 
 
-@app.command()
-def topic(
-    name: Annotated[str, typer.Argument(help="The topic.")],
-    cluster: Annotated[str, typer.Option(help="Where; default: the first cluster.")] = "",
-    queues: Annotated[int, typer.Option(help="Queues on each broker.", min=1)] = 4,
-    output: Shown = Output.TABLE,
-) -> None:
-    """Create a topic."""
-    _run(lambda: _topic(name, cluster, queues=queues, output=output))
-
-
-@app.command()
-def produce(
-    topic: Annotated[str, typer.Argument(help="The topic.")],
-    cluster: Annotated[str, typer.Option(help="Where; default: the first cluster.")] = "",
-    count: Annotated[int, typer.Option(help="Messages.", min=1)] = 100,
-    size: Annotated[int, typer.Option(help="Bytes of a body, at least.", min=0, max=2**20)] = 0,
-    rate: Annotated[int, typer.Option(help="Messages each second; 0: as many as possible.", min=0)] = 0,
-    output: Shown = Output.TABLE,
-) -> None:
-    """Send messages to a topic."""
-    _run(lambda: _produce(topic, cluster, count=count, size=size, rate=rate, output=output))
-
-
-@app.command()
-def consume(
-    topic: Annotated[str, typer.Argument(help="The topic.")],
-    cluster: Annotated[str, typer.Option(help="Where; default: the last cluster.")] = "",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more, until Ctrl-C.")] = False,
-    output: Shown = Output.TABLE,
-) -> None:
-    """Show the messages of a topic, from the oldest on, and where each was copied from."""
-    _run(lambda: _consume(topic, cluster, follow=follow, output=output))
-
-
-def _run(command: Callable[[], Coroutine[None, None, int]]) -> None:
-    try:
-        code = asyncio.run(command())
-    except ReplicatorError as error:
-        Console(stderr=True, soft_wrap=True).print(str(error), style="red", markup=False, highlight=False)
-        code = ExitCode.BAD_CONFIG if isinstance(error, ConfigError) else ExitCode.UNUSABLE
-    except KeyboardInterrupt:
-        code = 128 + signal.SIGINT
-    except OSError as error:  # a full disk, a directory without permission
-        Console(stderr=True, soft_wrap=True).print(str(error), style="red", markup=False, highlight=False)
-        code = ExitCode.UNUSABLE
-    raise typer.Exit(code)
-
-
-@contextmanager
-def _telling(what: str) -> Iterator[Callable[[str], None]]:
-    """Says on standard error what is being done; in a terminal it can be replaced, elsewhere it is one line."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        print(what, file=sys.stderr, flush=True)
-        yield lambda _: None
-        return
-    with console.status(what) as line:
-        yield line.update
+for each in (topic_commands.topic, topic_commands.topics, topic_commands.produce, topic_commands.consume):
+    app.command()(each)
 
 
 async def _up(
@@ -172,8 +108,8 @@ async def _up(
         for spec in specs:
             state.add(spec)
             added.append(spec)
-        with _telling(f"Starting {' and '.join(wanted)} …"):
-            await together(_cluster(spec, state=state).start() for spec in specs)
+        with telling(f"Starting {' and '.join(wanted)} …", steps=True) as tell:
+            await together(_cluster(spec, state=state, say=tell).start() for spec in specs)
     except BaseException:
         for spec in added:
             await state.end(spec.name)
@@ -182,8 +118,9 @@ async def _up(
     return 0
 
 
-def _cluster(spec: ClusterSpec, *, state: State) -> Cluster:
-    return Cluster(spec, directory=state.cluster_directory(spec.name), record=partial(state.record, spec))
+def _cluster(spec: ClusterSpec, *, state: State, say: Callable[[str], None]) -> Cluster:
+    directory = state.cluster_directory(spec.name)
+    return Cluster(spec, directory=directory, record=partial(state.record, spec), say=say)
 
 
 async def _status(output: Output) -> int:
@@ -209,58 +146,6 @@ async def _down(output: Output) -> int:
             raise result
     show(SandboxDown(ended=names), output, Text(f"Ended {', '.join(names)}." if names else _NONE))
     return 0
-
-
-async def _topic(name: str, cluster: str, *, queues: int, output: Output) -> int:
-    state = State()
-    record = traffic.choose(state, cluster)
-    async with traffic.opened(record, state) as client:
-        made = await traffic.create(client, name, queues=queues)
-    found = TopicMade(cluster=record.name, topic=name, queues=len(made))
-    show(found, output, Text(f"{record.name} has topic {name} with {len(made)} queues."))
-    return 0
-
-
-async def _produce(topic: str, cluster: str, *, count: int, size: int, rate: int, output: Output) -> int:
-    state, sent = State(), 0
-    record = traffic.choose(state, cluster)
-    async with traffic.opened(record, state) as client:
-        with _telling(f"Sending to {topic} …") as tell:
-            async for sent in traffic.produce(client, topic, count=count, size=size, rate=rate):
-                tell(f"Sent {sent:,} of {count:,} to {topic} …")
-    found = Produced(cluster=record.name, topic=topic, messages=sent)
-    show(found, output, Text(f"Sent {sent:,} messages to {topic} at {record.name}."))
-    return 0
-
-
-async def _consume(topic: str, cluster: str, *, follow: bool, output: Output) -> int:
-    if follow and output is Output.JSON:
-        raise ConfigError("--follow never ends, and JSON is printed at the end", hint="leave out one of them")
-    state, found = State(), list[Consumed]()
-    record = traffic.choose(state, cluster, last=True)
-    async with traffic.opened(record, state) as client:
-        async for place, message in traffic.consume(client, topic, follow=follow):
-            shown = _consumed(place, message)
-            if output is Output.JSON:
-                found.append(shown)
-            else:
-                whence = f" (copied from {shown.copied_from})" if shown.copied_from else ""
-                print(f"{shown.broker}/{shown.queue} {shown.offset} {shown.keys} {shown.body}{whence}", flush=True)
-    if output is Output.JSON:
-        show(found, output, "")
-    return 0
-
-
-def _consumed(place: traffic.Place, message: StoredMessage) -> Consumed:
-    named = properties.decode(message.properties)
-    return Consumed(
-        broker=place.broker,
-        queue=place.queue_id,
-        offset=message.queue_offset,
-        keys=named.get("KEYS", ""),
-        body=message.body[4:].decode(errors="replace"),
-        copied_from=named.get("__RPL_SOURCE"),
-    )
 
 
 async def _state_of(process: RecordedProcess, *, record: Record, state: State) -> ProcessState:

@@ -126,7 +126,12 @@ def _fetch(group: str, wanted: list[Jar], *, root: Path, console: Console) -> No
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(f"Fetching {title}", total=total)
+        quarters = _Quarters(title, total, console)
         failed = threading.Event()
+
+        def arrived(count: int) -> None:
+            progress.advance(task, count)
+            quarters.add(count)
 
         def one(jar: Jar) -> tuple[Jar, OSError] | None:
             if failed.is_set():  # offline: one failure is enough
@@ -138,7 +143,7 @@ def _fetch(group: str, wanted: list[Jar], *, root: Path, console: Console) -> No
                     target=root / jar.path,
                     size=jar.size,
                     sha256=jar.sha256,
-                    advance=lambda count: progress.advance(task, count),
+                    advance=arrived,
                 )
             except OSError as error:
                 failed.set()
@@ -149,6 +154,26 @@ def _fetch(group: str, wanted: list[Jar], *, root: Path, console: Console) -> No
             failures = [failure for failure in pool.map(one, wanted) if failure]
     if failures:
         raise _error(title, failures, wanted=wanted, root=root, repository=origin.repository)
+
+
+class _Quarters:
+    """Says how much of `total` bytes is there, a quarter at a time, where a console shows no moving bar."""
+
+    def __init__(self, title: str, total: int, console: Console) -> None:
+        self._title = title
+        self._total = total
+        self._console = console
+        self._count = 0
+        self._said = 0
+        self._lock = threading.Lock()
+
+    def add(self, count: int) -> None:
+        """More bytes are there, or fewer where a file has to be fetched again; any thread says so."""
+        with self._lock:
+            self._count += count
+            if (now := 4 * self._count // self._total) > self._said and not self._console.is_terminal:
+                self._said = now
+                self._console.print(f"Fetching {self._title}: {25 * now} % of {self._total / 1e6:.0f} MB")
 
 
 def _error(

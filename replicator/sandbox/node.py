@@ -42,6 +42,8 @@ class Setup:
     java_flags: Sequence[str]
     # Called with every process that was started. Without it, the processes end with ours.
     record: Callable[[Node], None] | None
+    # Called with what has been done.
+    say: Callable[[str], None]
 
 
 class Node(ABC):
@@ -104,6 +106,7 @@ class Node(ABC):
                 await self.assist()
                 assist_at = time.monotonic() + _ASSIST_SECONDS
             await asyncio.sleep(_PROBE_SECONDS)
+        self._setup.say(f"{self.role} {self.name} answers at {self.address}")
 
     async def stop(self) -> None:
         """SIGTERM: an orderly shutdown."""

@@ -16,6 +16,7 @@ __all__ = [
     "Produced",
     "SandboxDown",
     "SandboxReport",
+    "TopicHeld",
     "TopicMade",
 ]
 
@@ -55,6 +56,15 @@ class TopicMade(Report):
     cluster: str
     topic: str
     queues: Annotated[int, Field(description="on all brokers together")]
+
+
+class TopicHeld(Report):
+    """A topic of a cluster."""
+
+    cluster: str
+    topic: str
+    queues: Annotated[int, Field(description="on all brokers together")]
+    messages: Annotated[int, Field(description="those that are still there")]
 
 
 class Produced(Report):

@@ -7,13 +7,17 @@ import json
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
 
-from replicator.client.brokers import min_offset
+from replicator.client.brokers import max_offset, min_offset, offset_at
 from replicator.client.cluster import Cluster as Client
+from replicator.client.groups import read_groups, write_group
+from replicator.client.offsets import commit_offset, read_offsets
 from replicator.client.queue_range import read_range
 from replicator.client.security import Credentials, Security, tls_context
 from replicator.client.send import new_fields, send_batch
+from replicator.client.system_topics import is_system
 from replicator.client.topics import TopicConfig, read_topics, write_topic
 from replicator.errors import ConfigError, SandboxError
 from replicator.protocol import properties
@@ -21,8 +25,21 @@ from replicator.protocol.batch import new_entry
 from replicator.protocol.message import StoredMessage
 from replicator.sandbox import config, tls
 from replicator.sandbox.state import Record, State
+from replicator.settings import milliseconds
 
-__all__ = ["Place", "choose", "consume", "create", "opened", "produce"]
+__all__ = [
+    "Place",
+    "Shape",
+    "Wanted",
+    "choose",
+    "consume",
+    "create",
+    "held",
+    "opened",
+    "places",
+    "produce",
+    "start_of",
+]
 
 #: Seconds between two batches to the same queue, and between two looks at a queue's end.
 _TICK: Final = 0.1
@@ -31,6 +48,57 @@ _AT_ONCE: Final = 1000
 #: Bytes of a batch: brokers take 4 MiB where nothing else is configured, and 64 KiB is the least that is.
 _BATCH: Final = 48 * 1024
 _GROUP: Final = "replicator_sandbox"
+
+
+#: Where reading begins: a time is in milliseconds since the epoch.
+Start = Literal["earliest", "latest"] | int
+
+
+def start_of(text: str) -> Start:
+    """`earliest`, `latest`, or an ISO 8601 time.
+
+    Raises:
+        ConfigError: it is none of them.
+    """
+    if text == "earliest" or text == "latest":
+        return text  # type: ignore[return-value]
+    try:
+        return milliseconds(text)
+    except ValueError:
+        raise ConfigError(
+            f"--from {text!r} is no time",
+            hint="give earliest, latest or an ISO 8601 time like 2026-01-31T06:00:00Z",
+        ) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """Messages with a number, which `{n}` in `keys` stands for; bodies are JSON of at least `size` bytes."""
+
+    size: int = 0
+    keys: str = "order-{n}"
+    tag: str = ""
+
+    def entry(self, number: int) -> bytes:
+        """A message as a batch has it."""
+        content = {"order": number}
+        body = json.dumps(content).encode()
+        if (missing := self.size - len(body)) > 0:
+            body = json.dumps(content | {"padding": "x" * missing}).encode()
+        named = {"KEYS": self.keys.replace("{n}", str(number)), "UNIQ_KEY": uuid.uuid4().hex.upper()}
+        if self.tag:
+            named["TAGS"] = self.tag
+        return new_entry(body, properties.encode(named))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is to be read: from `start` on or from where the group is, so many messages (0: all), later ones too."""
+
+    start: Start = "earliest"
+    group: str = ""
+    count: int = 0
+    follow: bool = False
 
 
 class Place(NamedTuple):
@@ -105,10 +173,24 @@ async def places(client: Client, topic: str) -> list[Place]:
     return found
 
 
-async def produce(client: Client, topic: str, *, count: int, size: int, rate: int) -> AsyncIterator[int]:
-    """Sends `count` messages over all queues in turn, `rate` each second; yields how many are sent.
+async def held(client: Client) -> list[tuple[str, int, int]]:
+    """Each topic that is not of the system, with its queues and messages on all brokers."""
+    system = {*client.brokers(), client.known_as}
+    found: dict[str, tuple[int, int]] = {}
+    for broker in client.brokers():
+        master = client.master(broker)
+        for name, topic in (await read_topics(master)).topics.items():
+            if is_system(name, system):
+                continue
+            queues, messages = found.get(name, (0, 0))
+            for i in range(topic.queues):
+                messages += await max_offset(master, name, i) - await min_offset(master, name, i)
+            found[name] = (queues + topic.queues, messages)
+    return [(name, *counts) for name, counts in sorted(found.items())]
 
-    Bodies are JSON of at least `size` bytes; keys are `order-0`, `order-1`, ….
+
+async def produce(client: Client, topic: str, shape: Shape, *, count: int, rate: int) -> AsyncIterator[int]:
+    """Sends `count` messages over all queues in turn, `rate` each second; yields how many are sent.
 
     Args:
         rate: 0: as many as possible.
@@ -121,7 +203,7 @@ async def produce(client: Client, topic: str, *, count: int, size: int, rate: in
         due = min(count, int((clock() - began) * rate) if rate else sent + _AT_ONCE)
         batches: dict[Place, list[bytes]] = {}
         for number in range(sent, due):
-            queue, order = queues[number % len(queues)], _order(number, size)
+            queue, order = queues[number % len(queues)], shape.entry(number)
             batch = batches.setdefault(queue, [])
             if batch and sum(map(len, batch)) + len(order) > _BATCH:
                 await _send(client, topic, queue, batch)
@@ -138,26 +220,49 @@ async def _send(client: Client, topic: str, queue: Place, entries: list[bytes]) 
     await send_batch(client.writer(queue.broker), fields, list(entries))
 
 
-def _order(number: int, size: int) -> bytes:
-    content = {"order": number}
-    body = json.dumps(content).encode()
-    if (missing := size - len(body)) > 0:
-        body = json.dumps(content | {"padding": "x" * missing}).encode()
-    named = {"KEYS": f"order-{number}", "UNIQ_KEY": uuid.uuid4().hex.upper()}
-    return new_entry(body, properties.encode(named))
+async def consume(client: Client, topic: str, wanted: Wanted) -> AsyncIterator[tuple[Place, StoredMessage]]:
+    """The wanted messages of all queues, queue by queue; the group has consumed what was given out.
+
+    Raises:
+        SandboxError: no broker has the topic.
+    """
+    at = await _begin(client, topic, wanted)
+    kept, given = dict(at), 0
+    try:
+        while True:
+            for place, offset in list(at.items()):
+                async for message in read_range(client.master(place.broker), topic, place.queue_id, offset):
+                    at[place] = message.queue_offset + 1
+                    yield place, message
+                    given += 1
+                    if given == wanted.count:
+                        return
+            if not wanted.follow:
+                return
+            await asyncio.sleep(_TICK)
+    finally:
+        if wanted.group:
+            for place, offset in at.items():
+                if offset != kept[place]:
+                    await commit_offset(client.writer(place.broker), wanted.group, topic, place.queue_id, offset)
 
 
-async def consume(client: Client, topic: str, *, follow: bool) -> AsyncIterator[tuple[Place, StoredMessage]]:
-    """The messages of all queues from the oldest on, queue by queue; with `follow` what comes later, too."""
-    at = {
-        place: await min_offset(client.master(place.broker), topic, place.queue_id)
+async def _begin(client: Client, topic: str, wanted: Wanted) -> dict[Place, int]:
+    """The offset at which each queue is read first."""
+    consumed: dict[Place, int] = {}
+    for broker in client.brokers() if wanted.group else ():
+        if wanted.group not in (await read_groups(client.master(broker))).groups:
+            await write_group(client.writer(broker), {"groupName": wanted.group})
+        table = await read_offsets(client.master(broker))
+        consumed |= {Place(broker, i): at for i, at in table.offsets.get((wanted.group, topic), {}).items()}
+    return {
+        place: consumed[place] if place in consumed else await _start(client, topic, place, wanted.start)
         for place in await places(client, topic)
     }
-    while True:
-        for place, offset in list(at.items()):
-            async for message in read_range(client.master(place.broker), topic, place.queue_id, offset):
-                at[place] = message.queue_offset + 1
-                yield place, message
-        if not follow:
-            return
-        await asyncio.sleep(_TICK)
+
+
+async def _start(client: Client, topic: str, place: Place, start: Start) -> int:
+    at = client.master(place.broker), topic, place.queue_id
+    if start == "earliest":
+        return await min_offset(*at)
+    return await max_offset(*at) if start == "latest" else await offset_at(*at, start)

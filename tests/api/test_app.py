@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 from starlette.testclient import TestClient
 
 from replicator.api.app import make_app
@@ -14,6 +15,8 @@ from replicator.group.assignment import sticky
 from replicator.group.coordinator import Assignment, Coordinator
 from replicator.group.freshness import Echo
 from replicator.group.membership import Generation, Heartbeat, Side
+from replicator.routing.queue_map import Queue
+from replicator.routing.state import Phase, QueueState
 from replicator.state.connector_configs import Connectors
 from replicator.state.store import Store
 from replicator.worker.worker import Worker
@@ -70,4 +73,37 @@ def test_a_worker_that_does_not_reach_the_target_is_not_ready(tmp_path: Path) ->
         may_send=lambda: True,
     )
     assert "does not reach the target" in reasons(worker)["worker"]
+    store.close()
+
+
+def test_a_topic_that_stands_in_recovery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A moment is as it should be; waiting in between does not begin it again."""
+    clock = 100.0
+    monkeypatch.setattr("replicator.routing.state.now", lambda: clock)
+    monkeypatch.setattr("replicator.api.app.now", lambda: clock)
+    store = Store(tmp_path)
+    coordinator = Coordinator("w", strategy=sticky, timeout=5.0, lease=3.5, delay=0.5)
+    coordinator.adopt(Assignment(generation=Generation(1, "w"), members=frozenset({"w"}), owners={}))
+    state = QueueState("orders", Queue("a", 0), Queue("b", 0))
+    worker = SimpleNamespace(
+        id="w",
+        coordinator=coordinator,
+        connectors=Connectors(store),
+        queues=[state],
+        routes=SimpleNamespace(problems={}),
+        group=SimpleNamespace(waiting_for=""),
+        standby=None,
+        may_send=lambda: True,
+    )
+    state.set_phase(Phase.RECOVERING, "b:1 does not answer")
+    assert reasons(worker) == {}
+    clock = 103.0
+    state.set_phase(Phase.WAITING, "b:1 cannot be reached")
+    assert reasons(worker) == {"orders": "b:1 cannot be reached"}
+    clock = 106.0
+    state.set_phase(Phase.RECOVERING, "b:1 does not answer")
+    assert reasons(worker) == {"orders": "recovering for 6 s: b:1 does not answer"}
+    state.set_phase(Phase.RUNNING)
+    state.set_phase(Phase.RECOVERING, "b:1 does not answer")
+    assert reasons(worker) == {}
     store.close()

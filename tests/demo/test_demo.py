@@ -157,6 +157,26 @@ def assert_clean(output: str) -> None:
     assert int(counts[1]) == int(counts[2]) == int(seen[1]) > 0, output
 
 
+def assert_steps(output: str) -> None:
+    """What the demo does until orders flow is said, each step once, with its time."""
+    told = re.findall(r"^ *(\d+\.\d) s  (.+)$", output, re.MULTILINE)
+    assert [float(seconds) for seconds, _ in told] == sorted(float(seconds) for seconds, _ in told)
+    steps = [step for _, step in told]
+    for beginning in (
+        "Java and RocketMQ",
+        "starting two clusters",
+        "name server east-namesrv answers at",
+        "name server west-namesrv answers at",
+        "master east-a answers at",
+        "master west-a answers at",
+        "topic orders is created",
+        "the replicator copies it",
+        "the producer sends orders to east",
+        "reading the topic whole",
+    ):
+        assert len([step for step in steps if step.startswith(beginning)]) == 1, output
+
+
 async def test_it_ends_by_itself_with_a_summary(tmp_path: Path) -> None:
     """And the same as JSON for scripts."""
     flags = ("--seconds", "8", "--version", "5.5.0", "-o", "json")
@@ -168,6 +188,7 @@ async def test_it_ends_by_itself_with_a_summary(tmp_path: Path) -> None:
         assert "two clusters of RocketMQ 5.5.0" in demo.output
         assert_clean(demo.output)
         assert re.search(r"metrics at http://127\.0\.0\.1:\d+/metrics", demo.output)
+        assert_steps(demo.output)
         await demo.assert_nothing_left()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -33,3 +34,29 @@ def test_a_configuration_is_shown_in_its_own_form(monkeypatch: pytest.MonkeyPatc
         "acl": '{"admins": false}',
         "topics": "a, b",
     }
+
+
+def _topic(name: str, state: str, severity: int, **counts: int) -> dict[str, Any]:
+    zero = {"queues": 4, "failed": 0, "waiting": 0, "lag_messages": 0, "stalled": 0}
+    return {"topic": name, "state": state, "severity": severity, **zero, **counts}
+
+
+def test_what_stands_still_is_a_problem_of_a_connector_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list names the worst topic, and counts topics that cannot be planned and those that failed alike."""
+    topics = [
+        _topic("orders", "FAILED", 9, failed=1),
+        _topic("payments", "WAITING", 8, waiting=4),
+        _topic("other", "RUNNING", 3),
+    ]
+    status = {"connector": {"state": "RUNNING"}, "topics": topics, "problems": {"odd": "compacted"}}
+    quiet = {"connector": {"state": "RUNNING"}, "topics": topics[2:], "problems": {}}
+    moving = [_topic("orders", "RECOVERING", 5), topics[2]]
+    recovers = {"connector": {"state": "RUNNING"}, "topics": moving, "problems": {}}
+    named = (("a", status), ("b", quiet), ("c", recovers))
+    held = {name: {"status": each, "info": {"tasks": []}} for name, each in named}
+    monkeypatch.setattr(commands, "Rest", lambda _: SimpleNamespace(get=lambda _: held))
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = CliRunner().invoke(app, ["connectors", "list"]).stdout.splitlines()
+    assert shown[1].split() == ["a", "RUNNING", "0", "12", "1", "4", "0", "3", "orders", "FAILED"]
+    assert shown[2].split() == ["b", "RUNNING", "0", "4", "0", "0", "0", "0"]
+    assert shown[3].split() == ["c", "RUNNING", "0", "8", "0", "0", "0", "0", "orders", "RECOVERING"]

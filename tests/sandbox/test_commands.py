@@ -9,6 +9,8 @@ import re
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,6 +77,51 @@ def processes(state: Path) -> list[ProcessId]:
     ]
 
 
+def assert_steps(told: str, *names: str) -> None:
+    """Without a terminal each process that answers is a line, with the time since the beginning."""
+    begun, *steps = told.splitlines()
+    assert begun == "Starting north and south …"
+    for name in names:
+        assert [line for line in steps if re.fullmatch(rf" *\d+\.\d s  {name} answers at 127\.0\.0\.1:\d+", line)]
+
+
+def assert_group(cluster: str) -> None:
+    """A group goes on where it was, whatever the command was told to begin with."""
+    read = [
+        json.loads(sandbox("consume", "orders", "--cluster", cluster, "--group", "g", *more, "-o", "json").stdout)
+        for more in (("--count", "10"), (), ("--from", "earliest"))
+    ]
+    assert [len(messages) for messages in read] == [10, 15, 0]
+    assert len({message["keys"] for messages in read for message in messages}) == 25
+    assert sandbox("consume", "orders", "--cluster", cluster, "--from", "latest").stdout == ""
+    later = sandbox("consume", "orders", "--cluster", cluster, "--from", "2000-01-01", "--count", "3")
+    assert len(later.stdout.splitlines()) == 3
+
+
+def assert_following(cluster: str) -> None:
+    """Messages are shown as they come; Ctrl-C is how it is meant to end."""
+    following = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, "consume", "orders", "--cluster", cluster, "--from", "latest", "-f"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert following.stdout is not None
+    try:
+        deadline = time.monotonic() + 60
+        lines = threading.Thread(target=lambda: shown.append(following.stdout.readline()))  # type: ignore[union-attr]
+        shown: list[str] = []
+        lines.start()
+        while lines.is_alive() and time.monotonic() < deadline:  # it says nothing before the first message
+            sandbox("produce", "orders", "--cluster", cluster, "--count", "1", "--keys", "k{n}", "--tag", "t")
+            lines.join(0.5)
+        assert " k0 {" in shown[0]
+        following.send_signal(signal.SIGINT)
+        assert following.wait(30) == 0
+    finally:
+        following.kill()
+        following.stdout.close()
+
+
 def assert_messages(first: str, last: str) -> None:
     """Topics are made and messages sent at the first cluster, and shown at the last, unless one is named."""
     made = json.loads(sandbox("topic", "orders", "--queues", "2", "-o", "json").stdout)
@@ -87,6 +134,9 @@ def assert_messages(first: str, last: str) -> None:
     lines = sandbox("consume", "orders", "--cluster", first).stdout.splitlines()
     assert len(lines) == 25
     assert sum(line.startswith(f"{first}-a/0 0 order-") for line in lines) == 1
+    held = json.loads(sandbox("topics", "--cluster", first, "-o", "json").stdout)
+    assert [(topic["topic"], topic["messages"]) for topic in held] == [("orders", 25)]
+    assert json.loads(sandbox("topics", "-o", "json").stdout) == held
     nothing = sandbox("consume", "orders")
     assert nothing.returncode == 3
     assert nothing.stderr == "the cluster has no topic 'orders': create it with `replicator sandbox topic orders`\n"
@@ -97,7 +147,8 @@ def assert_messages(first: str, last: str) -> None:
 
 def test_up_status_down(state: Path) -> None:
     result = sandbox("up", "--clusters", "north,south", "--version", "4.9.7", "--target-version", "5.3.3")
-    assert (result.returncode, result.stderr) == (0, "Starting north and south …\n")
+    assert result.returncode == 0
+    assert_steps(result.stderr, "name server north-namesrv", "master north-a", "master south-a")
     assert "replicator --source 127.0.0.1:" in result.stdout
     started = processes(state)
     assert len(started) == 4
@@ -114,6 +165,8 @@ def test_up_status_down(state: Path) -> None:
     assert result.stderr == "cluster south is already running: replicator sandbox down\n"
 
     assert_messages("north", "south")
+    assert_group("north")
+    assert_following("north")
 
     started[1].signal(signal.SIGKILL)
     result = sandbox("status")
@@ -132,7 +185,8 @@ def test_up_with_accounts_tls_and_brokers(state: Path) -> None:
     """Each side has the access control of its version; `status` tells how to get in."""
     versions = ("--version", "4.9.7", "--acl", "1.0", "--target-version", "5.5.0", "--target-acl", "2.0")
     result = sandbox("up", "--clusters", "north,south", *versions, "--brokers", "2", "--tls")
-    assert (result.returncode, result.stderr) == (0, "Starting north and south …\n")
+    assert result.returncode == 0
+    assert_steps(result.stderr, "master north-a", "master north-b", "master south-a", "master south-b")
     started = processes(state)
     assert len(started) == 6
 
@@ -189,7 +243,10 @@ def test_an_up_that_fails_leaves_nothing(state: Path) -> None:
     (state.parent / "clusters" / "south").write_text("in the way of its directory")
     result = sandbox("up", "--clusters", "north,south", "--version", "4.9.7")
     assert result.returncode == 3, result.stderr
-    assert result.stderr.count("\n") == 2, "what is begun, and why it failed"
+    begun, *steps, failed = result.stderr.splitlines()
+    assert begun == "Starting north and south …"
+    assert all(" s  " in step for step in steps)
+    assert "south" in failed
     assert json.loads(state.read_text()) == {"clusters": []}
 
 
@@ -203,7 +260,7 @@ def test_a_wrong_version_is_one_line(state: Path) -> None:
     assert not state.exists()
 
 
-@pytest.mark.parametrize("command", [["topic", "orders"], ["produce", "orders"], ["consume", "orders"]])
+@pytest.mark.parametrize("command", [["topic", "orders"], ["topics"], ["produce", "orders"], ["consume", "orders"]])
 def test_messages_without_clusters(state: Path, command: list[str]) -> None:
     result = sandbox(*command)
     assert result.returncode == 3

@@ -13,7 +13,7 @@ from replicator.errors import ConfigError, SandboxError
 from replicator.protocol.batch import size_of
 from replicator.sandbox import traffic
 from replicator.sandbox.state import State
-from replicator.sandbox.traffic import Place, choose, produce
+from replicator.sandbox.traffic import Place, Shape, choose, produce, start_of
 
 pytestmark = pytest.mark.usefixtures("sent")
 
@@ -54,7 +54,7 @@ def test_which_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_over_all_queues_in_turn(sent: dict[Place, int]) -> None:
-    steps = [step async for step in produce(CLIENT, "T", count=2500, size=0, rate=0)]
+    steps = [step async for step in produce(CLIENT, "T", Shape(), count=2500, rate=0)]
     assert steps == [1000, 2000, 2500]
     assert sent == dict.fromkeys([Place("a", 0), Place("a", 1), Place("b", 0), Place("b", 1)], 625)
 
@@ -63,6 +63,25 @@ async def test_at_a_rate(sent: dict[Place, int]) -> None:
     """No more than was due at any time."""
     clock = asyncio.get_running_loop().time
     began = clock()
-    async for step in produce(CLIENT, "T", count=60, size=0, rate=200):
+    async for step in produce(CLIENT, "T", Shape(), count=60, rate=200):
         assert step <= (clock() - began) * 200
     assert sum(sent.values()) == 60
+
+
+def test_what_messages_are_like() -> None:
+    entry = Shape(size=200, keys="k-{n}-x", tag="blue").entry(7)
+    assert b"KEYS\x01k-7-x\x02" in entry
+    assert b"TAGS\x01blue" in entry
+    assert entry.count(b"x") > 150
+
+
+@pytest.mark.parametrize(
+    ("text", "start"), [("earliest", "earliest"), ("latest", "latest"), ("1970-01-01T00:00:01Z", 1000)]
+)
+def test_where_reading_begins(text: str, start: str | int) -> None:
+    assert start_of(text) == start
+
+
+def test_no_time() -> None:
+    with pytest.raises(ConfigError, match="--from 'yesterday' is no time"):
+        start_of("yesterday")

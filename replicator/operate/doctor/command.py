@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Final
@@ -21,21 +20,23 @@ from replicator.connector.context import look
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.exit_codes import ExitCode
 from replicator.observe.logging import configure
-from replicator.operate.doctor.facts import judge_broker, judge_pair
-from replicator.operate.doctor.finding import Examination, Finding, Level, bad, good
-from replicator.operate.doctor.machine import examine_machine
+from replicator.operate.doctor.finding import Examination, Finding, Level, bad, good, unchecked
+from replicator.operate.doctor.machine import examine_machine, judge_kept
 from replicator.operate.doctor.network import Side, examine_side
+from replicator.operate.doctor.pair import judge_names, judge_pair
 from replicator.operate.doctor.route import examine_route
 from replicator.operate.job_preflight import world_of
 from replicator.operate.options import ConfigFile, with_settings
 from replicator.ranges.access import Access
 from replicator.service import cluster_of
-from replicator.settings import ClusterSettings, Settings, load
+from replicator.settings import ClusterSettings, RouteSettings, Settings, load
 from replicator.state.store import Store
 
 __all__ = ["app"]
 
-_MARKS: Final = {Level.OK: ("ok", "green"), Level.WARNING: ("warning", "yellow"), Level.ERROR: ("error", "red")}
+_STYLES: Final = {Level.OK: "green", Level.WARNING: "yellow", Level.ERROR: "bold red", Level.NOT_CHECKED: "magenta"}
+#: Characters of a subject for which all others make room.
+_COLUMN: Final = 40
 
 app = CommandApp()
 
@@ -45,12 +46,13 @@ app = CommandApp()
 def doctor(
     flags: Mapping[str, Any],
     config: ConfigFile = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show warnings and errors only.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show what is not ok only.")] = False,
     output: Shown = Output.TABLE,
 ) -> None:
     """Check everything that a route needs: machine, networks, brokers, accounts, topics. Nothing is written.
 
-    Takes the settings of a worker. Exit code 5: something has to be changed.
+    Takes the settings of a worker. One line each, and below what is not ok, what to do. Exit code 0: no errors, if
+    perhaps warnings; 5: something has to be changed.
     """
     settings = load(flags, file=config)
     configure(level="error")
@@ -77,42 +79,70 @@ async def _examine(settings: Settings) -> list[Finding]:
 async def _examine_clusters(
     settings: Settings, source: Discovery, target: Discovery, store: Store
 ) -> list[Finding]:
+    group = None if settings.standalone else settings.coordination
     here, there = await asyncio.gather(
-        _side("source", settings.source, source), _side("target", settings.target, target)
+        _side("source", settings.source, source, route=settings.route, writes=group == "source"),
+        _side("target", settings.target, target, route=settings.route, writes=True),
     )
     findings = here.findings + there.findings
-    for side, found in (("source", here), ("target", there)):
-        for name, facts in sorted(found.facts.items()):
-            findings += judge_broker(side, name, facts, settings.route)
-    findings += judge_pair(here.facts, there.facts)
-    if not here.facts or not there.facts:
-        return findings
+    if here.facts and there.facts:
+        findings += judge_pair(here.facts, there.facts, settings.route)
+    else:
+        reason = "whether their settings fit together, because one of them has no master that answers"
+        findings.append(unchecked("both clusters", "settings", reason))
+    if here.topology is not None and there.topology is not None:
+        names = here.topology.cluster, there.topology.cluster
+        findings.append(judge_names(*names, (settings.source, settings.target)))
     try:
         identity = await look(settings, source, target, store)
     except ReplicatorError as error:
-        return [*findings, *(bad("clusters", "route", line, error.hint) for line in error.message.splitlines())]
-    findings.append(good("clusters", "ids", f"messages are copied from {identity.source} to {identity.target}"))
+        told = " ".join(finding.message for finding in findings)
+        new = [line for line in error.message.splitlines() if line.rpartition(": ")[2] not in told]
+        findings += [bad("clusters", "route", line, error.hint) for line in new]
+        reason = "topics, rights, groups and workers, because the clusters cannot be used as they are"
+        return [*findings, unchecked("clusters", "route", reason)]
+    findings.append(good("clusters", "route", f"messages are copied from {identity.source} to {identity.target}"))
+    findings += judge_kept(settings.store_path, identity)
     try:
-        return findings + await examine_route(settings, world_of(settings, source, target, identity, store))
-    except ConfigError as error:  # a secret, which was told of above
-        return [*findings, bad("route", "settings", error.message, error.hint)]
+        context = world_of(settings, source, target, identity, store)
+        return findings + await examine_route(settings, context, here.facts, there.facts)
+    except ConfigError as error:  # a secret, which was told of above, or a pattern
+        reason = f"topics, rights, groups and workers, because {error.message}"
+        return [*findings, unchecked("clusters", "route", reason, error.hint)]
 
 
-async def _side(side: str, settings: ClusterSettings, discovery: Discovery) -> Side:
-    return await examine_side(side, settings, Access.of(settings).security(), discovery.cluster)
+async def _side(
+    side: str, settings: ClusterSettings, discovery: Discovery, *, route: RouteSettings, writes: bool
+) -> Side:
+    security = Access.of(settings).security()
+    return await examine_side(side, settings, security, discovery.cluster, route=route, writes=writes)
 
 
 def _drawn(found: Examination, *, quiet: bool) -> RenderableType:
+    shown = [each for each in found.findings if not quiet or each.level is not Level.OK]
+    marks = max(map(len, Level))
+    checks, subjects = (max((len(part) for part in parts), default=0) for parts in _columns(shown))
     lines: list[Text] = []
-    for finding in found.findings:
-        if quiet and finding.level is Level.OK:
-            continue
-        mark, style = _MARKS[finding.level]
-        line = partial(Text, no_wrap=True, overflow="ignore")
-        head = line(f"{mark:<8}", style=style)
-        head.append(f"{finding.check} {finding.subject}: {finding.message}", style="default")
-        lines.append(head)
-        if finding.advice:
-            lines.append(line(f"{'':<8}→ {finding.advice}", style="dim"))
-    summary = f"{found.errors} errors, {found.warnings} warnings, {len(found.findings)} checks"
-    return Group(*lines, Text(summary, style="bold"))
+    for each in shown:
+        line = Text(no_wrap=True, overflow="ignore")
+        line.append(f"{each.level:<{marks}}  ", style=_STYLES[each.level])
+        line.append(f"{each.check:<{checks}}  {each.subject:<{subjects}}  {_one_line(each.message)}")
+        lines.append(line)
+        if each.advice:
+            advice = f"{'':<{marks}}  → {_one_line(each.advice)}"
+            lines.append(Text(advice, style="dim", no_wrap=True, overflow="ignore"))
+    counts = {"error": found.errors, "warning": found.warnings, "not checked": found.not_checked}
+    told = [
+        f"{number} {name}{'s' if number != 1 and name != 'not checked' else ''}" for name, number in counts.items()
+    ]
+    return Group(*lines, Text(f"{', '.join(told)}, of {len(found.findings)} checks", style="bold"))
+
+
+def _one_line(text: str) -> str:
+    """What brokers say has several lines where it is of an exception, and may have anything in it."""
+    return "".join(each if each.isprintable() else " " for each in text)
+
+
+def _columns(findings: Sequence[Finding]) -> tuple[list[str], list[str]]:
+    """What they looked at, and which; a long one stands out of its column."""
+    return [each.check for each in findings], [each.subject for each in findings if len(each.subject) <= _COLUMN]

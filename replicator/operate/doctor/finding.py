@@ -9,15 +9,18 @@ from pydantic import Field
 
 from replicator.command_output import Report
 
-__all__ = ["Examination", "Finding", "Level", "bad", "good", "odd"]
+__all__ = ["Examination", "Finding", "Level", "bad", "good", "odd", "unchecked"]
 
 
 class Level(StrEnum):
-    """How bad it is: an `error` stops the route, or loses what it should keep; a `warning` may."""
+    """How bad it is: an `error` stops the route, or loses what it should keep; a `warning` may. `not checked`:
+    nobody knows.
+    """
 
     OK = "ok"
     WARNING = "warning"
     ERROR = "error"
+    NOT_CHECKED = "not checked"
 
 
 class Finding(Report):
@@ -36,12 +39,18 @@ class Examination(Report):
     findings: list[Finding]
     warnings: int
     errors: int
+    not_checked: int
 
     @classmethod
     def of(cls, findings: list[Finding]) -> Examination:
         """The report of `findings`."""
         levels = [finding.level for finding in findings]
-        return cls(findings=findings, warnings=levels.count(Level.WARNING), errors=levels.count(Level.ERROR))
+        return cls(
+            findings=findings,
+            warnings=levels.count(Level.WARNING),
+            errors=levels.count(Level.ERROR),
+            not_checked=levels.count(Level.NOT_CHECKED),
+        )
 
 
 def good(check: str, subject: str, message: str) -> Finding:
@@ -57,3 +66,8 @@ def odd(check: str, subject: str, message: str, advice: str) -> Finding:
 def bad(check: str, subject: str, message: str, advice: str) -> Finding:
     """Something that has to be changed."""
     return Finding(level=Level.ERROR, check=check, subject=subject, message=message, advice=advice)
+
+
+def unchecked(check: str, subject: str, message: str, advice: str = "") -> Finding:
+    """Something that could not be looked at; `message` says what, and why."""
+    return Finding(level=Level.NOT_CHECKED, check=check, subject=subject, message=message, advice=advice)

@@ -9,15 +9,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from replicator.connector.identity import refuse_other_ids
 from replicator.errors import ConfigError, StartupError
 from replicator.group.signature import Signer
-from replicator.operate.doctor.finding import Finding, bad, good, odd
+from replicator.operate.doctor.finding import Finding, bad, good, odd, unchecked
 from replicator.plugins.transforms import chain_of
 from replicator.protocol.uniform_run import COMPILED
+from replicator.routing.options import Identity
 from replicator.settings import Settings
 from replicator.spark.engine.session import refuse_no_spark
+from replicator.state.state_file import Damaged, decode
 
-__all__ = ["examine_machine"]
+__all__ = ["examine_machine", "judge_kept"]
 
 #: Bytes that state files and the audit log may need.
 _ROOM: Final = 256 * 1024 * 1024
@@ -85,6 +88,22 @@ def _store(path: Path) -> Finding:
     if _is_used(path / ".lock"):
         return good(_CHECK, "store_path", f"{path} is used by a worker that runs now")
     return good(_CHECK, "store_path", f"{path} can be written, {free // 2**30} GiB are free")
+
+
+def judge_kept(store: Path, identity: Identity) -> Iterator[Finding]:
+    """Whether the state files in `store` are of these two clusters."""
+    path = store / "identity.json"
+    try:
+        known = decode(path.read_bytes(), str(path))
+        refuse_other_ids(identity, known if isinstance(known, dict) else {})
+    except FileNotFoundError:
+        return
+    except StartupError as error:
+        yield bad(_CHECK, "store_path", error.message, error.hint)
+    except (OSError, Damaged) as error:
+        yield unchecked(_CHECK, "store_path", f"which clusters {path} is of, because {error}")
+    else:
+        yield good(_CHECK, "store_path", "its state is of these two clusters")
 
 
 def _is_used(lock: Path) -> bool:

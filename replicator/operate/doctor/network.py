@@ -4,24 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from replicator.aio.bounded import bounded
-from replicator.client.cluster import Cluster, Topology
+from replicator.client.cluster import Broker, Cluster, Topology
 from replicator.client.endpoint import Endpoint
 from replicator.client.security import Security
 from replicator.client.vip import vip_address
-from replicator.errors import ClientError, ProtocolError, ReplicatorError
+from replicator.errors import BrokerRefused, ClientError, NoTls, ProtocolError, ReplicatorError
+from replicator.operate.doctor.brokers import judge_broker, judge_slave
 from replicator.operate.doctor.facts import Facts, read_facts
-from replicator.operate.doctor.finding import Finding, bad, good, odd
+from replicator.operate.doctor.finding import Finding, bad, good, odd, unchecked
+from replicator.operate.doctor.pair import judge_access
 from replicator.protocol.codes import Request
-from replicator.settings import ClusterSettings
+from replicator.settings import ClusterSettings, RouteSettings
 
-__all__ = ["Side", "examine_side"]
+__all__ = ["Heard", "Side", "examine_side", "judge_name_servers"]
 
 #: Seconds within which a name server or a broker must answer.
-_ANSWER = 5.0
-_AT_ONCE = 16
+_ANSWER: Final = 5.0
+_AT_ONCE: Final = 16
+_WAY_OUT: Final = "check the address, that the name server runs, and TLS"
+
+
+class Heard(NamedTuple):
+    """What came of asking `address`: after how many milliseconds it answered, or why it did not."""
+
+    address: str
+    milliseconds: float = 0.0
+    failure: str = ""
+    hint: str = ""
 
 
 @dataclass(slots=True)
@@ -33,67 +47,155 @@ class Side:
     findings: list[Finding] = field(default_factory=list)
 
 
-async def examine_side(side: str, settings: ClusterSettings, security: Security, cluster: Cluster) -> Side:
-    """Looks at the `source` or the `target`; `cluster` is a client of it."""
+async def examine_side(
+    side: str,
+    settings: ClusterSettings,
+    security: Security,
+    cluster: Cluster,
+    *,
+    route: RouteSettings,
+    writes: bool,
+) -> Side:
+    """Looks at the `source` or the `target`.
+
+    Args:
+        cluster: a client of it.
+        writes: the route sends something there, if only its heartbeats.
+    """
     found = Side()
-    found.findings += await bounded(
-        lambda address: _name_server(side, address, security), settings.namesrv, at_once=_AT_ONCE
-    )
+    heard = await bounded(lambda address: _name_server(address, security), settings.namesrv, at_once=_AT_ONCE)
+    found.findings += judge_name_servers(side, heard)
     try:
         found.topology = await cluster.refresh()
     except ReplicatorError as error:
-        found.findings.append(bad(f"{side} cluster", settings.cluster or "", error.message, error.hint or _WAY_OUT))
+        check, name = f"{side} cluster", settings.cluster or ",".join(settings.namesrv)
+        if not any(finding.message.endswith(error.message) for finding in found.findings):
+            found.findings.append(bad(check, name, error.message, error.hint or _WAY_OUT))
+        found.findings.append(unchecked(check, name, "its brokers, because no name server says which they are"))
         return found
-    masters = {b.name: b.master for b in found.topology.brokers.values() if b.master is not None}
-    for broker in found.topology.brokers.values():
-        if broker.master is None:
-            advice = "start its master" if side == "target" else "its slave is read; start its master"
-            found.findings.append(odd(f"{side} broker", broker.name, "it has no master now", advice))
+    brokers = [broker for _, broker in sorted(found.topology.brokers.items())]
     told = await bounded(
-        lambda name: _broker(side, name, masters[name], security, found.facts), masters, at_once=_AT_ONCE
+        lambda broker: _broker(side, broker, security, found.facts, writes=writes), brokers, at_once=_AT_ONCE
     )
-    found.findings += [finding for findings in told for finding in findings]
+    for broker, findings in zip(brokers, told, strict=True):
+        found.findings += findings
+        if broker.name in found.facts:
+            found.findings += judge_broker(side, broker.name, found.facts[broker.name], route)
+    if found.facts:
+        found.findings += judge_access(side, settings, found.facts)
     return found
 
 
-_WAY_OUT = "check the address, that the name server runs, and TLS"
-
-
-async def _name_server(side: str, address: str, security: Security) -> Finding:
+async def _name_server(address: str, security: Security) -> Heard:
     endpoint, began = Endpoint(address, security), time.monotonic()
     try:
-        await endpoint.invoke(Request.GET_BROKER_CLUSTER_INFO, {}, timeout=_ANSWER)
+        async with asyncio.timeout(2 * _ANSWER):
+            await endpoint.invoke(Request.GET_BROKER_CLUSTER_INFO, {}, timeout=_ANSWER)
     except ReplicatorError as error:
-        return bad(f"{side} name server", address, error.message, error.hint or _WAY_OUT)
+        return Heard(address, failure=error.message, hint=error.hint)
+    except TimeoutError:
+        return Heard(address, failure=f"{address} does not answer")
     finally:
         await endpoint.close()
-    return good(f"{side} name server", address, f"answers in {(time.monotonic() - began) * 1000:.0f} ms")
+    return Heard(address, (time.monotonic() - began) * 1000)
 
 
-async def _broker(side: str, name: str, address: str, security: Security, facts: dict[str, Facts]) -> list[Finding]:
+def judge_name_servers(side: str, heard: Sequence[Heard]) -> Iterator[Finding]:
+    """Of each: one that does not answer stops nothing while another does."""
+    check, answering = f"{side} name server", [each for each in heard if not each.failure]
+    for each in heard:
+        if not each.failure:
+            yield good(check, each.address, f"answers in {each.milliseconds:.0f} ms")
+        elif answering:
+            message = f"{each.failure}; the route goes on by {answering[0].address}"
+            yield odd(check, each.address, message, each.hint or f"{_WAY_OUT}; or leave it out of --{side}")
+        else:
+            yield bad(check, each.address, each.failure, each.hint or _WAY_OUT)
+
+
+async def _broker(
+    side: str, broker: Broker, security: Security, facts: dict[str, Facts], *, writes: bool
+) -> list[Finding]:
+    check = f"{side} broker"
+    slaves = [address for number, address in sorted(broker.addresses.items()) if number]
+    findings = await bounded(lambda address: _slave(side, broker.name, address, security), slaves, at_once=_AT_ONCE)
+    if broker.master is None:
+        advice = "start its master" if side == "target" else "its slave is read; start its master"
+        return [odd(check, broker.name, "it has no master now", advice), *findings]
+    return await _master(check, broker.name, broker.master, security, facts, writes=writes) + findings
+
+
+async def _master(
+    check: str, name: str, address: str, security: Security, facts: dict[str, Facts], *, writes: bool
+) -> list[Finding]:
     """The broker at the address that it has given its name servers, which must be reachable from here."""
-    check, listen, vip = f"{side} broker", Endpoint(address, security), Endpoint(vip_address(address), security)
-    began = time.monotonic()
-    try:
-        facts[name] = await asyncio.wait_for(read_facts(listen), _ANSWER)
-    except (ClientError, ProtocolError, TimeoutError) as error:
-        reason = error.message if isinstance(error, ReplicatorError) else "no answer"
-        advice = "the address is the broker's own (brokerIP1): it must be reachable from here"
-        return [bad(check, name, f"at {address}: {reason}", getattr(error, "hint", "") or advice)]
-    finally:
-        await listen.close()
-    findings = [good(check, name, f"answers at {address} in {(time.monotonic() - began) * 1000:.0f} ms")]
-    if side == "target":
-        findings.append(await _vip(check, name, vip))
+    answer = await _facts(address, security)
+    if isinstance(answer, Heard):
+        return [
+            bad(check, name, f"at {address}: {answer.failure}", answer.hint or _address_advice(address)),
+            unchecked(check, name, "its version, clock, disk and settings, because it does not say"),
+        ]
+    took, facts[name] = answer
+    findings = [good(check, name, f"answers at {address} in {took:.0f} ms")]
+    if writes:
+        findings.append(await _vip(check, name, address, security))
     return findings
 
 
-async def _vip(check: str, name: str, vip: Endpoint) -> Finding:
+def _address_advice(address: str) -> str:
+    return (
+        f"the broker has given its name servers this address (brokerIP1): try `nc -vz {address.replace(':', ' ')}`"
+        " here, open the port, or set brokerIP1 in its broker.conf to an address that this machine can reach"
+    )
+
+
+async def _facts(address: str, security: Security) -> tuple[float, Facts] | Heard:
+    """Its facts, and how many milliseconds they took; or why there are none."""
+    endpoint, began = Endpoint(address, security), time.monotonic()
     try:
-        await asyncio.wait_for(vip.connection(), _ANSWER)
-    except (ClientError, TimeoutError):
-        message = f"its VIP port {vip.address} cannot be reached: the listen port is used, beside its consumers"
-        return odd(check, name, message, "open the port: it is the listen port less 2")
+        async with asyncio.timeout(_ANSWER):
+            await endpoint.connection()
+            took = (time.monotonic() - began) * 1000
+            return took, await read_facts(endpoint)
+    except (ClientError, ProtocolError) as error:
+        return Heard(address, failure=error.message, hint=error.hint or _way_out(error))
+    except TimeoutError:
+        return Heard(address, failure="no answer")
+    finally:
+        await endpoint.close()
+
+
+def _way_out(error: ReplicatorError) -> str:
+    """Of a broker that is there; empty where it is not."""
+    if isinstance(error, NoTls):
+        return "see the settings tls.mode and tls.ca_file of this side"
+    if isinstance(error, BrokerRefused):
+        return "set access_key of this side and its secret, and grant the account what docs/ACL.md lists"
+    return "update this program, or see what answers there" if isinstance(error, ProtocolError) else ""
+
+
+async def _slave(side: str, name: str, address: str, security: Security) -> Finding:
+    """One that is read while its master is away, at the source, and may become the master, at either side."""
+    answer = await _facts(address, security)
+    if isinstance(answer, Heard):
+        message = f"{answer.failure}: the route waits while its master is away, or when it becomes the master"
+        return odd(f"{side} slave", f"{name} at {address}", message, answer.hint or _address_advice(address))
+    if side == "source":
+        return judge_slave(name, address, answer[1])
+    return good("target slave", f"{name} at {address}", "it answers, should it become the master")
+
+
+async def _vip(check: str, name: str, address: str, security: Security) -> Finding:
+    vip = Endpoint(vip_address(address), security)
+    try:
+        async with asyncio.timeout(_ANSWER):
+            # A port forwarder without a broker behind it takes connections, too.
+            await vip.invoke(Request.GET_BROKER_RUNTIME_INFO, {}, timeout=_ANSWER)
+    except (ClientError, ProtocolError, TimeoutError):
+        message = f"its VIP port {vip.address} does not answer: the listen port is used, beside its consumers"
+        return odd(
+            check, name, message, f"open port {vip.address.rpartition(':')[2]} there: the listen port less 2"
+        )
     finally:
         await vip.close()
-    return good(check, name, f"its VIP port {vip.address} can be reached")
+    return good(check, name, f"its VIP port {vip.address} answers")

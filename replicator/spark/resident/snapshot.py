@@ -131,7 +131,8 @@ def _counted(counters: QueueCounters) -> dict[str, Any]:
 
 def put(state: QueueState, found: Snapshot) -> None:
     """Makes `state` what the other side says it is."""
-    state.phase, state.reason, state.stalled = found.phase, found.reason, found.stalled
+    state.set_phase(found.phase, found.reason)
+    state.stalled = found.stalled
     _put_progress(state.progress, found.progress)
     _put_counters(state.counters, found.counters)
     if found.audit is not None:

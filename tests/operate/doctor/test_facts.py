@@ -1,28 +1,10 @@
-"""What is said of a broker, by its settings and by what it reports."""
+"""What a broker's answers say."""
 
 from __future__ import annotations
 
 import pytest
 
-from replicator.operate.doctor.facts import Facts, judge_broker, judge_pair
-from replicator.operate.doctor.finding import Level
-from replicator.settings import RouteSettings
-
-HEALTHY = Facts(
-    {
-        "maxMessageSize": "4194304",
-        "brokerPermission": "6",
-        "fileReservedTime": "72",
-        "enablePropertyFilter": "true",
-    },
-    {"brokerVersionDesc": "V5_3_3", "commitLogDiskRatio": "/store: 0.42"},
-)
-
-
-def said(side: str, route: RouteSettings | None = None, **changes: str) -> list[tuple[Level, str]]:
-    """Of a broker like `HEALTHY` but for some settings."""
-    facts = Facts({**HEALTHY.settings, **changes}, HEALTHY.runtime)
-    return [(found.level, found.message) for found in judge_broker(side, "b", facts, route or RouteSettings())]
+from replicator.operate.doctor.facts import Facts
 
 
 @pytest.mark.parametrize(
@@ -39,52 +21,48 @@ def test_versions(named: str, version: tuple[int, ...]) -> None:
     assert Facts({}, {"brokerVersionDesc": named}).version == version
 
 
-def test_a_healthy_broker() -> None:
-    assert said("source") == said("target") == [(Level.OK, "RocketMQ 5.3.3")]
-    assert not [*judge_pair({"a": HEALTHY}, {"b": HEALTHY})]
-
-
 @pytest.mark.parametrize(
-    ("side", "changes", "level", "message"),
+    ("told", "share"),
     [
-        ("target", {"brokerPermission": "4"}, Level.ERROR, "it takes no messages"),
-        ("target", {"autoCreateTopicEnable": "true"}, Level.WARNING, "autoCreateTopicEnable"),
-        ("source", {"fileReservedTime": "6"}, Level.WARNING, "keeps messages for 6 h"),
-        ("source", {"enablePropertyFilter": "false"}, Level.ERROR, "does not filter by SQL92"),
+        ("0.42", 0.42),
+        ("/store: 0.42", 0.42),
+        ("/disk1.2/store:0.42, /disk2:0.87", 0.87),
+        ("", None),
+        ("unknown", None),
     ],
 )
-def test_settings(side: str, changes: dict[str, str], level: Level, message: str) -> None:
-    """Only the side that it matters to is told."""
-    route = RouteSettings(sql="a > 1")
-    found = said(side, route, **changes)[1:]
-    assert [each for each, _ in found] == [level]
-    assert message in found[0][1]
-    other = {"source": "target", "target": "source"}[side]
-    assert not said(other, route, **changes)[1:]
+def test_disks(told: str, share: float | None) -> None:
+    assert Facts({}, {"commitLogDiskRatio": told}).disk == share
 
 
 @pytest.mark.parametrize(
-    ("ratio", "levels"),
-    [("0.5", []), ("0.8", [Level.WARNING]), ("0.95", [Level.ERROR]), ("", []), ("unknown", [])],
+    ("ran", "seconds"),
+    [
+        ("[ 0 days, 0 hours, 2 minutes, 3 seconds ]", 123),
+        ("[ 1,100 days, 1 hours, 0 minutes, 0 seconds ]", 1100 * 86_400 + 3600),
+        ("[ 1\xa0100 days, 1 hours, 0 minutes, 0 seconds ]", 1100 * 86_400 + 3600),
+    ],
 )
-def test_disks(ratio: str, levels: list[Level]) -> None:
-    facts = Facts(HEALTHY.settings, {**HEALTHY.runtime, "commitLogDiskRatio": ratio})
-    assert [each.level for each in judge_broker("source", "b", facts, RouteSettings())][1:] == levels
+def test_clocks(ran: str, seconds: int) -> None:
+    """Started at 1,000,000 ms by its own clock, and asked between two moments of ours."""
+    now = 1_000_000 + seconds * 1000
+    facts = Facts({}, {"bootTimestamp": "1000000", "runtime": ran}, (now - 20, now + 30))
+    assert facts.skew == (-30, 1020)
 
 
-def test_an_old_release() -> None:
-    facts = Facts(HEALTHY.settings, {"brokerVersionDesc": "V4_8_0"})
-    first = next(judge_broker("source", "b", facts, RouteSettings()))
-    assert "older than all that was tried" in first.message
+@pytest.mark.parametrize("runtime", [{}, {"bootTimestamp": "1"}, {"bootTimestamp": "x", "runtime": "[ 0 days ]"}])
+def test_unknown_clocks(runtime: dict[str, str]) -> None:
+    assert Facts({}, runtime).skew is None
 
 
-def test_both_sides() -> None:
-    """What the target cannot take, and delay levels that differ."""
-    small = Facts({**HEALTHY.settings, "maxMessageSize": "1000", "messageDelayLevel": "1s 2s"}, HEALTHY.runtime)
-    found = [*judge_pair({"a": HEALTHY}, {"b": small})]
-    assert [(each.level, each.subject) for each in found] == [
-        (Level.WARNING, "b"),
-        (Level.WARNING, "messageDelayLevel"),
-    ]
-    assert "maxMessageSize=4194304" in found[0].advice
-    assert not [*judge_pair({"a": small}, {"b": small})]
+@pytest.mark.parametrize(
+    ("settings", "access"),
+    [
+        ({}, ""),
+        ({"aclEnable": "true"}, "ACL 1.0"),
+        ({"authenticationEnabled": "true", "authorizationEnabled": "true"}, "ACL 2.0"),
+        ({"authenticationEnabled": "true"}, "ACL 2.0 without rights"),
+    ],
+)
+def test_access(settings: dict[str, str], access: str) -> None:
+    assert Facts(settings, {}).access == access

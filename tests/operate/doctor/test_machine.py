@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from replicator.operate.doctor.finding import Level
-from replicator.operate.doctor.machine import examine_machine
+from replicator.operate.doctor.machine import examine_machine, judge_kept
+from replicator.routing.options import Identity
 from replicator.settings import Settings, load
 from replicator.settings.secret_file import write_secret
+from replicator.state import state_file
 from replicator.state.store import Store
 
 
@@ -63,3 +65,22 @@ def test_no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     assert "Spark" not in found(settings(tmp_path))
     assert found(settings(tmp_path, engine="spark"))["Spark"] == (Level.ERROR, "PySpark is not installed")
+
+
+def test_whose_state_it_is(tmp_path: Path) -> None:
+    """Files of two other clusters are refused at a start; nothing is set aside here."""
+
+    def kept(source: str) -> list[tuple[Level, str]]:
+        return [(each.level, each.message) for each in judge_kept(tmp_path, Identity(source, "west"))]
+
+    assert kept("east") == []
+    state_file.write(tmp_path / "identity.json", {"source_id": "east", "target_id": "west"})
+    assert kept("east") == [(Level.OK, "its state is of these two clusters")]
+    ((level, message),) = kept("north")
+    assert level is Level.ERROR
+    assert "the store was written for source_id 'east', this is 'north'" in message
+    (tmp_path / "identity.json").write_text("{}")
+    ((level, message),) = kept("east")
+    assert level is Level.NOT_CHECKED
+    assert message.endswith("it is not a state file")
+    assert [path.name for path in tmp_path.iterdir()] == ["identity.json"]

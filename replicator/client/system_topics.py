@@ -1,0 +1,46 @@
+"""Topics that no user has made: those of brokers, of their tools, and the replicator's own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+__all__ = ["INTERNAL_PREFIX", "RETRY_PREFIX", "is_system"]
+
+#: Topics that the replicator itself makes begin so; they are never copied.
+INTERNAL_PREFIX: Final = "replicator_sys_"
+
+#: In front of a group's name, the topic of what it could not consume and will be given again.
+RETRY_PREFIX: Final = "%RETRY%"
+
+#: `TopicValidator.SYSTEM_TOPIC_SET`, of all versions, and what brokers make at their start.
+_SYSTEM: Final = frozenset(
+    {
+        "TBW102",
+        "SCHEDULE_TOPIC_XXXX",
+        "BenchmarkTest",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRACE_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC",
+        "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
+        "CHECKPOINT_TOPIC",
+        "DefaultHeartBeatSyncerTopic",
+    }
+)
+_SYSTEM_PREFIXES: Final = ("rmq_sys_", RETRY_PREFIX, "%DLQ%", "%LMQ%", "%SYS%", INTERNAL_PREFIX)
+_REPLIES: Final = "_REPLY_TOPIC"
+
+
+def is_system(topic: str, names: Collection[str] = ()) -> bool:
+    """Whether `topic` is none of a user's.
+
+    Args:
+        names: those of clusters and brokers, which have topics of their own.
+    """
+    if topic in _SYSTEM or topic.startswith(_SYSTEM_PREFIXES) or topic in names:
+        return True
+    return topic.endswith(_REPLIES) and topic.removesuffix(_REPLIES) in names

@@ -1,0 +1,149 @@
+"""`replicator sandbox topic|topics|produce|consume`: a first message, without any other client."""
+
+from __future__ import annotations
+
+import signal
+from typing import Annotated, Any, Final
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from replicator.command_app import completing
+from replicator.command_output import Output, Shown, show
+from replicator.errors import ConfigError
+from replicator.exit_codes import ExitCode
+from replicator.protocol import properties
+from replicator.protocol.message import StoredMessage
+from replicator.sandbox import traffic
+from replicator.sandbox.reports import Consumed, Produced, TopicHeld, TopicMade
+from replicator.sandbox.running import run, telling
+from replicator.sandbox.state import State
+
+__all__ = ["consume", "produce", "topic", "topics"]
+
+_STARTS: Final = ("earliest", "latest")
+_START: Final[Any] = {"metavar": "[earliest|latest|TIME]", "autocompletion": completing(_STARTS)}
+
+
+def topic(
+    name: Annotated[str, typer.Argument(help="The topic.")],
+    cluster: Annotated[str, typer.Option(help="Where; default: the first cluster.")] = "",
+    queues: Annotated[int, typer.Option(help="Queues on each broker.", min=1)] = 4,
+    output: Shown = Output.TABLE,
+) -> None:
+    """Create a topic."""
+    run(lambda: _topic(name, cluster, queues=queues, output=output))
+
+
+def topics(
+    cluster: Annotated[str, typer.Option(help="Where; default: all clusters.")] = "",
+    output: Shown = Output.TABLE,
+) -> None:
+    """List the topics, without those of the system, and how many messages each has."""
+    run(lambda: _topics(cluster, output=output))
+
+
+def produce(
+    topic: Annotated[str, typer.Argument(help="The topic.")],
+    cluster: Annotated[str, typer.Option(help="Where; default: the first cluster.")] = "",
+    count: Annotated[int, typer.Option(help="Messages.", min=1)] = 100,
+    size: Annotated[int, typer.Option(help="Bytes of a body, at least.", min=0, max=2**20)] = 0,
+    rate: Annotated[int, typer.Option(help="Messages each second; 0: as many as possible.", min=0)] = 0,
+    keys: Annotated[str, typer.Option(help="Key of each message; {n} stands for its number.")] = "order-{n}",
+    tag: Annotated[str, typer.Option(help="Tag of all messages.")] = "",
+    output: Shown = Output.TABLE,
+) -> None:
+    """Send messages to a topic, over all its queues in turn."""
+    shape = traffic.Shape(size=size, keys=keys, tag=tag)
+    run(lambda: _produce(topic, cluster, shape=shape, count=count, rate=rate, output=output))
+
+
+def consume(
+    topic: Annotated[str, typer.Argument(help="The topic.")],
+    cluster: Annotated[str, typer.Option(help="Where; default: the last cluster.")] = "",
+    group: Annotated[
+        str, typer.Option(help="Consumer group, which is created: begin where it is, and keep how far it has come.")
+    ] = "",
+    start: Annotated[str, typer.Option("--from", help="Where to begin.", **_START)] = "earliest",
+    count: Annotated[int, typer.Option(help="End after so many messages; 0: at the end.", min=0)] = 0,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more, until Ctrl-C.")] = False,
+    output: Shown = Output.TABLE,
+) -> None:
+    """Show the messages of a topic, queue by queue, and where each was copied from.
+
+    Exit code 0, with --follow also after Ctrl-C.
+    """
+
+    async def reading() -> int:
+        if follow and not count and output is Output.JSON:
+            way_out = "leave out one of them, or give --count"
+            raise ConfigError("--follow never ends, and JSON is printed at the end", hint=way_out)
+        wanted = traffic.Wanted(start=traffic.start_of(start), group=group, count=count, follow=follow)
+        return await _consume(topic, cluster, wanted, output=output)
+
+    run(reading, interrupted=ExitCode.OK if follow else 128 + signal.SIGINT)
+
+
+async def _topic(name: str, cluster: str, *, queues: int, output: Output) -> int:
+    state = State()
+    record = traffic.choose(state, cluster)
+    async with traffic.opened(record, state) as client:
+        made = await traffic.create(client, name, queues=queues)
+    found = TopicMade(cluster=record.name, topic=name, queues=len(made))
+    show(found, output, Text(f"{record.name} has topic {name} with {len(made)} queues."))
+    return 0
+
+
+async def _topics(cluster: str, *, output: Output) -> int:
+    state, found = State(), list[TopicHeld]()
+    first = traffic.choose(state, cluster)
+    for record in [first] if cluster else state.read().values():
+        async with traffic.opened(record, state) as client:
+            for name, queues, messages in await traffic.held(client):
+                found.append(TopicHeld(cluster=record.name, topic=name, queues=queues, messages=messages))
+    table = Table("cluster", "topic", "queues", "messages")
+    for each in found:
+        table.add_row(each.cluster, each.topic, str(each.queues), f"{each.messages:,}")
+    show(found, output, table if found else Text("There are no topics."))
+    return 0
+
+
+async def _produce(topic: str, cluster: str, *, shape: traffic.Shape, count: int, rate: int, output: Output) -> int:
+    state, sent = State(), 0
+    record = traffic.choose(state, cluster)
+    async with traffic.opened(record, state) as client:
+        with telling(f"Sending to {topic} …") as tell:
+            async for sent in traffic.produce(client, topic, shape, count=count, rate=rate):
+                tell(f"Sent {sent:,} of {count:,} to {topic} …")
+    found = Produced(cluster=record.name, topic=topic, messages=sent)
+    show(found, output, Text(f"Sent {sent:,} messages to {topic} at {record.name}."))
+    return 0
+
+
+async def _consume(topic: str, cluster: str, wanted: traffic.Wanted, *, output: Output) -> int:
+    state, found = State(), list[Consumed]()
+    record = traffic.choose(state, cluster, last=True)
+    async with traffic.opened(record, state) as client:
+        async for place, message in traffic.consume(client, topic, wanted):
+            shown = _consumed(place, message)
+            if output is Output.JSON:
+                found.append(shown)
+            else:
+                whence = f" (copied from {shown.copied_from})" if shown.copied_from else ""
+                print(f"{shown.broker}/{shown.queue} {shown.offset} {shown.keys} {shown.body}{whence}", flush=True)
+    if output is Output.JSON:
+        show(found, output, "")
+    return 0
+
+
+def _consumed(place: traffic.Place, message: StoredMessage) -> Consumed:
+    named = properties.decode(message.properties)
+    return Consumed(
+        broker=place.broker,
+        queue=place.queue_id,
+        offset=message.queue_offset,
+        keys=named.get("KEYS", ""),
+        body=message.body[4:].decode(errors="replace"),
+        copied_from=named.get("__RPL_SOURCE"),
+    )

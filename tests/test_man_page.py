@@ -1,0 +1,21 @@
+"""The man page is what the code would make now."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from tools import man_page
+
+
+def test_every_command_is_on_the_page() -> None:
+    """`python -m tools.man_page` writes it."""
+    assert man_page.PAGE.read_text(encoding="utf-8") == man_page.page()
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="there is no groff")
+def test_troff_has_nothing_to_say_against_it() -> None:
+    command = ["groff", "-man", "-Tutf8", "-ww", "-z", str(man_page.PAGE)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stderr == ""
