@@ -145,7 +145,8 @@ async def _master(
 def _address_advice(address: str) -> str:
     return (
         f"the broker has given its name servers this address (brokerIP1): try `nc -vz {address.replace(':', ' ')}`"
-        " here, open the port, or set brokerIP1 in its broker.conf to an address that this machine can reach"
+        " here, open the port, or set brokerIP1 in its broker.conf to an address that this machine can reach;"
+        " behind a gateway set address_map"
     )
 
 
