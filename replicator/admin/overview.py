@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -70,7 +71,8 @@ class Overview:
         """Whether a failover now would be complete, and the figures of each connector."""
         cluster = self._view.cluster()
         group = group_safety(self._worker, cluster)
-        connectors = [await self._connector(each, group) for each in self._worker.connectors.all().values()]
+        all_ = self._worker.connectors.all().values()
+        connectors = await asyncio.gather(*(self._connector(each, group) for each in all_))
         verdicts = [each["safe"] for each in connectors if each["safe"] is not None]
         return {
             "at": time.time(),
@@ -78,7 +80,7 @@ class Overview:
             **{name: cluster[name] for name in ("group", "source", "target", "leader", "rebalancing", "workers")},
             "missing_workers": missing_workers(self._worker),
             "safe": max(verdicts, key=_WORSE.__getitem__, default="unknown"),
-            "connectors": connectors,
+            "connectors": list(connectors),
         }
 
     def _route(self, name: str) -> Route:

@@ -150,7 +150,9 @@ async def stream(
     """Events with a higher number than `after`, and those that come, until `closing`."""
     loop = asyncio.get_running_loop()
     silent_since = loop.time()
-    while not closing():
+    ended = False
+    while not ended:
+        ended = closing()  # what was logged until then is still told
         for event in events.after(after):
             after, silent_since = event.id, loop.time()
             shown = EventShown(**event._asdict())
@@ -158,4 +160,4 @@ async def stream(
         if loop.time() - silent_since >= _SILENCE:
             silent_since = loop.time()
             yield b":\n\n"
-        await asyncio.sleep(look)
+        await asyncio.sleep(0.0 if ended else look)

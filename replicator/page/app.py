@@ -17,6 +17,7 @@ from replicator.admin.overview import Overview
 from replicator.api.access import READING
 from replicator.api.envelope import status_of
 from replicator.errors import ReplicatorError
+from replicator.page.configuration import ConfigurationForm
 from replicator.page.context import PageContext
 from replicator.page.failover_runs import FailoverRuns
 from replicator.page.failover_wizard import FailoverWizard
@@ -47,7 +48,7 @@ def make_page(worker: Worker, overview: Overview) -> Starlette:
     page = PageContext(worker, overview)
     topics, runs = TopicViews(page), FailoverRuns()
     group, route, finder = GroupViews(page, topics), RouteViews(page), FinderView(page)
-    forms, wizard = ConnectorForms(page), FailoverWizard(page, runs)
+    forms, wizard, configuration = ConnectorForms(page), FailoverWizard(page, runs), ConfigurationForm(page)
     views = {
         "/": group.overview,
         "/page/topics": topics.all,
@@ -59,6 +60,7 @@ def make_page(worker: Worker, overview: Overview) -> Starlette:
         "/page/events": group.events,
         "/page/find": finder.find,
         "/page/connector": route.connector,
+        "/page/connector/config": configuration.show,
         "/page/failover": wizard.begin,
         "/page/failover/run": wizard.run,
     }
@@ -70,6 +72,7 @@ def make_page(worker: Worker, overview: Overview) -> Starlette:
         routes=[
             *(Route(path, view, methods=["GET"]) for path, view in views.items()),
             *(_form(f"/page/connectors/{{name}}/{action}", forms.act, action) for action in ACTIONS),
+            Route("/page/connectors/{name}/config", configuration.send, methods=["POST"]),
             Route("/page/connectors/{name}/failover", wizard.start, methods=["POST"]),
             Mount("/page/static", _Static(directory=STATIC)),
         ],

@@ -105,6 +105,7 @@ class PageContext:
             target=self.worker.identity.target,
             worker_id=self.worker.id,
             may_operate=role >= Role.OPERATE,
+            may_admin=role >= Role.ADMIN,
             last_event=seen[-1].id if seen else 0,
             now=time.time(),
         )

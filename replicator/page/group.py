@@ -56,6 +56,7 @@ class GroupViews:
             title="Overview",
             overview=await page.overview.now(),
             topics=self._topics.rows(worst),
+            span=self._topics.span(),
             events=severe[: -_LATEST - 1 : -1],
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from typing import Any, Final
 
@@ -14,7 +13,7 @@ from replicator.page.context import PageContext
 from replicator.settings import RouteSettings
 from replicator.state.connector_configs import Connector
 
-__all__ = ["RouteViews", "differing", "written"]
+__all__ = ["RouteViews", "differing"]
 
 #: Rows of a table, at most; there may be 10,000 topics.
 _ROWS: Final = 300
@@ -90,14 +89,6 @@ def differing(connector: Connector) -> list[dict[str, Any]]:
         for name, value in connector.config.items()
     ]
     return sorted(found, key=lambda each: (not each["differs"], each["name"]))
-
-
-def written(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """The lines in which two configurations differ, as `diff` writes them."""
-    old, new = (
-        json.dumps(each, indent=1, sort_keys=True, ensure_ascii=False).splitlines() for each in (before, after)
-    )
-    return list(difflib.unified_diff(old, new, "now", "then", lineterm="", n=1))
 
 
 def _shown(value: Any) -> str:

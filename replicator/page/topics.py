@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable
 from typing import Any, Final
@@ -19,10 +20,12 @@ from replicator.state.connector_configs import Connector, Unknown
 
 __all__ = ["TopicViews"]
 
-#: Topics on one page, and seconds that its lines show.
+#: Topics on one page.
 _SHOWN: Final = 50
+#: Seconds that a small line and a large one show at most, and at least: they grow with what is known.
 _SPAN: Final = 3600.0
 _LONG_SPAN: Final = 3 * 3600.0
+_LEAST: Final = 600.0
 
 
 class TopicViews:
@@ -55,11 +58,17 @@ class TopicViews:
             text=text,
             wanted=wanted,
             problems=page.view.problems(),
+            span=self.span(),
         )
+
+    def span(self, most: float = _SPAN) -> float:
+        """Seconds that lines show: as long as there are points, rounded to minutes."""
+        known = time.time() - self._page.overview.history.begun_at
+        return min(most, max(_LEAST, 60 * math.ceil(known / 60)) if math.isfinite(known) else _LEAST)
 
     def rows(self, topics: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         """Topics with rate, time left and a small line each."""
-        return [self._row(topic, width=120, height=24, span=_SPAN) for topic in topics]
+        return [self._row(topic, width=120, height=24, span=self.span()) for topic in topics]
 
     def _row(self, topic: dict[str, Any], *, width: int, height: int, span: float) -> dict[str, Any]:
         key, history = (topic["connector"], topic["topic"]), self._page.overview.history
@@ -79,7 +88,7 @@ class TopicViews:
             raise Unknown(
                 f"connector {connector.name!r} copies no topic {name!r}", hint="the view Topics lists them"
             )
-        row = None if found is None else self._row(found, width=720, height=120, span=_LONG_SPAN)
+        row = None if found is None else self._row(found, width=720, height=120, span=self.span(_LONG_SPAN))
         return page.answer(
             request,
             "topic.html",
@@ -89,7 +98,7 @@ class TopicViews:
             name=name,
             target_topic=page.worker.store.target_topic(connector.name, name),
             queues=queues,
-            chart_hours=_LONG_SPAN / 3600,
+            span=self.span(_LONG_SPAN),
         )
 
     def _queues(self, connector: Connector, topic: str) -> list[dict[str, Any]]:

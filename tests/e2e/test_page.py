@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -56,11 +57,12 @@ class Stage:
     workers: tuple[Worker, Worker]
     source: Cluster
     orders: str
+    payments: str
     group: str
 
     def named(self, text: str) -> str:
         """With the names of this stage."""
-        return text.format(orders=self.orders, group=self.group)
+        return text.format(orders=self.orders, payments=self.payments, group=self.group)
 
     def ask(self, method: str, path: str, body: Any = None, *, worker: int = 0) -> Any:
         """What REST of a worker answers."""
@@ -130,7 +132,7 @@ async def shared_stage(clusters: ClusterPool, tmp_path_factory: pytest.TempPathF
         for name in ("w1", "w2")
     )
     async with first, second, chromium() as browser, Producer(source, payments, per_second=300, patient=True):
-        made = Stage(browser, (first, second), source, orders, group)
+        made = Stage(browser, (first, second), source, orders, payments, group)
         await until(partial(_all_is_known, made), seconds=40, what="both have tasks, and a line has begun")
         yield made
 
@@ -237,6 +239,23 @@ async def test_rates_are_limited_and_a_mistake_is_explained(stage: Stage) -> Non
         assert stage.ask("GET", "/connectors/route/rates", worker=1)["rate_messages"] == 5000
 
 
+async def test_a_configuration_is_checked_compared_and_changed(stage: Stage) -> None:
+    async with stage.page("TOKEN") as page:
+        await page.goto("/page/connector/config?connector=route")
+        text = page.get_by_label("Configuration")
+        config = await text.input_value()
+        await text.fill(config.replace('"rate_bytes": 0', '"rate_bytes": -1'))
+        await page.get_by_role("button", name="Check it").click()
+        await expect(page.get_by_role("alert")).to_contain_text("rate_bytes")
+        await text.fill(config.replace('"rate_bytes": 0', '"rate_bytes": 90000000'))
+        await page.get_by_role("button", name="Check it").click()
+        await expect(page.locator(".plus")).to_have_text('+ "rate_bytes": 90000000,')
+        assert await violations(page) == []
+        await page.get_by_role("button", name="Apply this change").click()
+        await expect(page.get_by_text("Done: configuration changed")).to_be_visible()
+        assert stage.ask("GET", "/connectors/route/rates", worker=1)["rate_bytes"] == 90_000_000
+
+
 async def test_who_only_reads_sees_no_buttons_and_no_bodies(stage: Stage) -> None:
     found = stage.named("/page/find?connector=route&topic={orders}&broker=west-a&queue=1&offset=3&side=target")
     for token, bodies in (("OPERATE_TOKEN", 2), ("READ_TOKEN", 0)):
@@ -246,6 +265,24 @@ async def test_who_only_reads_sees_no_buttons_and_no_bodies(stage: Stage) -> Non
             await expect(page.locator("pre")).to_have_count(bodies)
             await page.goto("/page/connector")
             await expect(page.get_by_role("button", name="Pause")).to_have_count(1 if bodies else 0)
+
+
+async def test_pictures_for_the_docs(stage: Stage, request: pytest.FixtureRequest) -> None:
+    """With `--page-images` only: after some minutes, so that there are lines."""
+    if not request.config.getoption("--page-images"):
+        return
+    await asyncio.sleep(200)
+    IMAGES.mkdir(exist_ok=True)
+    pictures: tuple[tuple[str, str, Literal["light", "dark"], tuple[int, int]], ...] = (
+        ("overview", "/", "light", (1120, 900)),
+        ("overview-dark", "/", "dark", (1120, 900)),
+        ("topic", "/page/topic?topic={payments}", "light", (1120, 760)),
+        ("phone", "/", "light", (PHONE[0], 860)),
+    )
+    for name, path, colours, size in pictures:
+        async with stage.page(size=size, colours=colours) as page:
+            await page.goto(stage.named(path))
+            await page.screenshot(path=IMAGES / f"page-{name}.png")
 
 
 async def test_a_failover_is_tried_confirmed_and_watched_to_its_end(stage: Stage) -> None:
@@ -272,3 +309,20 @@ async def test_a_failover_is_tried_confirmed_and_watched_to_its_end(stage: Stage
         await page.goto("/")
         await expect(page.get_by_text("connector route is STOPPED")).to_be_visible()
     assert stage.ask("GET", "/connectors/route/status", worker=1)["connector"]["state"] == "STOPPED"
+
+
+async def test_a_feed_of_events_ends_with_its_worker(stage: Stage) -> None:
+    """Which would wait for it for ever. First it says what has happened, and where one would go on."""
+    worker = stage.workers[1]
+    reader, writer = await asyncio.open_connection("127.0.0.1", worker.port)
+    head = f"GET /events?after=0 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKENS['READ_TOKEN']}\r\n\r\n"
+    writer.write(head.encode())
+    told = await asyncio.wait_for(reader.readuntil(b"connector changed at another worker"), 20)
+    assert b"text/event-stream" in told
+    assert b"id: 1\n" in told
+    try:
+        assert await worker.drain() == 0
+        assert b"draining" in await asyncio.wait_for(reader.read(), 20)
+    finally:
+        writer.close()
+        await worker.start()  # for a second attempt

@@ -26,6 +26,13 @@ def test_the_overview_says_no_and_why(paged: PagedWorker) -> None:
     assert "topic orders: 2 of 2 queues have failed: no permission &lt;SUB&gt;" in text
 
 
+def test_figures_that_nobody_reports_are_not_zero(paged: PagedWorker) -> None:
+    paged.publish()
+    text = paged.browser().get("/").text
+    assert "not known: no worker reports a topic of it now" in text
+    assert "<dt>Copied</dt>" not in text
+
+
 def test_a_worker_that_is_missing_is_named(paged: PagedWorker) -> None:
     paged.assign({"route/orders": "w2"})
     for path in ("/", "/page/workers"):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from replicator.connector.route import Route
-from replicator.page.route import differing, written
+from replicator.page.route import differing
 from tests.support.page import READY, PagedWorker
 
 STEP = {
@@ -63,8 +63,3 @@ def test_settings_that_differ_from_their_defaults_come_first(paged: PagedWorker)
         ("topics", "orders", ".*"),
     ]
     assert [each["differs"] for each in shown] == sorted((each["differs"] for each in shown), reverse=True)
-
-
-def test_two_configurations_are_compared_by_line() -> None:
-    lines = written({"a": 1, "b": 2, "c": 0}, {"a": 1, "b": 3, "c": 0})
-    assert lines[3:] == ['  "a": 1,', '- "b": 2,', '+ "b": 3,', '  "c": 0']

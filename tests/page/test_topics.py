@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import time
 
+from replicator.page.context import PageContext
+from replicator.page.topics import TopicViews
 from tests.support.page import TOPIC, PagedWorker
 
 
@@ -45,6 +47,16 @@ def test_a_topic_shows_its_queues_and_its_line(paged: PagedWorker) -> None:
     assert "west-a/1" in text
     assert re.search(r"Copying</dt><dd>50 ", text)
     assert paged.browser().get("/page/topic?connector=route&topic=none").status_code == 404
+
+
+def test_lines_show_what_is_known_and_at_most_three_hours(paged: PagedWorker) -> None:
+    views = TopicViews(PageContext(paged.worker, paged.overview))
+    assert views.span() == 600
+    paged.history.add(time.time() - 1790, {("route", "orders"): (0, 0)})
+    assert (views.span(), views.span(10_800)) == (1800, 1800)
+    paged.history.add(time.time() - 9000, {("route", "orders"): (0, 0)})
+    assert (views.span(), views.span(7200)) == (3600, 7200)
+    assert "Lag, last 60 m" in paged.browser().get("/page/topics").text
 
 
 def test_time_left_is_told_where_the_lag_shrinks(paged: PagedWorker) -> None:
