@@ -51,6 +51,11 @@ class RecentEvents:
             )
         return event
 
+    @property
+    def last(self) -> int:
+        """The number of the newest; 0: there is none."""
+        return self._last
+
     def after(self, number: int) -> list[Event]:
         """Those with a higher number, oldest first; all that are kept where no event has had that number yet."""
         with self._lock:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -56,7 +56,6 @@ class PageContext:
 
     worker: Worker
     overview: Overview
-    _began: float = field(default_factory=time.time)
 
     @cached_property
     def view(self) -> GroupView:
@@ -92,7 +91,6 @@ class PageContext:
             live: whether it is renewed while somebody looks; not where somebody writes.
         """
         role, chosen = role_of(request), values.get("connector")
-        seen = recent_events.after(0)
         page = render(
             template,
             **{"connector": None, "title": "", "picks": False, **values},
@@ -106,7 +104,7 @@ class PageContext:
             worker_id=self.worker.id,
             may_operate=role >= Role.OPERATE,
             may_admin=role >= Role.ADMIN,
-            last_event=seen[-1].id if seen else 0,
+            last_event=recent_events.last,
             now=time.time(),
         )
         return HTMLResponse(page, status_code=code, headers=HEADERS)

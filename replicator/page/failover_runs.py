@@ -73,14 +73,13 @@ class FailoverRuns:
         """
         if any(run.connector == connector and run.going_on for run in self._runs):
             raise NotNow(f"a failover of connector {connector} is going on already", hint="wait for its end")
-        known = self._events.after(0)
         run = FailoverRun(
             id=next(self._ids),
             connector=connector,
             how=how,
             actor=actor,
             begun_at=time.time(),
-            after=known[-1].id if known else 0,
+            after=self._events.last,
         )
         self._runs.appendleft(run)
         task = asyncio.create_task(self._carry_out(run, fail_over), name=f"failover {run.id}")
@@ -115,6 +114,10 @@ class FailoverRuns:
         except ReplicatorError as error:
             run.problem = error
             log.error("failover has failed", connector=run.connector, reason=str(error))
+        except asyncio.CancelledError:
+            run.problem = NotNow("the worker has ended meanwhile", hint="repeat the failover at another worker")
+            log.error("failover is cut off by the end of this worker", connector=run.connector)
+            raise
         except Exception as error:
             run.problem = ReplicatorError(
                 f"{type(error).__name__}: {error}", hint="this is a bug in the replicator: see the worker's log"

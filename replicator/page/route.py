@@ -70,9 +70,15 @@ class RouteViews:
             status=page.view.status(connector),
             settings=list(differing(connector)),
             is_route=isinstance(connector.settings, RouteSettings),
-            done=request.query_params.get("done", ""),
+            done=_told(request),
             rows=_ROWS,
         )
+
+
+def _told(request: Request) -> str:
+    """What a form has done, as the browser is sent on with; a link of another site could say anything."""
+    ours = request.headers.get("sec-fetch-site", "same-origin") == "same-origin"
+    return request.query_params.get("done", "") if ours else ""
 
 
 def differing(connector: Connector) -> list[dict[str, Any]]:

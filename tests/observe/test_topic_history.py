@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from math import inf, isnan
 
 from replicator.observe.topic_history import TopicHistory, Trend
@@ -68,6 +69,18 @@ def test_a_peak_is_still_there_after_points_were_joined() -> None:
     assert history.interval == 2.0
     assert [(point.at, point.lag) for point in history.line(ORDERS)] == [(1.0, 1), (3.0, 9), (5.0, 1), (7.0, 1)]
     assert [(point.at, point.lag) for point in history.line(BILLS)] == [(7.0, 0)]
+
+
+def test_to_thin_a_full_history_holds_nothing_up() -> None:
+    """A worker renews its lease several times in the time that a loop in Python would take."""
+    history = TopicHistory(interval=1.0, span=1000.0, most=1_000_000)
+    topics = {("route", f"t{n}"): (1, 0) for n in range(999)}
+    for second in range(1000):
+        history.add(float(second), topics)
+    begun = time.process_time()
+    history.add(1000.0, {**topics, BILLS: (1, 0), ORDERS: (1, 0)})
+    assert history.interval == 2.0
+    assert time.process_time() - begun < 0.5
 
 
 def test_a_clock_that_is_set_back_starts_it_over() -> None:

@@ -67,6 +67,18 @@ async def test_a_run_that_fails_says_why_and_another_may_start() -> None:
     assert "127.0.0.1:1 cannot be reached" in run.problem.message
     assert run.steps[-1].event == "failover has failed"
 
+    async def endless() -> dict[str, Any]:
+        await asyncio.sleep(60)
+        return {}
+
+    run = runs.start("route", HOW, "page", endless)
+    await asyncio.sleep(0.01)
+    (task,) = runs._tasks
+    task.cancel()
+    await ended(run)
+    assert run.problem is not None
+    assert run.problem.message == "the worker has ended meanwhile"
+
     async def broken() -> dict[str, Any]:
         raise LookupError("a bug")
 

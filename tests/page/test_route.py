@@ -55,6 +55,12 @@ def test_what_was_changed_at_the_target_is_listed(paged: PagedWorker) -> None:
     assert "in sync" in text
 
 
+def test_only_a_form_of_ours_says_what_was_done(paged: PagedWorker) -> None:
+    browser, path = paged.browser(), "/page/connector?connector=route&done=paused"
+    assert "Done: paused" in browser.get(path).text
+    assert "Done: paused" not in browser.get(path, headers={"sec-fetch-site": "cross-site"}).text
+
+
 def test_settings_that_differ_from_their_defaults_come_first(paged: PagedWorker) -> None:
     paged.connectors.update("route", {"topics": ["orders"], "rate_messages": 500})
     shown = differing(paged.connectors.get("route"))
