@@ -227,11 +227,11 @@ def _judge(ready: dict[str, Any], found: Safety) -> None:
             found.unknown.append(reason)
         elif reason not in harmless:
             found.reasons.append(reason)
-    if messages := sum(topic["messages"] for topic in on_the_way):
+    if messages := sum(topic["messages"] for topic in on_the_way):  # workers tell of copies every two seconds
         seconds = max(topic["seconds"] for topic in on_the_way)
         found.notes.append(
-            f"{messages:,} messages are on their way, the oldest for {seconds:.1f} s: a failover waits for them;"
-            " if the source is lost now, the target lacks them"
+            f"up to {messages:,} messages are on their way, the oldest for {seconds:.1f} s: a failover waits for"
+            " them; if the source is lost now, the target lacks them"
         )
     if messages := sum(group["redelivered"] for group in rereading):
         found.notes.append(

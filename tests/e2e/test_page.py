@@ -268,7 +268,7 @@ async def test_who_only_reads_sees_no_buttons_and_no_bodies(stage: Stage) -> Non
 
 
 async def test_pictures_for_the_docs(stage: Stage, request: pytest.FixtureRequest) -> None:
-    """With `--page-images` only: after some minutes, so that there are lines."""
+    """With `--page-images` only, after some minutes, so that there are lines."""
     if not request.config.getoption("--page-images"):
         return
     await asyncio.sleep(200)
