@@ -9,7 +9,7 @@ import pytest
 
 from replicator.admin.failover import FailoverOptions, NotNow
 from replicator.errors import Unreachable
-from replicator.observe.logging import configure, get_logger
+from replicator.observe.logging import get_logger
 from replicator.page.failover_runs import FailoverRun, FailoverRuns
 from tests.support.worker import until
 
@@ -27,7 +27,6 @@ async def ended(run: FailoverRun) -> FailoverRun:
 
 
 async def test_steps_are_what_was_logged_of_the_connector_meanwhile() -> None:
-    configure(terminal=False)
     runs, go_on = FailoverRuns(), asyncio.Event()
     log.info("before", connector="route")
 
@@ -56,7 +55,6 @@ async def test_steps_are_what_was_logged_of_the_connector_meanwhile() -> None:
 
 
 async def test_a_run_that_fails_says_why_and_another_may_start() -> None:
-    configure(terminal=False)
     runs = FailoverRuns()
 
     async def away() -> dict[str, Any]:

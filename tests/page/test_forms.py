@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from replicator.errors import ConfigError
-from replicator.observe.logging import configure
 from replicator.observe.recent_events import recent_events
 from replicator.page.forms import whole_number
 from tests.support.page import PagedWorker
@@ -22,7 +21,6 @@ from tests.support.page import PagedWorker
 def test_states_are_changed_in_the_name_of_who_asked(
     paged: PagedWorker, action: str, state: str, done: str
 ) -> None:
-    configure(terminal=False)
     before = max((event.id for event in recent_events.after(0)), default=0)
     answered = paged.browser().post(f"/page/connectors/route/{action}")
     assert answered.status_code == 303

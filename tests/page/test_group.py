@@ -6,7 +6,7 @@ import re
 
 import structlog
 
-from replicator.observe.logging import configure, get_logger
+from replicator.observe.logging import get_logger
 from tests.support.page import READY, TOPIC, PagedWorker
 
 
@@ -62,7 +62,6 @@ def test_errors_are_listed_with_their_reasons(paged: PagedWorker) -> None:
 
 
 def test_events_name_who_asked_for_it(paged: PagedWorker) -> None:
-    configure(terminal=False)
     log = get_logger("replicator.canary")
     with structlog.contextvars.bound_contextvars(actor="page 10.0.0.7 (operate)"):
         log.warning("canary paused", connector="route")
