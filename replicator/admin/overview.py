@@ -11,6 +11,8 @@ from typing import Any, Final, Literal
 from replicator.admin.group_view import GroupView
 from replicator.admin.kept_answers import Kept, KeptAnswers
 from replicator.admin.readiness import readiness, reasons_of_groups, reasons_of_topics
+from replicator.admin.target_losses import TARGET_LOSS
+from replicator.admin.verified_queues import differing
 from replicator.connector.route import Route
 from replicator.observe.duration import duration
 from replicator.observe.topic_history import TopicHistory
@@ -109,7 +111,8 @@ class Overview:
         }
         if connector.type == "ROUTE":
             kept = await self.readiness.get(connector.name)
-            about = safety(connector, topics, kept, at=time.time())
+            standby = self._worker.standby
+            about = safety(connector, topics, kept, at=time.time(), away="" if standby is None else standby.reason)
             about.unknown += group.unknown
             about.notes += group.notes
             found |= {
@@ -152,11 +155,8 @@ def group_safety(worker: Worker, cluster: dict[str, Any]) -> Safety:
     """What the group's own state says: it keeps no failover from being complete, but may hide what does."""
     found = Safety()
     if worker.standby is not None:
-        found.unknown.append(
-            f"the source cannot be reached ({worker.standby.reason}), so what it has and the target lacks is not"
-            " known; figures are those that were published last"
-        )
-    elif worker.group.waiting_for:
+        return found  # each connector says what that means for it
+    if worker.group.waiting_for:
         found.unknown.append(f"this worker waits for {worker.group.waiting_for} to end")
     elif not worker.may_send():
         found.unknown.append("this worker does not reach its group: ask another worker")
@@ -172,7 +172,12 @@ def group_safety(worker: Worker, cluster: dict[str, Any]) -> Safety:
 
 
 def safety(
-    connector: Connector, topics: Iterable[dict[str, Any]], kept: Kept[dict[str, Any]], *, at: float
+    connector: Connector,
+    topics: Iterable[dict[str, Any]],
+    kept: Kept[dict[str, Any]],
+    *,
+    at: float,
+    away: str = "",
 ) -> Safety:
     """What stands against a failover of one route.
 
@@ -180,8 +185,12 @@ def safety(
         topics: as workers published them.
         kept: what was found at the clusters; see `readiness`.
         at: seconds since the epoch.
+        away: why the source cannot be reached; empty: it can.
     """
     found = Safety()
+    if away:
+        _judge_without_source(kept.value, away, found, at=at)
+        return found
     if connector.state is not State.RUNNING:
         found.notes.append(
             f"connector {connector.name} is {connector.state.value}: what comes to the source now is not copied"
@@ -198,6 +207,22 @@ def safety(
         found.notes.append(f"what the clusters have could not be seen again: {kept.problem}")
     _judge(kept.value, found)
     return found
+
+
+def _judge_without_source(ready: dict[str, Any] | None, away: str, found: Safety, *, at: float) -> None:
+    """What is still known, and what to do; not what follows for each topic from there being no source."""
+    found.unknown.append(
+        "the source cannot be reached, so nothing is copied, and what it has and the target lacks is not known:"
+        f" {away}"
+    )
+    if ready is not None:
+        ours = {*differing(ready["verified"]), *reasons_of_groups(ready["groups"])}
+        found.reasons += [each for each in ready["reasons"] if each in ours or each.startswith(TARGET_LOSS)]
+        queues = [queue for topic in ready["topics"] for queue in topic["unknown_queues"]]
+        if until := max((queue["copied_until"] or 0.0 for queue in queues), default=0.0):
+            stored = time.strftime("%F %H:%M:%S UTC", time.gmtime(until))
+            found.notes.append(f"the last copied message was stored at {stored}, {duration(at - until)} ago")
+    found.notes.append("if the source is lost for good, fail over and say so (`--source-dead`); else wait for it")
 
 
 def _of_tasks(topics: Iterable[dict[str, Any]]) -> Iterable[str]:

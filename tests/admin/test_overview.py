@@ -105,6 +105,28 @@ def test_a_stopped_connector_is_said_to_be() -> None:
     assert "connector route is STOPPED" in found.notes[0]
 
 
+def test_a_source_that_is_away_is_the_first_thing_that_is_said() -> None:
+    """Not once for each topic; with what is known of the target, and what to do."""
+    loss = "queue orders/a/0: the target has lost messages that it had acknowledged"
+    unknown = lag(0, 0, "its end is not known") | {
+        "unknown_queues": [{"copied_until": 900.0}, {"copied_until": 940.0}, {"copied_until": None}]
+    }
+    answer = ready(
+        lags=[unknown], groups=[GROUP | {"missed": 3}], others=[loss, "topics at a: it cannot be reached"]
+    )
+    away = topic(state="UNASSIGNED", reason="the source is away")
+    found = safety(ROUTE, [away], Kept({**answer, "verified": []}, 999.0), at=1000.0, away="no route")
+    assert (found.verdict, found.reasons) == ("no", [loss, "group g in orders would miss 3 messages"])
+    assert len(found.unknown) == 1
+    assert found.unknown[0].startswith("the source cannot be reached")
+    assert found.notes[0] == "the last copied message was stored at 1970-01-01 00:15:40 UTC, 60 s ago"
+    assert "--source-dead" in found.notes[1]
+    nothing = safety(ROUTE, [away], Kept(), at=1000.0, away="no route")
+    assert (nothing.verdict, len(nothing.unknown), len(nothing.notes)) == ("unknown", 1, 1)
+    standing_by = worker(standby=SimpleNamespace(reason="no route"))
+    assert group_safety(standing_by, CLUSTER).verdict == "yes", "each connector says it"
+
+
 def worker(**changed: object) -> Worker:
     parts: dict[str, object] = {
         "id": "w1",
@@ -123,7 +145,6 @@ CLUSTER = {"rebalancing": False, "workers": []}
 @pytest.mark.parametrize(
     ("changed", "cluster", "told"),
     [
-        ({"standby": SimpleNamespace(reason="no route")}, CLUSTER, "the source cannot be reached (no route)"),
         ({"group": SimpleNamespace(waiting_for="job 7")}, CLUSTER, "this worker waits for job 7 to end"),
         ({"may_send": lambda: False}, CLUSTER, "this worker does not reach its group"),
         ({}, CLUSTER | {"rebalancing": True}, "tasks are changing hands"),
