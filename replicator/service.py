@@ -6,14 +6,15 @@ import asyncio
 import gc
 import signal
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from functools import partial
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import uvloop
 
 from replicator import systemd
 from replicator.admin.metrics_snapshot import snapshot
+from replicator.admin.topic_recorder import TopicRecorder
 from replicator.aio.backoff import Backoff
 from replicator.aio.loop_monitor import EventLoopMonitor
 from replicator.api.deferred import Application, Deferred
@@ -24,6 +25,7 @@ from replicator.client.security import Security
 from replicator.errors import ClientError, StartupError
 from replicator.exit_codes import ExitCode
 from replicator.observe.logging import configure, get_logger, tell_repeats
+from replicator.observe.topic_history import TopicHistory
 from replicator.protocol.uniform_run import COMPILED
 from replicator.ranges.access import Access
 from replicator.settings import ClusterSettings, Settings
@@ -164,7 +166,8 @@ async def _run_until_signal(
         systemd.stopping()
 
     signals.on_first(on_stop)
-    loop_monitor = EventLoopMonitor([tell_repeats, systemd.alive])
+    history = TopicHistory()
+    loop_monitor = EventLoopMonitor([tell_repeats, systemd.alive, TopicRecorder(worker, history).record])
 
     async def metrics() -> bytes:
         # Nor is this needed before somebody asks.
@@ -173,13 +176,14 @@ async def _run_until_signal(
         return await asyncio.to_thread(render, await snapshot(worker, loop_monitor), process_registry())
 
     def application() -> Application:
-        # FastAPI alone takes a third of the time that all imports take.
-        from replicator.api.access import Tokens  # noqa: PLC0415
-        from replicator.api.app import make_app  # noqa: PLC0415
-        from replicator.api.guard import Guard  # noqa: PLC0415
-
-        app = make_app(worker, metrics=metrics, stopping=signals.asked.is_set)
-        return Guard(app, tokens=Tokens(**tokens), host=rest.host if rest.is_open else None)
+        return _application(
+            worker,
+            history,
+            tokens,
+            metrics=metrics,
+            stopping=signals.asked.is_set,
+            closing=lambda: server.should_exit,
+        )
 
     server = Server(Deferred(application), sock, rest.tls)
     serving = asyncio.create_task(server.run_on_socket(), name="http")
@@ -209,6 +213,39 @@ async def _run_until_signal(
         return ExitCode.NOT_DRAINED
     log.info("drained", copied=worker.routes.copied)
     return ExitCode.OK
+
+
+def _application(
+    worker: Worker,
+    history: TopicHistory,
+    tokens: Mapping[str, str],
+    *,
+    metrics: Callable[[], Awaitable[bytes]],
+    stopping: Callable[[], bool],
+    closing: Callable[[], bool],
+) -> Application:
+    """REST, and the page for people, which is made when somebody asks for it."""
+    # FastAPI alone takes a third of the time that all imports take.
+    from replicator.admin.overview import Overview  # noqa: PLC0415
+    from replicator.api.access import Tokens, is_page  # noqa: PLC0415
+    from replicator.api.app import make_app  # noqa: PLC0415
+    from replicator.api.guard import Guard  # noqa: PLC0415
+
+    overview = Overview(worker, history)
+    rest = make_app(worker, metrics=metrics, stopping=stopping, overview=overview, closing=closing)
+
+    def make() -> Application:
+        from replicator.page.app import make_page  # noqa: PLC0415
+
+        return make_page(worker, overview)
+
+    page = Deferred(make)
+
+    async def by_path(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        await (page if is_page(scope["path"]) else rest)(scope, receive, send)
+
+    settings = worker.settings.rest
+    return Guard(by_path, tokens=Tokens(**tokens), host=settings.host if settings.is_open else None)
 
 
 def cluster_of(settings: ClusterSettings) -> Cluster:

@@ -65,6 +65,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--pause-seconds", type=float, default=8.0, help="how long workers are paused; more than a session timeout"
     )
+    parser.addoption("--page-images", action="store_true", help="write the pictures of the page into docs/images")
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ def test_a_worker_does_not_load_what_only_other_commands_need() -> None:
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     loaded = ended.stdout.split()
     assert "replicator.service" in loaded
-    later = ("replicator.demo", "replicator.sandbox", "replicator.spark", "fastapi")
+    later = ("replicator.demo", "replicator.sandbox", "replicator.spark", "fastapi", "jinja2", "replicator.page")
     assert [name for name in loaded if name.startswith(later)] == []
 
 

@@ -35,6 +35,8 @@ def test_it_names_the_oldest_system_and_no_directory_of_the_builder(tmp_path: Pa
     with zipfile.ZipFile(wheel) as archive:
         library = archive.read("replicator/protocol/_uniform_run.so")
         assert not any(name.startswith(("tools", "tests")) for name in archive.namelist())
+        for part in ("templates/overview.html", "static/page.css", "static/page.js", "static/icon.svg"):
+            assert f"replicator/page/{part}" in archive.namelist()
         assert "pyspark_rocketmq/__init__.py" in archive.namelist()  # Spark looks for it there
         assert any(name.endswith("data/share/man/man1/replicator.1") for name in archive.namelist())
     assert library.startswith(b"\x7fELF")

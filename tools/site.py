@@ -18,6 +18,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 NAV: Final[dict[str, list[str]]] = {
     "Start": ["README.md", "docs/MIGRATION.md", "docs/DISASTERS.md", "docs/EXAMPLES.md"],
     "Operate": [
+        "docs/PAGE.md",
         "docs/RUNBOOK.md",
         "docs/ALERTS.md",
         "docs/DASHBOARDS.md",

@@ -89,8 +89,10 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
             "this worker does not reach its group, so others might continue to copy",
             hint="ask another worker; or, if the source is lost for good, use --source-dead",
         )
+    log.info("failover begins", connector=connector.name, topics=sorted(how.topics), source_dead=how.source_dead)
     if not how.source_dead:
-        await _drain(worker, route, how)
+        await _drain(worker, connector, route, how)
+    log.info("failover stops the connector", connector=connector.name)
     if how.source_dead:
         worker.connectors.fail_over(connector.name, int(time.time() * 1000), alone=not worker.may_send())
     else:
@@ -99,6 +101,8 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
     if how.source_dead:
         await asyncio.sleep(_HEARTBEATS * worker.settings.heartbeat_interval)  # what others run is said by then
     has_stopped = await stopped(worker, (connector.name,), source_dead=how.source_dead)
+    if has_stopped:
+        log.info("failover writes offsets and opens topics", connector=connector.name)
     report = await _report(worker, connector, route, how, has_stopped=has_stopped)
     if rest is not None:
         done = has_stopped and not report["problems"]
@@ -196,14 +200,20 @@ async def _missing(
     return [each for each in lags if how.concerns(each["topic"]) and (each["messages"] or each["problem"])]
 
 
-async def _drain(worker: Worker, route: Route, how: FailoverOptions) -> None:
+async def _drain(worker: Worker, connector: Connector, route: Route, how: FailoverOptions) -> None:
     """Waits until nothing is missing at the target."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + how.drain_seconds
-    empty = 0  # a broker reports the end of a queue late: check twice
+    empty, told = 0, -1  # a broker reports the end of a queue late: check twice
     while True:
         missing = await _missing(worker, route, how)
         empty = 0 if missing else empty + 1
+        messages = sum(each["messages"] for each in missing)
+        if messages != told:
+            told = messages
+            log.info(
+                "failover waits for messages", connector=connector.name, messages=messages, topics=len(missing)
+            )
         if empty == 2 or loop.time() > deadline:
             return
         await asyncio.sleep(_LOOK)

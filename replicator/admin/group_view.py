@@ -170,6 +170,17 @@ class GroupView:
                     topics[topic["topic"]] = _added(known, topic)
         return [topics[name] for name in sorted(topics)]
 
+    def progress(self) -> dict[tuple[str, str], tuple[float, float]]:
+        """By connector and topic, its lag in messages and how many were copied since the route began."""
+        found: dict[tuple[str, str], tuple[float, float]] = {}
+        for _, status in self._statuses():
+            for topic in status["topics"]:
+                key = topic["connector"], topic["topic"]
+                lag, copied = found.get(key, (0.0, 0.0))
+                more = topic.get("copied_in_all", topic["copied"])
+                found[key] = lag + topic["lag_messages"], copied + more
+        return found
+
     def problems(self) -> dict[str, str]:
         """Topics that cannot be copied, as published by the workers."""
         return {topic: reason for _, status in self._statuses() for topic, reason in status["problems"].items()}

@@ -14,7 +14,7 @@ from replicator.connector.route import Route
 from replicator.metadata.ledger import UNTAKEN
 from replicator.metadata.offsets import GroupQueue, standing
 
-__all__ = ["group_standings", "pending_of", "readiness"]
+__all__ = ["group_standings", "pending_of", "readiness", "reasons_of_groups", "reasons_of_topics"]
 
 _COUNTED: Final = ("redelivered", "missed", "without_offset", "not_copied", "before_start")
 
@@ -33,10 +33,10 @@ async def readiness(route: Route, context: ConnectorContext) -> dict[str, Any]:
     pending = await pending_of(route, context)
     differences = [action.shown() for action in look.steps if action.kind != "offsets"]
     reasons = [
-        *_of_topics(topics),
+        *reasons_of_topics(topics),
         *await target_losses(route.sync.copy(), context),
         *differing(verified),
-        *_of_groups(groups),
+        *reasons_of_groups(groups),
         *_of_differences(differences),
         *map(str, look.unasked),
     ]
@@ -59,7 +59,8 @@ async def pending_of(route: Route, context: ConnectorContext) -> dict[str, Any]:
     return (await pending_messages(source, source.brokers(), route.topics.selector.selects)).shown()
 
 
-def _of_topics(topics: Iterable[dict[str, Any]]) -> Iterable[str]:
+def reasons_of_topics(topics: Iterable[dict[str, Any]]) -> Iterable[str]:
+    """Why topics are not complete at the target."""
     for topic in topics:
         if topic["problem"]:
             yield f"topic {topic['topic']}: {topic['problem']}"
@@ -89,7 +90,8 @@ def group_standings(places: Iterable[GroupQueue]) -> list[dict[str, Any]]:
     return [found[key] for key in sorted(found)]
 
 
-def _of_groups(groups: Iterable[dict[str, Any]]) -> Iterable[str]:
+def reasons_of_groups(groups: Iterable[dict[str, Any]]) -> Iterable[str]:
+    """Why groups would not go on where they are, up to three for each."""
     for group in groups:
         name = f"group {group['group']} in {group['topic']}"
         if group["redelivered"]:

@@ -15,7 +15,10 @@ from replicator.metadata.syncer import ReplicationSnapshot
 from replicator.routing import provenance
 from replicator.routing.message_queue import MessageQueue
 
-__all__ = ["target_losses"]
+__all__ = ["TARGET_LOSS", "target_losses"]
+
+#: How each problem begins that is told here.
+TARGET_LOSS: Final = "queue "
 
 #: Queues that are checked concurrently.
 _AT_ONCE: Final = 64
@@ -36,7 +39,9 @@ async def target_losses(copy: ReplicationSnapshot, context: ConnectorContext) ->
         try:
             return await unresponsive.ask(copied.target.broker, partial(_look, queue, copied, context))
         except ReplicatorError as error:
-            return f"queue {queue}: whether the target still has what was copied is not known: {error.message}"
+            return (
+                f"{TARGET_LOSS}{queue}: whether the target still has what was copied is not known: {error.message}"
+            )
 
     return [problem for problem in await bounded(one, queues, at_once=_AT_ONCE) if problem]
 
@@ -50,7 +55,7 @@ async def _look(queue: MessageQueue, copied: CopiedQueue, context: ConnectorCont
         return ""
     assert copied.offsets.last is not None  # noqa: S101 - asked by the caller
     return (
-        f"queue {queue}: the target has lost messages that it had acknowledged: source offset"
+        f"{TARGET_LOSS}{queue}: the target has lost messages that it had acknowledged: source offset"
         f" {copied.offsets.last[0]} is not at {copied.target_topic}/{copied.target.broker}/"
         f"{copied.target.queue_id}/{copied.offsets.last[1]}"
     )

@@ -1,7 +1,9 @@
-"""Who may do what over REST, by token, and from where. Pure."""
+"""Who may do what over REST and on the page for people, by token, and from where. Pure."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 import hmac
 import re
@@ -11,14 +13,27 @@ from typing import Final
 
 from replicator.settings.clusters import is_loopback
 
-__all__ = ["OPEN", "READING", "Role", "Tokens", "foreign_host", "foreign_origin", "required"]
+__all__ = [
+    "OPEN",
+    "READING",
+    "Role",
+    "Tokens",
+    "foreign_form",
+    "foreign_host",
+    "foreign_origin",
+    "is_page",
+    "required",
+    "takes_password",
+]
 
 #: Paths that need no token: Prometheus and orchestrators have none.
 OPEN: Final = frozenset({"/metrics", "/health/live", "/health/ready"})
 #: Methods that change nothing.
 READING: Final = ("GET", "HEAD", "OPTIONS")
 
-_ADMIN: Final = re.compile(r"/connectors/[^/]+|/brokers/.*")
+_ADMIN: Final = re.compile(r"/connectors/[^/]+|/brokers/.*|/page/connectors/[^/]+/config")
+#: Under which the page for people has all but its first view.
+_PAGE: Final = "/page/"
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
 
 
@@ -28,6 +43,18 @@ class Role(IntEnum):
     READ = 1
     OPERATE = 2
     ADMIN = 3
+
+
+def is_page(path: str) -> bool:
+    """Whether the page for people answers, not REST."""
+    return path == "/" or path.startswith(_PAGE)
+
+
+def takes_password(path: str) -> bool:
+    """Whether the token may come as a password: a browser sends no bearer tokens. REST proper takes no passwords,
+    which a browser would send along with requests that a page of another site has caused.
+    """
+    return is_page(path) or path == "/events"
 
 
 def required(method: str, path: str) -> Role:
@@ -52,15 +79,29 @@ class Tokens:
     def __bool__(self) -> bool:
         return bool(self.admin or self.operate or self.read)
 
-    def role_of(self, authorization: str) -> Role | None:
-        """The role of who sends this header; None if the token in it is none of ours."""
+    def role_of(self, authorization: str, *, password: bool = False) -> Role | None:
+        """The role of who sends this header; None if the token in it is none of ours.
+
+        Args:
+            password: whether the token may also be the password of HTTP Basic, with any user name.
+        """
         scheme, _, given = authorization.partition(" ")
+        if password and scheme.lower() == "basic":
+            scheme, given = "bearer", _password(given.strip())
         offered = _digest(given.strip())
         found = None
         for role, token in ((Role.READ, self.read), (Role.OPERATE, self.operate), (Role.ADMIN, self.admin)):
             if token is not None and hmac.compare_digest(offered, _digest(token)):
                 found = role
         return found if scheme.lower() == "bearer" else None
+
+
+def _password(credentials: str) -> str:
+    try:
+        decoded = base64.b64decode(credentials, validate=True).decode("latin-1")
+    except (binascii.Error, ValueError):
+        return ""
+    return decoded.partition(":")[2]
 
 
 def _digest(token: str) -> bytes:
@@ -86,3 +127,8 @@ def foreign_origin(method: str, host: str, origin: str | None, site: str | None)
     if origin is not None:
         return origin.partition("://")[2].lower() != host.lower()
     return method not in READING and site not in (None, "same-origin", "none")
+
+
+def foreign_form(origin: str | None, site: str | None) -> bool:
+    """Whether nothing says that a form is one of ours: its sender's password comes by itself, whoever made it."""
+    return origin is None and site != "same-origin"

@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from replicator import __version__
+from replicator.admin.overview import Overview
 from replicator.aio.clock import now
 from replicator.api import answers
 from replicator.api.actor import install_actor
@@ -18,9 +19,11 @@ from replicator.api.connectors import connector_routes
 from replicator.api.envelope import install
 from replicator.api.group import group_routes
 from replicator.api.logs import log_routes
+from replicator.api.overview import overview_routes
 from replicator.api.responses import Responses, errors
 from replicator.api.sync import sync_routes
 from replicator.connector.status import queue_status, topic_status
+from replicator.observe.topic_history import TopicHistory
 from replicator.routing.state import Phase
 from replicator.state.connector_configs import State
 from replicator.worker.worker import Worker
@@ -35,19 +38,28 @@ _TEXT: Final[Responses] = {200: {"content": {"text/plain": {}}}}
 _NOT_READY: Final[Responses] = {503: {"model": answers.Ready, "description": "The worker is not ready."}}
 
 
-def make_app(worker: Worker, *, metrics: Callable[[], Awaitable[bytes]], stopping: Callable[[], bool]) -> FastAPI:
-    """The application behind `Guard`; reading is GET. Pages for browsers would load scripts of others.
+def make_app(
+    worker: Worker,
+    *,
+    metrics: Callable[[], Awaitable[bytes]],
+    stopping: Callable[[], bool],
+    overview: Overview | None = None,
+    closing: Callable[[], bool] = lambda: False,
+) -> FastAPI:
+    """The application behind `Guard`; reading is GET. FastAPI's own pages would load scripts of others.
 
     Args:
         metrics: returns the page /metrics.
+        stopping: whether the worker drains.
+        overview: what is shared with the page for people.
+        closing: whether HTTP ends.
     """
     app = FastAPI(title="rocketmq-replicator", version=__version__, docs_url=None, redoc_url=None)
     install(app)
     install_actor(app)
-    app.include_router(connector_routes(worker))
-    app.include_router(group_routes(worker))
-    app.include_router(sync_routes(worker))
-    app.include_router(broker_routes(worker))
+    for routes in (connector_routes, group_routes, sync_routes, broker_routes):
+        app.include_router(routes(worker))
+    app.include_router(overview_routes(overview or Overview(worker, TopicHistory()), closing=closing))
     app.include_router(log_routes())
 
     @app.get(

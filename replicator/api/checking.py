@@ -1,4 +1,4 @@
-"""Checks before a connector is created or changed over HTTP: its configuration, and whether it may run."""
+"""Checks of a configuration before a connector is created or changed over HTTP."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from replicator.connector.context import refuse_filter
-from replicator.connector.topics import RouteTopics
 from replicator.errors import ConfigError, StartupError
 from replicator.plugins.registry import PluginConfig
 from replicator.settings import RouteSettings
 from replicator.worker.worker import Worker
 
-__all__ = ["refuse_rivals", "refuse_wrong"]
+__all__ = ["refuse_wrong"]
 
 
 async def refuse_wrong(worker: Worker, name: str, config: Mapping[str, Any]) -> RouteSettings | PluginConfig:
@@ -28,13 +27,3 @@ async def refuse_wrong(worker: Worker, name: str, config: Mapping[str, Any]) -> 
         except StartupError as error:
             raise ConfigError(error.message, hint=error.hint) from None
     return settings
-
-
-def refuse_rivals(worker: Worker, name: str, settings: RouteSettings | PluginConfig) -> None:
-    """Checks that no other connector makes the same copies as the connector `name` would with `settings`.
-
-    Raises:
-        ConfigError: another connector copies some of its topics to the same names; all of them, one a line.
-    """
-    if isinstance(settings, RouteSettings):
-        RouteTopics(name, settings, worker.context).refuse_rivals()

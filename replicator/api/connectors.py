@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from replicator.admin import changes
 from replicator.admin.group_view import GroupView
 from replicator.admin.message_lookup import by_key, by_offset
 from replicator.api import answers
-from replicator.api.checking import refuse_rivals, refuse_wrong
-from replicator.api.envelope import Rebalancing, answer
+from replicator.api.checking import refuse_wrong
+from replicator.api.envelope import answer
 from replicator.api.responses import enveloped
 from replicator.errors import ConfigError
 from replicator.routing.queue_map import Queue
-from replicator.settings import RouteSettings
-from replicator.state.connector_configs import Connector, State, Unknown
+from replicator.state.connector_configs import State
 from replicator.worker.worker import Worker
 
 __all__ = ["connector_routes"]
-
-#: Seconds that a change waits for a rebalance to end before it is refused.
-_PATIENCE = 3.0
 
 Config = dict[str, Any]
 
@@ -51,37 +46,14 @@ def connector_routes(worker: Worker) -> APIRouter:
     return routes
 
 
-async def _change(worker: Worker, do: Callable[[], Connector | None]) -> Connector | None:
-    """Makes a change once no rebalance is under way, and publishes it to the group."""
-    deadline = asyncio.get_running_loop().time() + _PATIENCE
-    while worker.coordinator.changing_hands:
-        if asyncio.get_running_loop().time() > deadline:
-            raise Rebalancing("a rebalance is under way", hint="try again in a second")
-        await asyncio.sleep(0.05)
-    changed = do()
-    await worker.changed()
-    return changed
-
-
-def _setter(worker: Worker) -> Callable[[str, State], Awaitable[None]]:
-    """What sets the state of one connector."""
-
-    async def set_state(name: str, state: State) -> None:
-        if state is State.RUNNING:
-            refuse_rivals(worker, name, worker.connectors.get(name).settings)
-        await _change(worker, lambda: worker.connectors.set_state(name, state))
-
-    return set_state
-
-
 def _add_states_of_all(routes: APIRouter, worker: Worker) -> None:
     """Pause, resume and stop of all connectors: these paths must come before those of one."""
-    connectors, set_state = worker.connectors, _setter(worker)
+    connectors = worker.connectors
 
     async def set_all(state: State) -> JSONResponse:
         names = list(connectors.all())
         for name in names:
-            await set_state(name, state)
+            await changes.set_state(worker, name, state)
         return answer(dict.fromkeys(names, state.value))
 
     @routes.put("/connectors/stop/all", **enveloped(dict[str, str], 409, 503))
@@ -102,7 +74,7 @@ def _add_states_of_all(routes: APIRouter, worker: Worker) -> None:
             if connector.state is State.RUNNING:
                 continue
             try:
-                await set_state(name, State.RUNNING)
+                await changes.set_state(worker, name, State.RUNNING)
             except ConfigError as error:
                 refused.append(f"connector {name} was not resumed, all others were: {error.message}")
         if refused:
@@ -112,10 +84,10 @@ def _add_states_of_all(routes: APIRouter, worker: Worker) -> None:
 
 def _add_states(routes: APIRouter, worker: Worker) -> None:
     """Pause, resume, stop and restart of one connector or task."""
-    connectors, view, set_state = worker.connectors, GroupView(worker), _setter(worker)
+    connectors = worker.connectors
 
     async def set_one(name: str, state: State) -> JSONResponse:
-        await set_state(name, state)
+        await changes.set_state(worker, name, state)
         return answer({"name": name, "state": state})
 
     @routes.put("/connectors/{name}/stop", **enveloped(answers.NamedState, 404, 409, 503))
@@ -136,15 +108,13 @@ def _add_states(routes: APIRouter, worker: Worker) -> None:
     @routes.post("/connectors/{name}/restart", **enveloped(answers.NamedState, 404, 409, 503))
     async def restart(name: str) -> JSONResponse:
         """Restarts all tasks of a connector; one that is paused or stopped stays so."""
-        await _change(worker, lambda: connectors.restart(name))
+        await changes.change(worker, lambda: connectors.restart(name))
         return answer({"name": name, "state": connectors.get(name).state})
 
     @routes.post("/connectors/{name}/tasks/{task:path}/restart", **enveloped(answers.Task, 404, 409, 503))
     async def restart_task(name: str, task: str) -> JSONResponse:
         """Restarts one task, on whichever worker it runs."""
-        _task_of(view, connectors.get(name), task)
-        await _change(worker, lambda: connectors.restart_task(name, task))
-        return answer(_task_of(view, connectors.get(name), task))
+        return answer(await changes.restart_task(worker, name, task))
 
 
 def _add_configurations(routes: APIRouter, worker: Worker) -> None:
@@ -156,22 +126,22 @@ def _add_configurations(routes: APIRouter, worker: Worker) -> None:
     @routes.post("/connectors/{name}", **creating)
     async def create(name: str, config: Config) -> JSONResponse:
         """Creates a connector from its configuration; 200 if it exists with the same one, 201 if it is new."""
-        refuse_rivals(worker, name, await refuse_wrong(worker, name, config))
+        changes.refuse_rivals(worker, name, await refuse_wrong(worker, name, config))
         known = name in connectors.all()
-        await _change(worker, lambda: connectors.create(name, config))
+        await changes.change(worker, lambda: connectors.create(name, config))
         return answer(view.info(connectors.get(name)), 200 if known else 201)
 
     @routes.put("/connectors/{name}", **enveloped(answers.ConnectorInfo, 400, 409, 503))
     async def update(name: str, config: Config) -> JSONResponse:
         """Replaces a connector's configuration, or creates the connector."""
-        refuse_rivals(worker, name, await refuse_wrong(worker, name, config))
-        await _change(worker, lambda: connectors.update(name, config))
+        changes.refuse_rivals(worker, name, await refuse_wrong(worker, name, config))
+        await changes.change(worker, lambda: connectors.update(name, config))
         return answer(view.info(connectors.get(name)))
 
     @routes.delete("/connectors/{name}", **enveloped(None, 409, 503))
     async def delete(name: str) -> JSONResponse:
         """Deletes a connector and its progress, not what it has copied; 200 also if there is none."""
-        await _change(worker, lambda: connectors.delete(name))
+        await changes.change(worker, lambda: connectors.delete(name))
         return answer(None)
 
 
@@ -208,27 +178,21 @@ def _add_views(routes: APIRouter, worker: Worker) -> None:
     @routes.get("/connectors/{name}/tasks/{task:path}/status", **enveloped(answers.Task, 404))
     async def task_status(name: str, task: str) -> JSONResponse:
         """One task of a connector."""
-        return answer(_task_of(view, connectors.get(name), task))
+        return answer(changes.task_of(worker, name, task))
 
 
 def _add_rates(routes: APIRouter, worker: Worker) -> None:
     """The limits of a route."""
-    connectors = worker.connectors
 
     @routes.get("/connectors/{name}/rates", **enveloped(answers.RatesShown, 404))
     async def rates(name: str) -> JSONResponse:
         """The rate limits of a route, over all workers."""
-        route = connectors.get(name).settings
-        if not isinstance(route, RouteSettings):
-            raise Unknown(f"connector {name!r} has no rates", hint="only routing connectors have them")
-        return answer({"rate_messages": route.rate_messages, "rate_bytes": route.rate_bytes})
+        return answer(changes.rates_of(worker, name))
 
     @routes.put("/connectors/{name}/rates", **enveloped(answers.RatesShown, 400, 404, 409, 503))
     async def set_rates(name: str, wanted: Rates) -> JSONResponse:
         """Changes the rate limits of a route; its tasks are not restarted."""
-        config = connectors.get(name).config | wanted.model_dump()
-        await _change(worker, lambda: connectors.update(name, config))
-        return answer(wanted.model_dump())
+        return answer(await changes.set_rates(worker, name, **wanted.model_dump()))
 
 
 def _add_lookups(routes: APIRouter, worker: Worker) -> None:
@@ -256,11 +220,3 @@ def _add_lookups(routes: APIRouter, worker: Worker) -> None:
     async def where_key(name: str, topic: str, key: str) -> JSONResponse:
         """Finds the copies of all messages with `key`, and the messages that they are copies of."""
         return answer(await by_key(worker, connectors.get(name), topic, key))
-
-
-def _task_of(view: GroupView, connector: Connector, task: str) -> dict[str, Any]:
-    for found in view.tasks(connector):
-        if found["id"] == task:
-            return found
-    tasks = ", ".join(each["id"] for each in view.tasks(connector)[:10]) or "none"
-    raise Unknown(f"connector {connector.name!r} has no task {task!r}", hint=f"it has: {tasks}")

@@ -9,15 +9,12 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from replicator.admin.changes import Rebalancing
 from replicator.admin.failover import NotNow
 from replicator.errors import ClientError, ConfigError, ReplicatorError
 from replicator.state.connector_configs import Exists, Unknown
 
-__all__ = ["NotDone", "Rebalancing", "answer", "install"]
-
-
-class Rebalancing(ReplicatorError):
-    """A rebalance is under way; changes have to wait."""
+__all__ = ["NotDone", "answer", "install", "status_of"]
 
 
 class NotDone(ReplicatorError):
@@ -46,9 +43,14 @@ def _refusal(status: int, message: str, hint: str = "", headers: dict[str, str] 
     return answer({"errors": message.splitlines(), "hint": hint}, status, headers)
 
 
+def status_of(error: ReplicatorError) -> int:
+    """The HTTP status that says what kind of error it is."""
+    return next(status for kind, status in _STATUS if isinstance(error, kind))
+
+
 async def _ours(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, ReplicatorError)  # noqa: S101 - registered for it
-    status = next(status for kind, status in _STATUS if isinstance(error, kind))
+    status = status_of(error)
     headers = {"Retry-After": "1"} if status in (409, 503) and not isinstance(error, Exists | NotNow) else None
     return _refusal(status, error.message, error.hint, headers)
 

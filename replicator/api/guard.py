@@ -9,13 +9,29 @@ from typing import Any, Final
 from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers
 
-from replicator.api.access import OPEN, Role, Tokens, foreign_host, foreign_origin, required
+from replicator.api.access import (
+    OPEN,
+    READING,
+    Role,
+    Tokens,
+    foreign_form,
+    foreign_host,
+    foreign_origin,
+    is_page,
+    required,
+    takes_password,
+)
 from replicator.api.envelope import answer
 
-__all__ = ["MAX_BODY", "Guard"]
+__all__ = ["MAX_BODY", "ROLE", "Guard"]
+
+#: Where the scope of a request has the role of who sends it.
+ROLE: Final = "replicator.role"
 
 #: Bytes. A connector's configuration is a few kilobytes.
 MAX_BODY: Final = 1024 * 1024
+#: What browsers send forms as.
+_FORM: Final = "application/x-www-form-urlencoded"
 #: Seconds in which a body must have come.
 _BODY_SECONDS: Final = 10.0
 
@@ -49,8 +65,11 @@ class Guard:
         if scope["type"] != "http":
             return  # nothing else is served
         headers, path, method = Headers(scope=scope), str(scope["path"]), str(scope["method"])
+        scope[ROLE] = self._role(path, headers)
         refusal = (
-            self._where_from(method, headers) or self._who(method, path, headers) or self._what(method, headers)
+            self._where_from(method, path, headers)
+            or self._who(method, path, scope[ROLE])
+            or self._what(path, headers)
         )
         if refusal is None and headers.get("content-length", "0") != "0":
             body = await self._body(receive)
@@ -63,29 +82,41 @@ class Guard:
                 receive = _again(body, receive)
         await (self._app if refusal is None else refusal)(scope, receive, send)
 
-    def _where_from(self, method: str, headers: Headers) -> JSONResponse | None:
+    def _where_from(self, method: str, path: str, headers: Headers) -> JSONResponse | None:
         host = headers.get("host", "")
         if self._host is not None and foreign_host(host, self._host):
             return _refusal(
                 *(403, f"Host: {host[:100]} is not a name of this machine", "use localhost, or set a token"),
                 connection="close",
             )
-        if foreign_origin(method, host, headers.get("origin"), headers.get("sec-fetch-site")):
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+        form = is_page(path) and method not in READING
+        if foreign_origin(method, host, origin, site) or (form and foreign_form(origin, site)):
             return _refusal(
                 *(403, "a web page of another site sent this request", "send it from a program, not from a page"),
                 connection="close",
             )
         return None
 
-    def _who(self, method: str, path: str, headers: Headers) -> JSONResponse | None:
+    def _role(self, path: str, headers: Headers) -> Role | None:
+        """That of who asks; None if the token is missing or wrong. Without tokens everybody may do all."""
+        if not self._tokens:
+            return Role.ADMIN
+        return self._tokens.role_of(headers.get("authorization", ""), password=takes_password(path))
+
+    def _who(self, method: str, path: str, role: Role | None) -> JSONResponse | None:
         if not self._tokens or path in OPEN:
             return None
-        role, needed = self._tokens.role_of(headers.get("authorization", "")), required(method, path)
+        needed = required(method, path)
         if role is None:
+            password = takes_password(path)
+            hint = "send the header Authorization: Bearer TOKEN"
+            if password:
+                hint = "give it as the password, with any user name"
             return _refusal(
-                *(401, "the token is missing or wrong", "send the header Authorization: Bearer TOKEN"),
+                *(401, "the token is missing or wrong", hint),
                 connection="close",
-                WWW_Authenticate="Bearer",
+                WWW_Authenticate='Basic realm="replicator", charset="UTF-8"' if password else "Bearer",
             )
         if role < needed:
             names = " or ".join(each.name.lower() for each in Role if each >= needed)
@@ -95,14 +126,15 @@ class Guard:
             )
         return None
 
-    def _what(self, method: str, headers: Headers) -> JSONResponse | None:
+    def _what(self, path: str, headers: Headers) -> JSONResponse | None:
         length = headers.get("content-length", "0")
         if "transfer-encoding" in headers or not length.isdecimal() or int(length[:20]) > MAX_BODY:
             hint = "send it with Content-Length"
             return _refusal(413, f"the body must be at most {MAX_BODY} bytes", hint, connection="close")
-        if int(length) and headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            hint = "send it with the header Content-Type: application/json"
-            return _refusal(415, "the body is not said to be JSON", hint, connection="close")
+        name, kind = ("a form", _FORM) if is_page(path) else ("JSON", "application/json")
+        if int(length) and headers.get("content-type", "").partition(";")[0].strip().lower() != kind:
+            hint = f"send it with the header Content-Type: {kind}"
+            return _refusal(415, f"the body is not said to be {name}", hint, connection="close")
         return None
 
     async def _body(self, receive: Receive) -> bytes | None:

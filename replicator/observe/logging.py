@@ -14,6 +14,7 @@ from typing import Any, Final, get_args
 from replicator.lean_import import not_installed
 from replicator.observe.level import Level
 from replicator.observe.log_rate_limiter import LogRateLimiter
+from replicator.observe.recent_events import recent_events
 
 with not_installed("rich"):  # it would take two thirds of the time, for tracebacks in colours
     import structlog
@@ -62,6 +63,7 @@ def configure(*, level: Level = "info", terminal: bool | None = None) -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             _redact,
             _shorten,
+            recent_events,
             structlog.processors.format_exc_info,
             renderer,
         ],

@@ -12,12 +12,12 @@ from rich.text import Text
 
 from replicator.command_output import Output, Shown, show
 from replicator.exit_codes import ExitCode
+from replicator.observe.pending_lines import pending_lines
 from replicator.operate.rest import HERE, Rest, Url, path
 from replicator.operate.show import table
 
 __all__ = ["apply", "failed_over", "failover", "plan", "readiness", "report_of"]
 
-_KINDS: Final = {"delay": "delayed messages", "timer": "timer messages", "transaction": "half messages"}
 #: Queues that a report names of each topic.
 _FEW: Final = 8
 
@@ -147,9 +147,7 @@ def _next(found: dict[str, Any]) -> Text:
 
 def _pending(found: dict[str, Any]) -> list[Text]:
     """What waits at the source, which a switch leaves there."""
-    lines = [f"{each['topic']}: {each['messages']:,} {_KINDS[each['kind']]}" for each in found["messages"]]
-    lines += [f"{found['uncounted']:,} more of any topic, which could not be read"] if found["uncounted"] else []
-    lines += found["problems"]
+    lines = pending_lines(found)
     head = [Text("held back by the source, and copied once it delivers them:")] if lines else []
     return head + [Text(f"- {line}") for line in lines]
 

@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
+from replicator.observe.duration import duration
 from replicator.operate.show import cell, cluster_table
 
 __all__ = ["Look", "TopView"]
@@ -128,16 +129,6 @@ class TopView:
         if not lag:
             return ""
         return "-" if growth is None or growth >= 0 else duration(lag / -growth)
-
-
-def duration(seconds: float) -> str:
-    """`8 s`, `12 m`, `3 h 05 m` or `2 d`, rounded up to the second."""
-    if seconds < 100:
-        return f"{int(seconds) + (seconds > int(seconds))} s"
-    minutes = round(seconds / 60)
-    if minutes < 100:
-        return f"{minutes} m"
-    return f"{minutes // 60} h {minutes % 60:02} m" if minutes < 48 * 60 else f"{round(minutes / 60 / 24)} d"
 
 
 def _line(text: str, style: str = "") -> Text:

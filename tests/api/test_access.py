@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replicator.api.access import Role, Tokens, foreign_host, foreign_origin, required
+from replicator.api.access import Role, Tokens, foreign_host, foreign_origin, is_page, required, takes_password
 from tools.openapi import document
 
 
@@ -38,6 +40,32 @@ def test_a_token_has_a_role() -> None:
     assert "a" not in repr(tokens).removeprefix("Tokens")
     assert tokens
     assert not Tokens()
+
+
+@pytest.mark.parametrize("text", ["anybody:o", ":o", "a:o"])
+def test_a_token_may_be_a_password(text: str) -> None:
+    """Only where that is asked for, with any user name."""
+    header = "Basic " + base64.b64encode(text.encode()).decode()
+    tokens = Tokens(admin="a", operate="o")
+    assert tokens.role_of(header, password=True) is Role.OPERATE
+    assert tokens.role_of(header.replace("Basic", "bASIC"), password=True) is Role.OPERATE
+    assert tokens.role_of(header) is None
+
+
+@pytest.mark.parametrize("text", ["", "!", "bzo=", "b w==", "\u00fc"])
+def test_what_is_no_password_has_no_role(text: str) -> None:
+    assert Tokens(admin="a", operate="o").role_of(f"Basic {text}", password=True) is None
+
+
+def test_the_page_is_at_the_root_and_below_page() -> None:
+    assert [path for path in ("/", "/page/x", "/page", "/pages", "/events", "/status", "//") if is_page(path)] == [
+        *("/", "/page/x")
+    ]
+    assert takes_password("/events")
+    assert not takes_password("/connectors/list")
+    assert required("POST", "/page/connectors/route/pause") is Role.OPERATE
+    assert required("POST", "/page/connectors/route/config") is Role.ADMIN
+    assert required("GET", "/page/connector") is Role.READ
 
 
 @given(st.text(max_size=20))

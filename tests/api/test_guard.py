@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from typing import Any
 
 import pytest
 from fastapi import FastAPI, Request
 
-from replicator.api.access import Tokens
-from replicator.api.guard import MAX_BODY, Guard
+from replicator.api.access import Role, Tokens
+from replicator.api.guard import MAX_BODY, ROLE, Guard
 
 TOKENS = Tokens(admin="admin", operate="operate", read="read")
 
@@ -109,7 +110,7 @@ async def test_without_a_token_only_this_machine_is_answered(app: FastAPI) -> No
         ("application/json; charset=utf-8", 200),
         ("Application/JSON", 200),
         ("text/plain", 415),
-        ("application/x-www-form-urlencoded", 415),
+        ("application/x-www-form-urlencoded", 415),  # but for the page's own forms
         ("text/plain; application/json", 415),
         ("", 415),
     ],
@@ -154,3 +155,58 @@ async def test_nothing_but_http_is_served(app: FastAPI) -> None:
         pytest.fail("asked")
 
     await guard({"type": "websocket"}, never, never)
+
+
+def basic(token: str) -> dict[str, str]:
+    return {"authorization": "Basic " + base64.b64encode(f"anybody:{token}".encode()).decode()}
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "challenge"),
+    [("/", 200, "Basic"), ("/page/topics", 200, "Basic"), ("/events", 200, "Basic"), ("/status", 401, "Bearer")],
+)
+async def test_a_browser_gives_the_token_as_a_password_to_the_page_alone(
+    app: FastAPI, path: str, status: int, challenge: str
+) -> None:
+    """REST takes none: a browser would send it along with what another site makes it ask for."""
+    guard = Guard(app, tokens=TOKENS, host=None)
+    assert (await ask(guard, "GET", path, basic("read")))[0] == status
+    assert (await ask(guard, "GET", path, {"authorization": "Bearer read"}))[0] == 200
+    refused, headers, _ = await ask(guard, "GET", path, basic("wrong"))
+    assert (refused, headers["www-authenticate"].split()[0]) == (401, challenge)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"sec-fetch-site": "same-origin"}, 200),
+        ({"origin": "https://ours:8082"}, 200),
+        ({"origin": "https://ours:8082", "sec-fetch-site": "same-origin"}, 200),
+        ({"origin": "null"}, 403),
+        ({"origin": "https://evil.example"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"sec-fetch-site": "none"}, 403),
+        ({}, 403),
+    ],
+)
+async def test_a_form_says_that_it_is_one_of_the_page(app: FastAPI, headers: dict[str, str], status: int) -> None:
+    guard = Guard(app, tokens=TOKENS, host=None)
+    given = {"host": "ours:8082", **basic("operate"), **headers}
+    assert (await ask(guard, "POST", "/page/connectors/route/pause", given))[0] == status
+
+
+async def test_a_handler_knows_the_role_of_who_asks() -> None:
+    found: list[Any] = []
+
+    async def note(scope: Any, _receive: Any, _send: Any) -> None:
+        found.append(scope[ROLE])
+
+    for tokens, headers in ((TOKENS, basic("operate")), (TOKENS, {}), (Tokens(), {})):
+        scope = {"type": "http", "method": "GET", "path": "/metrics", "query_string": b""}
+        raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+        await Guard(note, tokens=tokens, host=None)({**scope, "headers": raw}, _nothing, _nothing)
+    assert found == [None, None, Role.ADMIN], "the metrics take no password"
+
+
+async def _nothing(*_: object) -> Any:
+    return {}

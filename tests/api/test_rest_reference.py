@@ -37,7 +37,7 @@ def _rows() -> list[str]:
         for method, operation in operations.items():
             purpose = operation["description"].partition("\n")[0]
             (content,) = operation["responses"]["200"]["content"].items()
-            answer = "text" if content[0] == "text/plain" else _name(content[1]["schema"])
+            answer = "text" if content[0].startswith("text/") else _name(content[1]["schema"])
             found.append(f"| {method.upper()} | `{path}` | {purpose} | {answer} |")
     return found
 

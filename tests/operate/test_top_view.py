@@ -5,10 +5,9 @@ from __future__ import annotations
 from io import StringIO
 from typing import Any
 
-import pytest
 from rich.console import Console
 
-from replicator.operate.top_view import Look, TopView, duration
+from replicator.operate.top_view import Look, TopView
 
 CLUSTER = {
     "source": "east",
@@ -84,12 +83,3 @@ def test_what_came_since_the_first_look_has_no_rate_yet() -> None:
     lines = drawn(view, look(2, topic("orders", copied=20), topic("fresh", copied=1_000_000)))
     assert [line.split()[-2] for line in lines if line.startswith(("orders", "fresh"))] == ["-", "5"]
     assert "· 5 msg/s" in lines[1]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [(0.2, "1 s"), (59, "59 s"), (600, "10 m"), (11_100, "3 h 05 m"), (172_800, "2 d")],
-)
-def test_durations(seconds: float, shown: str) -> None:
-    """In the unit that says enough."""
-    assert duration(seconds) == shown

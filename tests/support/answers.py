@@ -16,6 +16,7 @@ from replicator.api.brokers import broker_routes
 from replicator.api.connectors import connector_routes
 from replicator.api.group import group_routes
 from replicator.api.logs import log_routes
+from replicator.api.overview import overview_routes
 from replicator.api.sync import sync_routes
 
 __all__ = ["check_answer"]
@@ -42,7 +43,7 @@ def _promises() -> list[_Promise]:
     app = make_app(nobody, metrics=no_metrics, stopping=lambda: False)
     routers = (
         *(connector_routes(nobody), group_routes(nobody), sync_routes(nobody)),
-        *(broker_routes(nobody), log_routes()),
+        *(broker_routes(nobody), log_routes(), overview_routes(nobody, closing=bool)),
     )
     found = (*app.routes, *(route for router in routers for route in router.routes))
     # The document itself and its viewers are plain routes.

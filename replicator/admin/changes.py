@@ -1,0 +1,125 @@
+"""Changes of connectors that people ask for, once no rebalance is under way, published to the group."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from replicator.admin.group_view import GroupView
+from replicator.connector.topics import RouteTopics
+from replicator.errors import ReplicatorError
+from replicator.plugins.registry import PluginConfig
+from replicator.settings import RouteSettings
+from replicator.state.connector_configs import Connector, State, Unknown
+from replicator.worker.worker import Worker
+
+__all__ = [
+    "Rebalancing",
+    "change",
+    "rates_of",
+    "refuse_rivals",
+    "restart_task",
+    "set_rates",
+    "set_state",
+    "task_of",
+]
+
+#: Seconds that a change waits for a rebalance to end before it is refused.
+_PATIENCE: Final = 3.0
+
+
+class Rebalancing(ReplicatorError):
+    """A rebalance is under way; changes have to wait."""
+
+
+async def change(worker: Worker, do: Callable[[], Connector | None]) -> Connector | None:
+    """Makes a change once no rebalance is under way, and publishes it to the group.
+
+    Raises:
+        Rebalancing: one is under way, and does not end in time.
+        Unreachable: the change could not be published; it is retried.
+    """
+    deadline = asyncio.get_running_loop().time() + _PATIENCE
+    while worker.coordinator.changing_hands:
+        if asyncio.get_running_loop().time() > deadline:
+            raise Rebalancing("a rebalance is under way", hint="try again in a second")
+        await asyncio.sleep(0.05)
+    changed = do()
+    await worker.changed()
+    return changed
+
+
+async def set_state(worker: Worker, name: str, state: State) -> None:
+    """Lets a connector run, pause or stop; errors also as `change`.
+
+    Raises:
+        Unknown: there is none.
+        ConfigError: it may not run beside another one.
+    """
+    if state is State.RUNNING:
+        refuse_rivals(worker, name, worker.connectors.get(name).settings)
+    await change(worker, lambda: worker.connectors.set_state(name, state))
+
+
+def refuse_rivals(worker: Worker, name: str, settings: RouteSettings | PluginConfig) -> None:
+    """Checks that no other connector makes the same copies as the connector `name` would with `settings`.
+
+    Raises:
+        ConfigError: another connector copies some of its topics to the same names; all of them, one a line.
+    """
+    if isinstance(settings, RouteSettings):
+        RouteTopics(name, settings, worker.context).refuse_rivals()
+
+
+async def restart_task(worker: Worker, name: str, task: str) -> dict[str, Any]:
+    """Restarts one task, on whichever worker it runs; errors also as `change`.
+
+    Returns:
+        the task, as `GroupView.tasks` has it.
+
+    Raises:
+        Unknown: there is no such connector or task.
+    """
+    task_of(worker, name, task)
+    await change(worker, lambda: worker.connectors.restart_task(name, task))
+    return task_of(worker, name, task)
+
+
+def task_of(worker: Worker, name: str, task: str) -> dict[str, Any]:
+    """One task of a connector.
+
+    Raises:
+        Unknown: there is no such connector or task.
+    """
+    tasks = GroupView(worker).tasks(worker.connectors.get(name))
+    for found in tasks:
+        if found["id"] == task:
+            return found
+    names = ", ".join(each["id"] for each in tasks[:10]) or "none"
+    raise Unknown(f"connector {name!r} has no task {task!r}", hint=f"it has: {names}")
+
+
+def rates_of(worker: Worker, name: str) -> dict[str, int]:
+    """The rate limits of a route, over all workers, per second; 0 is no limit.
+
+    Raises:
+        Unknown: there is no such connector, or it is no route.
+    """
+    route = worker.connectors.get(name).settings
+    if not isinstance(route, RouteSettings):
+        raise Unknown(f"connector {name!r} has no rates", hint="only routing connectors have them")
+    return {"rate_messages": route.rate_messages, "rate_bytes": route.rate_bytes}
+
+
+async def set_rates(worker: Worker, name: str, *, rate_messages: int, rate_bytes: int) -> dict[str, int]:
+    """Changes the rate limits of a route; its tasks are not restarted. Errors also as `change`.
+
+    Raises:
+        Unknown: there is no such connector.
+        ConfigError: it has no rates, or these are negative.
+    """
+    rates = {"rate_messages": rate_messages, "rate_bytes": rate_bytes}
+    config = worker.connectors.get(name).config | rates
+    await change(worker, lambda: worker.connectors.update(name, config))
+    return rates

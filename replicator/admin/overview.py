@@ -1,0 +1,267 @@
+"""Are we safe to fail over? What readiness, workers and topics say to it, for who asks at 3 a.m."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from replicator.admin.group_view import GroupView
+from replicator.admin.kept_answers import Kept, KeptAnswers
+from replicator.admin.readiness import readiness, reasons_of_groups, reasons_of_topics
+from replicator.admin.target_losses import TARGET_LOSS
+from replicator.admin.verified_queues import differing
+from replicator.connector.route import Route
+from replicator.observe.duration import duration
+from replicator.observe.pending_lines import pending_lines
+from replicator.observe.topic_history import TopicHistory
+from replicator.routing.state import Phase
+from replicator.state.connector_configs import Connector, State, Unknown
+from replicator.worker.worker import Worker
+
+__all__ = ["Overview", "Safety", "Verdict", "safety"]
+
+Verdict = Literal["yes", "no", "unknown"]
+
+#: Seconds within which a message that is not at the target yet is on its way: a failover waits for those.
+_ON_THE_WAY: Final = 10.0
+#: Seconds after which an answer of the clusters says nothing about now.
+_OLD: Final = 60.0
+#: How bad a verdict is.
+_WORSE: Final[dict[Verdict, int]] = {"yes": 0, "unknown": 1, "no": 2}
+_SUMMED: Final = (
+    *("queues", "failed", "waiting", "stalled", "copied", "lag_messages"),
+    *("gap_messages", "target_lost", "audit_differences"),
+)
+_OLDEST: Final = ("lag_seconds", "verified_age_seconds")
+
+
+@dataclass(slots=True)
+class Safety:
+    """Whether a failover now would be complete.
+
+    Attributes:
+        reasons: what stands against it.
+        unknown: what could not be found out.
+        notes: what is to be known, and does not stand against it.
+    """
+
+    reasons: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def verdict(self) -> Verdict:
+        return "no" if self.reasons else "unknown" if self.unknown else "yes"
+
+
+class Overview:
+    """The whole group in one answer; brokers are asked again at most every few seconds.
+
+    `readiness` and `plan` are kept by the names of connectors.
+    """
+
+    def __init__(self, worker: Worker, history: TopicHistory) -> None:
+        self.history = history
+        self.readiness = KeptAnswers(self._readiness)
+        self.plan = KeptAnswers(self._plan)
+        self._worker = worker
+        self._view = GroupView(worker)
+
+    async def now(self) -> dict[str, Any]:
+        """Whether a failover now would be complete, and the figures of each connector."""
+        cluster = self._view.cluster()
+        group = group_safety(self._worker, cluster)
+        all_ = self._worker.connectors.all().values()
+        connectors = await asyncio.gather(*(self._connector(each, group) for each in all_))
+        verdicts = [each["safe"] for each in connectors if each["safe"] is not None]
+        return {
+            "at": time.time(),
+            "worker_id": self._worker.id,
+            **{name: cluster[name] for name in ("group", "source", "target", "leader", "rebalancing", "workers")},
+            "missing_workers": missing_workers(self._worker),
+            "safe": max(verdicts, key=_WORSE.__getitem__, default="unknown"),
+            "connectors": list(connectors),
+        }
+
+    def _route(self, name: str) -> Route:
+        route = self._worker.routes.get(name)
+        if not isinstance(route, Route):
+            raise Unknown(f"connector {name!r} syncs no metadata", hint="only routing connectors do")
+        return route
+
+    async def _readiness(self, name: str) -> dict[str, Any]:
+        return await readiness(self._route(name), self._worker.context)
+
+    async def _plan(self, name: str) -> list[dict[str, Any]]:
+        look = await self._route(name).sync.look()
+        return [step.shown() for step in (*look.steps, *look.unasked)]
+
+    async def _connector(self, connector: Connector, group: Safety) -> dict[str, Any]:
+        topics = self._view.topics(connector)
+        found: dict[str, Any] = {
+            "name": connector.name,
+            "type": connector.type,
+            "state": connector.state.value,
+            "safe": None,
+            "reasons": [],
+            "notes": [],
+            "checked_at": None,
+        }
+        if connector.type == "ROUTE":
+            kept = await self.readiness.get(connector.name)
+            standby = self._worker.standby
+            about = safety(connector, topics, kept, at=time.time(), away="" if standby is None else standby.reason)
+            about.unknown += group.unknown
+            about.notes += group.notes
+            found |= {
+                "safe": about.verdict,
+                "reasons": [*about.reasons, *about.unknown],
+                "notes": about.notes,
+                "checked_at": kept.at or None,
+            }
+        return found | self._figures(connector, topics)
+
+    def _figures(self, connector: Connector, topics: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Sums over its topics, and how fast they go."""
+        trends = [self.history.trend((connector.name, topic["topic"])) for topic in topics]
+        known = [trend for trend in trends if trend is not None]
+        lag = sum(topic["lag_messages"] for topic in topics)
+        return {
+            "topics": len(topics),
+            **{name: sum(topic[name] for topic in topics) for name in _SUMMED},
+            **{name: max((topic[name] for topic in topics), default=0.0) for name in _OLDEST},
+            "rate": sum(trend.rate for trend in known) if known else None,
+            "eta_seconds": time_left(lag, sum(trend.growth for trend in known)),
+        }
+
+
+def time_left(lag: float, growth: float) -> float | None:
+    """Seconds until nothing is left if the lag goes on like this; None: it does not shrink."""
+    if not lag:
+        return 0.0
+    return lag / -growth if growth < 0 else None
+
+
+def missing_workers(worker: Worker) -> list[str]:
+    """Workers that have tasks, and were not heard from for a session timeout."""
+    if worker.standby is not None:
+        return []
+    return sorted(worker.coordinator.assignment.members - {worker.id, *worker.others})
+
+
+def group_safety(worker: Worker, cluster: dict[str, Any]) -> Safety:
+    """What the group's own state says: it keeps no failover from being complete, but may hide what does."""
+    found = Safety()
+    if worker.standby is not None:
+        return found  # each connector says what that means for it
+    if worker.group.waiting_for:
+        found.unknown.append(f"this worker waits for {worker.group.waiting_for} to end")
+    elif not worker.may_send():
+        found.unknown.append("this worker does not reach its group: ask another worker")
+    elif cluster["rebalancing"]:
+        found.unknown.append("tasks are changing hands; that takes seconds")
+    found.unknown += [f"worker {name} has tasks and is not heard from" for name in missing_workers(worker)]
+    found.notes += [
+        f"worker {each['worker_id']} gets no tasks: it does not reach the target"
+        for each in cluster["workers"]
+        if each["state"] == "online" and not each["takes_tasks"] and not each["waiting_for"]
+    ]
+    return found
+
+
+def safety(
+    connector: Connector,
+    topics: Iterable[dict[str, Any]],
+    kept: Kept[dict[str, Any]],
+    *,
+    at: float,
+    away: str = "",
+) -> Safety:
+    """What stands against a failover of one route.
+
+    Args:
+        topics: as workers published them.
+        kept: what was found at the clusters; see `readiness`.
+        at: seconds since the epoch.
+        away: why the source cannot be reached; empty: it can.
+    """
+    found = Safety()
+    if away:
+        _judge_without_source(kept.value, away, found, at=at)
+        return found
+    if connector.state is not State.RUNNING:
+        found.notes.append(
+            f"connector {connector.name} is {connector.state.value}: what comes to the source now is not copied"
+        )
+    found.reasons += _of_tasks(topics)
+    if kept.value is None:
+        why = kept.problem or ("the clusters are being asked" if kept.asking else "they were not asked")
+        found.unknown.append(f"what the clusters have is not known: {why}")
+        return found
+    if at - kept.at > _OLD:
+        why = f": {kept.problem}" if kept.problem else ""
+        found.unknown.append(f"what the clusters have was last seen {duration(at - kept.at)} ago{why}")
+    elif kept.problem:
+        found.notes.append(f"what the clusters have could not be seen again: {kept.problem}")
+    _judge(kept.value, found)
+    waiting = pending_lines(kept.value["pending"])
+    found.notes += [f"waits at the source, and is copied once it is delivered there: {line}" for line in waiting]
+    return found
+
+
+def _judge_without_source(ready: dict[str, Any] | None, away: str, found: Safety, *, at: float) -> None:
+    """What is still known, and what to do; not what follows for each topic from there being no source."""
+    found.unknown.append(
+        "the source cannot be reached, so nothing is copied, and what it has and the target lacks is not known:"
+        f" {away}"
+    )
+    if ready is not None:
+        ours = {*differing(ready["verified"]), *reasons_of_groups(ready["groups"])}
+        found.reasons += [each for each in ready["reasons"] if each in ours or each.startswith(TARGET_LOSS)]
+        queues = [queue for topic in ready["topics"] for queue in topic["unknown_queues"]]
+        if until := max((queue["copied_until"] or 0.0 for queue in queues), default=0.0):
+            stored = time.strftime("%F %H:%M:%S UTC", time.gmtime(until))
+            found.notes.append(f"the last copied message was stored at {stored}, {duration(at - until)} ago")
+    found.notes.append("if the source is lost for good, fail over and say so (`--source-dead`); else wait for it")
+
+
+def _of_tasks(topics: Iterable[dict[str, Any]]) -> Iterable[str]:
+    """Topics that are not copied as they should be."""
+    for topic in topics:
+        name, why = f"topic {topic['topic']}", f": {topic['reason']}" if topic["reason"] else ""
+        if topic["failed"]:
+            yield f"{name}: {topic['failed']:,} of {topic['queues']:,} queues have failed{why}"
+        elif topic["waiting"]:
+            yield f"{name}: {topic['waiting']:,} of {topic['queues']:,} queues wait{why}"
+        elif topic["stalled"]:
+            yield f"{name}: {topic['stalled']:,} of {topic['queues']:,} queues make no progress{why}"
+        elif topic["state"] == Phase.UNASSIGNED:
+            yield f"{name}: no worker copies it{why}"
+
+
+def _judge(ready: dict[str, Any], found: Safety) -> None:
+    """Tells what a failover itself puts in order from what it does not."""
+    topics, groups = ready["topics"], ready["groups"]
+    on_the_way = [topic for topic in topics if not topic["problem"] and topic["seconds"] < _ON_THE_WAY]
+    rereading = [group for group in groups if not group["missed"] and not group["without_offset"]]
+    rereading = [group for group in rereading if not group["stopped_by"]]
+    harmless = {*reasons_of_topics(on_the_way), *reasons_of_groups(rereading)}
+    unknown = {*reasons_of_topics(topic for topic in topics if topic["problem"] and topic["unknown_queues"])}
+    for reason in ready["reasons"]:
+        if reason in unknown:
+            found.unknown.append(reason)
+        elif reason not in harmless:
+            found.reasons.append(reason)
+    if messages := sum(topic["messages"] for topic in on_the_way):  # workers tell of copies every two seconds
+        seconds = max(topic["seconds"] for topic in on_the_way)
+        found.notes.append(
+            f"up to {messages:,} messages are on their way, the oldest for {seconds:.1f} s: a failover waits for"
+            " them; if the source is lost now, the target lacks them"
+        )
+    if messages := sum(group["redelivered"] for group in rereading):
+        found.notes.append(
+            f"consumer groups would read {messages:,} messages again; a failover writes their offsets last"
+        )

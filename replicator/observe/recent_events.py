@@ -1,0 +1,71 @@
+"""The last events that this process has logged, for people who look at it and cannot read its log."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Mapping, MutableMapping
+from typing import Any, Final, NamedTuple
+
+__all__ = ["Event", "RecentEvents", "recent_events"]
+
+#: Events that are kept, and characters of a value in one.
+_KEPT: Final = 500
+_VALUE: Final = 500
+#: What is not shown beside its message.
+_OWN: Final = frozenset({"event", "level", "timestamp", "actor", "exc_info", "module"})
+
+
+class Event(NamedTuple):
+    """One event. `id` numbers them from 1; `at` is in ISO 8601; `actor` is who asked for it, empty: nobody did."""
+
+    id: int
+    at: str
+    level: str
+    event: str
+    actor: str
+    details: Mapping[str, str]
+
+
+class RecentEvents:
+    """A processor of structlog that remembers what passes, after secrets were taken out of it."""
+
+    def __init__(self, kept: int = _KEPT) -> None:
+        self._events: deque[Event] = deque(maxlen=kept)
+        self._lock = threading.Lock()
+        self._last = 0
+
+    def __call__(self, _logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        details = {name: _shown(value) for name, value in event.items() if name not in _OWN}
+        with self._lock:
+            self._last += 1
+            self._events.append(
+                Event(
+                    self._last,
+                    str(event.get("timestamp", "")),
+                    str(event.get("level", method)),
+                    _shown(event.get("event", "")),
+                    str(event.get("actor", "")),
+                    details,
+                )
+            )
+        return event
+
+    @property
+    def last(self) -> int:
+        """The number of the newest; 0: there is none."""
+        return self._last
+
+    def after(self, number: int) -> list[Event]:
+        """Those with a higher number, oldest first; all that are kept where no event has had that number yet."""
+        with self._lock:
+            return [event for event in self._events if event.id > number or number > self._last]
+
+
+def _shown(value: object) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, list | tuple | set | frozenset) else str(value)
+    return text if len(text) <= _VALUE else f"{text[:_VALUE]}…"
+
+
+#: Those of this process.
+recent_events: Final = RecentEvents()

@@ -1,0 +1,165 @@
+"""Lag and rate of each topic over the last hours, in memory, so that lines can be drawn without Prometheus."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Mapping
+from itertools import repeat
+from math import inf, isnan, nan
+from operator import add, truediv
+from typing import Final, NamedTuple
+
+__all__ = ["Point", "TopicHistory", "Trend"]
+
+#: Seconds between two points, and seconds for which they are kept.
+_INTERVAL: Final = 10.0
+_SPAN: Final = 3 * 3600.0
+#: Points of all topics together; one takes 8 bytes. 10,000 topics have one point each 80 seconds.
+_MOST: Final = 2_000_000
+#: Points from which a trend is taken.
+_TREND: Final = 4
+
+#: A topic of a connector.
+Key = tuple[str, str]
+
+
+class Point(NamedTuple):
+    """One topic at `at`, in seconds since the epoch; `rate` is in messages per second, nan: not known."""
+
+    at: float
+    lag: float
+    rate: float
+
+
+class Trend(NamedTuple):
+    """How a topic has done lately, per second: messages that were copied, and by how many its lag has grown."""
+
+    rate: float
+    growth: float
+
+
+class _Line:
+    """The points of one topic, at the times of all."""
+
+    __slots__ = ("copied", "copied_at", "lag", "rate")
+
+    def __init__(self, missing: int) -> None:
+        self.lag = array("f", [nan]) * missing
+        self.rate = array("f", [nan]) * missing
+        self.copied = nan
+        self.copied_at = nan
+
+    def add(self, at: float, lag: float, copied: float) -> None:
+        elapsed = at - self.copied_at
+        # A count that has shrunk is that of a worker that died and had not told the last of it.
+        self.rate.append(nan if isnan(elapsed) or elapsed <= 0 else max(0.0, copied - self.copied) / elapsed)
+        self.lag.append(lag)
+        self.copied, self.copied_at = copied, at
+
+    def add_nothing(self) -> None:
+        self.lag.append(nan)
+        self.rate.append(nan)
+
+    def thin(self) -> None:
+        """Makes one point of two: the larger lag, so that no peak is lost, and the mean rate.
+
+        What is not known of the newer one is not known of both. There are millions: no Python runs for each.
+        """
+        self.lag = array("f", map(max, *_halves(self.lag)))
+        self.rate = array("f", map(truediv, map(add, *_halves(self.rate)), repeat(2)))
+
+
+class TopicHistory:
+    """A bounded line per topic; the more topics there are, the further its points are apart.
+
+    Args:
+        interval: seconds between two points, as long as they are not too many.
+        span: seconds for which points are kept.
+        most: points of all topics together.
+    """
+
+    def __init__(self, *, interval: float = _INTERVAL, span: float = _SPAN, most: int = _MOST) -> None:
+        self.interval = interval
+        self._span = span
+        self._most = most
+        self._times = array("d")
+        self._lines: dict[Key, _Line] = {}
+
+    def due(self, at: float) -> bool:
+        """Whether it is time for another point."""
+        return not self._times or not 0 <= at - self._times[-1] < self.interval
+
+    def add(self, at: float, topics: Mapping[Key, tuple[float, float]]) -> None:
+        """Adds a point to each line.
+
+        Args:
+            at: seconds since the epoch.
+            topics: the lag of each, and how many messages were copied since its route began.
+        """
+        if self._times and at <= self._times[-1]:  # the machine's clock was set back
+            self._times, self._lines = array("d"), {}
+        known = len(self._times)
+        self._times.append(at)
+        for key, (lag, copied) in topics.items():
+            line = self._lines.get(key)
+            if line is None:
+                line = self._lines[key] = _Line(known)
+            line.add(at, lag, copied)
+        for line in self._lines.values():
+            if len(line.lag) == known:
+                line.add_nothing()
+        self._forget(at - self._span)
+        while len(self._lines) * self._span / self.interval > self._most:
+            self._thin()
+
+    def line(self, key: Key) -> list[Point]:
+        """The points of one topic, oldest first."""
+        line = self._lines.get(key)
+        if line is None:
+            return []
+        points = map(Point, self._times, line.lag, line.rate)
+        return [point for point in points if not isnan(point.lag)]
+
+    def trend(self, key: Key) -> Trend | None:
+        """How a topic has done over its last points; None where there are fewer than two."""
+        line = self._lines.get(key)
+        if line is None:
+            return None
+        first = max(0, len(self._times) - _TREND)
+        points = [n for n in range(first, len(self._times)) if not isnan(line.lag[n])]
+        if len(points) < 2:
+            return None
+        elapsed = self._times[points[-1]] - self._times[points[0]]
+        rates = [line.rate[n] for n in points if not isnan(line.rate[n])]
+        growth = (line.lag[points[-1]] - line.lag[points[0]]) / elapsed
+        return Trend(sum(rates) / len(rates) if rates else 0.0, growth)
+
+    @property
+    def begun_at(self) -> float:
+        """When the oldest point was taken, in seconds since the epoch; infinite where there is none."""
+        return self._times[0] if self._times else inf
+
+    def _forget(self, before: float) -> None:
+        old = bisect_right(self._times, before)
+        if not old:
+            return
+        del self._times[:old]
+        for key, line in list(self._lines.items()):
+            del line.lag[:old]
+            del line.rate[:old]
+            if line.copied_at <= before:
+                del self._lines[key]
+
+    def _thin(self) -> None:
+        self.interval *= 2
+        self._times = _halves(self._times)[0]
+        for line in self._lines.values():
+            line.thin()
+
+
+def _halves(values: array[float]) -> tuple[array[float], array[float]]:
+    """The newer and the older ones of pairs, counted from the newest; the oldest one may be its own other."""
+    if len(values) % 2:
+        values = values[:1] + values
+    return values[1::2], values[::2]

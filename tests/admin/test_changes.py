@@ -1,0 +1,39 @@
+"""Changes wait for a rebalance to end, and are refused if it does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from replicator.admin import changes
+from replicator.admin.changes import Rebalancing, rates_of, restart_task, set_rates, set_state
+from replicator.state.connector_configs import State, Unknown
+from tests.support.page import PagedWorker, paged_worker
+
+
+async def test_a_rebalance_is_waited_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "_PATIENCE", 0.1)
+    with paged_worker(tmp_path) as paged:
+        looks = iter([True, True, False])
+        monkeypatch.setattr(type(paged.coordinator), "changing_hands", property(lambda _: next(looks)))
+        await set_state(paged.worker, "route", State.PAUSED)
+        assert paged.connectors.get("route").state is State.PAUSED
+        monkeypatch.setattr(type(paged.coordinator), "changing_hands", property(lambda _: True))
+        with pytest.raises(Rebalancing):
+            await set_state(paged.worker, "route", State.STOPPED)
+        assert paged.connectors.get("route").state is State.PAUSED
+
+
+async def test_rates_and_tasks(tmp_path: Path) -> None:
+    with paged_worker(tmp_path) as paged:
+        await _rates_and_tasks(paged)
+
+
+async def _rates_and_tasks(paged: PagedWorker) -> None:
+    assert await set_rates(paged.worker, "route", rate_messages=5, rate_bytes=0) == rates_of(paged.worker, "route")
+    assert (await restart_task(paged.worker, "route", "orders"))["worker_id"] == "w1"
+    with pytest.raises(Unknown, match="has no task 'none'"):
+        await restart_task(paged.worker, "route", "none")
+    with pytest.raises(Unknown, match="there is no connector"):
+        rates_of(paged.worker, "none")

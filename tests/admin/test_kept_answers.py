@@ -1,0 +1,72 @@
+"""Who looks at a page asks no broker that was asked seconds ago, and sees how old the answer is."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from replicator.admin.kept_answers import KeptAnswers
+from replicator.errors import ReplicatorError
+
+
+class _Clusters:
+    def __init__(self) -> None:
+        self.asked = 0
+        self.seconds = 0.0
+        self.error: Exception | None = None
+
+    async def ask(self, name: str) -> str:
+        self.asked += 1
+        number = self.asked
+        await asyncio.sleep(self.seconds)
+        if self.error is not None:
+            raise self.error
+        return f"{name} {number}"
+
+
+async def test_many_who_look_at_once_ask_once() -> None:
+    clusters = _Clusters()
+    clusters.seconds = 0.05
+    answers = KeptAnswers(clusters.ask, fresh=60.0)
+    found = await asyncio.gather(*(answers.get("route") for _ in range(20)), answers.get("other"))
+    assert {each.value for each in found} == {"route 1", "other 2"}
+    assert (await answers.get("route")).value == "route 1"
+    assert clusters.asked == 2
+    assert time.time() - found[0].at < 5
+    assert not found[0].asking
+
+
+async def test_an_answer_that_takes_long_is_given_when_it_is_there() -> None:
+    """And the old one until then."""
+    clusters = _Clusters()
+    answers = KeptAnswers(clusters.ask, fresh=0.0, patience=0.02)
+    assert (await answers.get("route")).value == "route 1"
+    clusters.seconds = 0.3
+    await asyncio.sleep(0.01)
+    second = await answers.get("route")
+    assert (second.value, second.asking) == ("route 1", True)
+    await asyncio.sleep(0.4)
+    assert (await answers.get("route")).value == "route 2"
+    assert clusters.asked == 2, "what took long is asked again after ten times as long at the earliest"
+
+
+async def test_what_went_wrong_stands_beside_the_last_answer() -> None:
+    clusters = _Clusters()
+    answers = KeptAnswers(clusters.ask, fresh=0.0)
+    clusters.error = ReplicatorError("the target is away")
+    found = await answers.get("route")
+    assert (found.value, found.at, found.problem) == (None, 0.0, "the target is away")
+    clusters.error = None
+    await asyncio.sleep(0.01)
+    good = await answers.get("route")
+    assert (good.value, good.problem) == ("route 2", "")
+    clusters.error = ReplicatorError("away again")
+    await asyncio.sleep(0.01)
+    found = await answers.get("route")
+    assert (found.value, found.at, found.problem) == ("route 2", good.at, "away again")
+    clusters.error = LookupError("a bug")
+    await asyncio.sleep(0.01)
+    with pytest.raises(LookupError):
+        await answers.get("route")

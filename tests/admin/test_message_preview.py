@@ -1,0 +1,32 @@
+"""The beginning of a body, whatever is in it."""
+
+from __future__ import annotations
+
+import zlib
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replicator.admin.message_preview import preview_of
+
+
+def test_text_is_shown_as_text_and_cut_between_characters() -> None:
+    assert preview_of("größe".encode(), 0) == {"body": "größe", "body_kind": "text", "body_cut": False}
+    long = preview_of(("x" + "ü" * 2000).encode(), 0)
+    assert (long["body_kind"], long["body_cut"], set(long["body"])) == ("text", True, {"x", "ü"})
+
+
+def test_other_bytes_are_hexadecimal() -> None:
+    assert preview_of(b"\xff\x00\x01\x02\x03", 0)["body"] == "ff 00010203"
+    assert preview_of(b"\xc3", 0)["body_kind"] == "hexadecimal", "half a character is no text"
+
+
+def test_compressed_bodies_are_shown_as_their_producer_wrote_them() -> None:
+    assert preview_of(zlib.compress(b"hello"), 0x1)["body"] == "hello"
+    unknown = preview_of(b"\xff\xff", 0x201)
+    assert unknown["body_kind"] == "hexadecimal; it is compressed with LZ4 or ZSTD"
+
+
+@given(st.binary(max_size=5000), st.integers(0, 0x7FF))
+def test_no_body_is_an_error(body: bytes, sys_flag: int) -> None:
+    assert isinstance(preview_of(body, sys_flag)["body"], str)

@@ -1,0 +1,48 @@
+"""The feed of events: what was logged before, what comes, and its end with HTTP's."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any, cast
+
+import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from replicator.admin.overview import Overview
+from replicator.api.overview import EventShown, overview_routes, stream
+from replicator.observe.recent_events import RecentEvents
+
+
+def parsed(chunk: bytes) -> EventShown:
+    head, data = chunk.decode().strip().split("\n")
+    event = EventShown(**json.loads(data.removeprefix("data: ")))
+    assert head == f"id: {event.id}"
+    return event
+
+
+async def test_events_come_as_they_are_logged() -> None:
+    events, closed = RecentEvents(), asyncio.Event()
+    for n in range(3):
+        events(None, "info", {"event": f"e{n}", "topic": "orders"})
+    feed = stream(events, 1, closing=closed.is_set, look=0.01)
+    assert [parsed(await anext(feed)).event for _ in range(2)] == ["e1", "e2"]
+    events(None, "warning", {"event": "line\nbreak", "actor": "page"})
+    late = parsed(await anext(feed))
+    assert (late.event, late.level, late.actor) == ("line\nbreak", "warning", "page")
+    closed.set()
+    events(None, "info", {"event": "the last one"})
+    assert parsed(await anext(feed)).event == "the last one"
+    with pytest.raises(StopAsyncIteration):
+        await anext(feed)
+
+
+@pytest.mark.parametrize("last", ["", "7", "x", "-1", "9" * 400, "²"])
+def test_whatever_a_browser_says_where_it_left_off(last: str) -> None:
+    app = FastAPI()
+    app.include_router(overview_routes(cast("Overview", None), closing=lambda: True))
+    headers: dict[str, Any] = {"Last-Event-ID": last.encode()}
+    found = TestClient(app).get("/events", headers=headers)
+    assert found.status_code == 200
+    assert found.headers["content-type"].startswith("text/event-stream")

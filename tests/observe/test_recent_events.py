@@ -1,0 +1,33 @@
+"""What was logged last, without secrets, for people who cannot read the log."""
+
+from __future__ import annotations
+
+import structlog
+
+from replicator.observe.logging import configure, get_logger, tell_repeats
+from replicator.observe.recent_events import RecentEvents, recent_events
+
+
+def test_what_is_logged_is_kept_with_its_actor_and_without_secrets() -> None:
+    configure(terminal=False)
+    before = max((event.id for event in recent_events.after(0)), default=0)
+    with structlog.contextvars.bound_contextvars(actor="page 127.0.0.1"):
+        get_logger("replicator.kept").warning("kept", topics=["a", "b"], access_token="canary", long="x" * 900)
+    get_logger("replicator.kept").debug("not severe enough")
+    tell_repeats(now=True)
+    (event,) = recent_events.after(before)
+    assert (event.level, event.event, event.actor) == ("warning", "kept", "page 127.0.0.1")
+    assert event.details["topics"] == "a, b"
+    assert event.details["access_token"] == "********"
+    assert event.details["long"] == "x" * 500 + "…"
+    assert event.at.endswith("Z")
+
+
+def test_only_the_last_ones_are_kept_and_numbers_go_on() -> None:
+    events = RecentEvents(kept=3)
+    for n in range(5):
+        assert events(None, "info", {"event": f"e{n}"}) == {"event": f"e{n}"}
+    assert [(event.id, event.event) for event in events.after(0)] == [(3, "e2"), (4, "e3"), (5, "e4")]
+    assert [event.id for event in events.after(4)] == [5]
+    assert events.after(5) == []
+    assert len(events.after(77)) == 3, "the number is that of an earlier process"

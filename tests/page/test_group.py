@@ -1,0 +1,75 @@
+"""The views of the whole group: the verdict, who is there, what is wrong, who did what."""
+
+from __future__ import annotations
+
+import re
+
+import structlog
+
+from replicator.observe.logging import get_logger
+from tests.support.page import READY, TOPIC, PagedWorker
+
+
+def test_the_overview_says_yes_with_what_is_on_its_way(paged: PagedWorker) -> None:
+    lag = {**READY["topics"][0], "messages": 3, "seconds": 0.2}
+    paged.readiness = {**READY, "topics": [lag], "reasons": ["topic orders: 3 messages are not at the target yet"]}
+    text = paged.browser().get("/").text
+    assert re.search(r"</svg> Yes</span>", text)
+    assert "up to 3 messages are on their way" in text
+    assert re.search(r"checked 0\.\d s ago", text)
+
+
+def test_the_overview_says_no_and_why(paged: PagedWorker) -> None:
+    paged.publish({**TOPIC, "state": "FAILED", "failed": 2, "severity": 9, "reason": "no permission <SUB>"})
+    text = paged.browser().get("/").text
+    assert re.search(r"</svg> No</span>", text)
+    assert "topic orders: 2 of 2 queues have failed: no permission &lt;SUB&gt;" in text
+
+
+def test_figures_that_nobody_reports_are_not_zero(paged: PagedWorker) -> None:
+    paged.publish()
+    text = paged.browser().get("/").text
+    assert "not known: no worker reports a topic of it now" in text
+    assert "<dt>Copied</dt>" not in text
+
+
+def test_a_worker_that_is_missing_is_named(paged: PagedWorker) -> None:
+    paged.assign({"route/orders": "w2"})
+    for path in ("/", "/page/workers"):
+        assert "w2" in paged.browser().get(path).text
+    assert re.search(r"</svg> Not known</span>", paged.browser().get("/").text)
+
+
+def test_errors_are_listed_with_their_reasons(paged: PagedWorker) -> None:
+    assert "Nothing has failed, and nothing waits." in paged.browser().get("/page/errors").text
+    paged.publish(
+        {
+            **TOPIC,
+            "state": "WAITING",
+            "waiting": 1,
+            "severity": 8,
+            "reason": "the target is away",
+            "gap_messages": 7,
+        },
+        problems={"bills": "the target has it with fewer queues"},
+    )
+    paged.states[0].counters.skipped["filter"] = 41
+    paged.connectors.update("route", {"topics": ["orders"], "on_error": "dead-letter"})
+    text = paged.browser().get("/page/errors").text
+    assert re.search(r"<b>filter</b> 41<", text)
+    for told in ("the target is away", "fewer queues", "Missing at the source", "replicator_sys_dead_letter"):
+        assert told in text, told
+
+
+def test_events_name_who_asked_for_it(paged: PagedWorker) -> None:
+    log = get_logger("replicator.canary")
+    with structlog.contextvars.bound_contextvars(actor="page 10.0.0.7 (operate)"):
+        log.warning("canary paused", connector="route")
+    log.info("canary by itself")
+    browser = paged.browser()
+    assert "page 10.0.0.7 (operate)" in browser.get("/page/events").text
+    by_people = browser.get("/page/events?by=people").text
+    assert ("canary paused" in by_people, "canary by itself" in by_people) == (True, False)
+    warnings = browser.get("/page/events?level=warning").text
+    assert ("canary paused" in warnings, "canary by itself" in warnings) == (True, False)
+    assert "canary by itself" in browser.get("/page/events?level=nonsense").text
