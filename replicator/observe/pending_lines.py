@@ -14,4 +14,4 @@ def pending_lines(pending: dict[str, Any]) -> list[str]:
     lines = [f"{each['topic']}: {each['messages']:,} {_KINDS[each['kind']]}" for each in pending["messages"]]
     if pending["uncounted"]:
         lines.append(f"{pending['uncounted']:,} more of any topic, which could not be read")
-    return lines + pending["problems"]
+    return [*lines, *pending["problems"]]
