@@ -54,6 +54,7 @@ async def hadoop(directory: Path) -> AsyncIterator[Hadoop]:
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
             *(str(home / "bin" / "java") if home else "java", "-Xmx512m", "-XX:TieredStopAtLevel=1"),
+            f"-Djava.io.tmpdir={directory}",  # what its web servers unpack is not removed when it is killed
             *("-cp", classpath, "MiniHadoop", str(directory)),
             cwd=directory,
             env={**os.environ, **({"JAVA_HOME": str(home)} if home else {})},
