@@ -12,6 +12,7 @@ import typer
 
 from acl_sync import AclOptions, AclPlan, AclSyncer
 from acl_sync.model import Dialect
+from replicator.admin.pending_messages import Pending
 from replicator.admin.readiness import readiness
 from replicator.api import sync as api
 from replicator.api.envelope import NotDone
@@ -31,6 +32,7 @@ from replicator.routing.offset_map import OffsetMap
 from replicator.routing.options import Identity
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
+from replicator.routing.selector import TopicSelector
 from replicator.settings import RouteSettings
 from replicator.state.store import Store
 from replicator.worker.worker import Worker
@@ -69,7 +71,7 @@ class Setup:
             publish=self.publish,
             accounts=AclOptions(),
         )
-        self.topics: Any = SimpleNamespace(name="route", plans=[])
+        self.topics: Any = SimpleNamespace(name="route", plans=[], selector=TopicSelector.of([".*"], []))
         self.task = self.syncing(*KINDS)
         self.route: Any = SimpleNamespace(
             settings=RouteSettings(),
@@ -110,8 +112,13 @@ def test_which_topics_were_made_for_the_route(setup: Setup) -> None:
     assert (copy.made("T"), copy.made("other"), copy.brokers) == ({"y"}, set(), {"T": {"a"}})
 
 
-async def test_what_is_not_known_is_not_ready(setup: Setup) -> None:
+async def test_what_is_not_known_is_not_ready(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each kind at each broker that did not answer, also when a later kind's brokers all did."""
+
+    async def nothing_waits(*_: object) -> Pending:
+        return Pending()
+
+    monkeypatch.setattr("replicator.admin.readiness.pending_messages", nothing_waits)
     assert (await readiness(setup.route, setup.context))["ready"]
     setup.target.away = {"x"}
     told = await readiness(setup.route, setup.context)
