@@ -19,7 +19,6 @@ ELSEWHERE = {
     "replicator.admin.brokers": "e2e/test_brokers_come_and_go.py",
     "replicator.admin.group_view": "e2e/test_rest.py",
     "replicator.admin.message_lookup": "e2e/test_rest.py",
-    "replicator.admin.pending_messages": "e2e/test_pending_messages.py",
     "replicator.admin.target_losses": "e2e/test_target_loss.py",
     "replicator.aio.bounded": "admin/test_failover.py",
     "replicator.aio.clock": "worker/test_checkpointer.py",

@@ -56,7 +56,7 @@ def _shown(message: StoredMessage, *, with_body: bool) -> dict[str, Any]:
         "body_kind": "",
         "body_cut": False,
     }
-    return found | (preview_of(message.body[4:], message.sys_flag) if with_body else {})
+    return found | (preview_of(message.content, message.sys_flag) if with_body else {})
 
 
 def preview_of(body: bytes, sys_flag: int) -> dict[str, Any]:

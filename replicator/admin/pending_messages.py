@@ -10,12 +10,13 @@ from functools import partial
 from typing import Any, Final
 
 from replicator.aio.bounded import bounded
-from replicator.client.brokers import max_offset, min_offset, read_settings
+from replicator.client.brokers import DEFAULT_DELAYS, max_offset, min_offset, read_settings
 from replicator.client.cluster import Cluster
 from replicator.client.endpoint import Endpoint
 from replicator.client.offsets import read_offsets
 from replicator.client.pending import delivered_levels, timer_counts
 from replicator.client.pull import pull
+from replicator.client.system_topics import DECIDED_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC
 from replicator.client.unresponsive import UnresponsiveBrokers
 from replicator.errors import BrokerRefused, ReplicatorError
 from replicator.protocol import properties
@@ -30,13 +31,6 @@ __all__ = ["Pending", "pending_messages"]
 _COUNTING: Final = 5.0
 _AT_ONCE: Final = 8
 
-_SCHEDULE: Final = "SCHEDULE_TOPIC_XXXX"
-#: `MessageStoreConfig.messageDelayLevel` has 18 by default.
-_LEVELS: Final = 18
-_HALF: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
-_OP: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
-#: Bytes of the length in front of a body.
-_LENGTH: Final = 4
 #: The group as which a broker keeps how far it has checked transactions.
 _CHECKER: Final = "CID_RMQ_SYS_TRANS"
 
@@ -100,11 +94,12 @@ class _Counting:
     async def _delayed(self, broker: str) -> None:
         master = self._cluster.master(broker)
         delivered = await delivered_levels(master)
-        for level in range(1, await _levels(master) + 1):
-            end = await max_offset(master, _SCHEDULE, level - 1)
-            begin = delivered.get(level, 0)
+        queues = range(await _levels(master))
+        ends = await bounded(partial(max_offset, master, SCHEDULE_TOPIC), queues, at_once=_AT_ONCE)
+        for queue_id, end in zip(queues, ends, strict=True):
+            begin = delivered.get(queue_id + 1, 0)
             if begin < end:
-                await self._count("delay", broker, _SCHEDULE, level - 1, begin, end)
+                await self._count("delay", broker, SCHEDULE_TOPIC, queue_id, begin, end)
 
     async def _timed(self, broker: str) -> None:
         for topic, count in (await timer_counts(self._cluster.master(broker))).items():
@@ -115,22 +110,22 @@ class _Counting:
         """Half messages after the one that the broker checks next, which no later record has ended."""
         master = self._cluster.master(broker)
         checked = (await read_offsets(master)).offsets
-        begin, end = await _unchecked(master, _HALF, checked)
+        begin, end = await _unchecked(master, HALF_TOPIC, checked)
         if begin >= end:
             return
-        decided = await _unchecked(master, _OP, checked)
-        if not await _is_readable(master, _HALF, begin):
+        decided = await _unchecked(master, DECIDED_TOPIC, checked)
+        if not await _is_readable(master, HALF_TOPIC, begin):
             self.found.uncounted += max(0, end - begin - (decided[1] - decided[0]))
             return
         ended: set[int] = set()
         try:
             async with asyncio.timeout_at(self._until):
-                async for record in self._read(broker, _OP, 0, *decided):
-                    ended.update(int(offset) for offset in record.body[_LENGTH:].split(b",") if offset.isdigit())
+                async for record in self._read(broker, DECIDED_TOPIC, 0, *decided):
+                    ended.update(int(offset) for offset in record.content.split(b",") if offset.isdigit())
         except TimeoutError:
             self.found.uncounted += end - begin
             return
-        await self._count("transaction", broker, _HALF, 0, begin, end, without=ended)
+        await self._count("transaction", broker, HALF_TOPIC, 0, begin, end, without=ended)
 
     async def _count(
         self,
@@ -164,11 +159,12 @@ class _Counting:
 
 
 async def _levels(broker: Endpoint) -> int:
-    """How many delay levels `broker` has."""
+    """How many delay levels `broker` has; the usual number where its settings may not be read."""
     try:
-        return len((await read_settings(broker)).get("messageDelayLevel", "").split()) or _LEVELS
+        settings = await read_settings(broker)
     except BrokerRefused:
-        return _LEVELS
+        settings = {}
+    return len(settings.get("messageDelayLevel", DEFAULT_DELAYS).split())
 
 
 async def _is_readable(broker: Endpoint, topic: str, offset: int) -> bool:

@@ -17,6 +17,7 @@ from replicator.protocol.fastjson import parse
 from replicator.protocol.frame import Frame
 
 __all__ = [
+    "DEFAULT_DELAYS",
     "DEFAULT_MAX_MESSAGE",
     "BrokerConfig",
     "check_filter",
@@ -35,6 +36,8 @@ __all__ = [
 
 #: Bytes; `MessageStoreConfig.maxMessageSize`.
 DEFAULT_MAX_MESSAGE: Final = 4 * 1024 * 1024
+#: `MessageStoreConfig.messageDelayLevel`.
+DEFAULT_DELAYS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 
 
 @dataclass(frozen=True, slots=True)

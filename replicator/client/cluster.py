@@ -189,15 +189,18 @@ class Cluster:
         if vip is None:
             vip = self._vips[address] = VipChannel(
                 self._endpoint(address),
-                self._vip_address(address),
+                self.vip_address(address),
                 self._security,
                 lambda reason: self._on_fallback(broker, reason),
                 may_go_on=self._may_go_on,
             )
         return vip
 
-    def _vip_address(self, address: str) -> str:
-        """Two below the listen port as it is reached, unless the VIP port has an entry of its own."""
+    def vip_address(self, address: str) -> str:
+        """Where the VIP port of the broker is reached whose listen port is reached at `address`.
+
+        Two below it, unless the VIP port has an entry of its own in the address map.
+        """
         advertised = vip_address(self._advertised.get(address, address))
         return self._security.address_map.entries.get(advertised) or vip_address(address)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-__all__ = ["INTERNAL_PREFIX", "RETRY_PREFIX", "is_system"]
+__all__ = ["DECIDED_TOPIC", "HALF_TOPIC", "INTERNAL_PREFIX", "RETRY_PREFIX", "SCHEDULE_TOPIC", "is_system"]
 
 #: Topics that the replicator itself makes begin so; they are never copied.
 INTERNAL_PREFIX: Final = "replicator_sys_"
@@ -13,15 +13,20 @@ INTERNAL_PREFIX: Final = "replicator_sys_"
 #: In front of a group's name, the topic of what it could not consume and will be given again.
 RETRY_PREFIX: Final = "%RETRY%"
 
+#: Where brokers keep messages of delay levels, half messages, and which of these were committed or rolled back.
+SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
+DECIDED_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+
 #: `TopicValidator.SYSTEM_TOPIC_SET`, of all versions, and what brokers make at their start.
 _SYSTEM: Final = frozenset(
     {
         "TBW102",
-        "SCHEDULE_TOPIC_XXXX",
+        SCHEDULE_TOPIC,
         "BenchmarkTest",
-        "RMQ_SYS_TRANS_HALF_TOPIC",
+        HALF_TOPIC,
         "RMQ_SYS_TRACE_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        DECIDED_TOPIC,
         "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC",
         "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC",
         "TRANS_CHECK_MAX_TIME_TOPIC",

@@ -281,7 +281,7 @@ class ControlLog:
             if pulled.code == Response.PULL_OFFSET_MOVED:
                 return self._moved(queue, at, pulled), pulled.max_offset
             for message in pulled.messages:
-                self._on_said(LogMessage(queue, message.body[4:], message.store_timestamp))
+                self._on_said(LogMessage(queue, message.content, message.store_timestamp))
             at, end = pulled.next_offset, pulled.max_offset
         return at, end
 

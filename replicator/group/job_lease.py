@@ -105,7 +105,7 @@ class _View:
                     at = -1
                 else:
                     for message in pulled.messages:
-                        heartbeat = self._lease.signer.heartbeat(topic, message.body[4:], self._lease.group)
+                        heartbeat = self._lease.signer.heartbeat(topic, message.content, self._lease.group)
                         if heartbeat is not None:
                             age = self._freshness.age(broker, message.store_timestamp, heartbeat.echo)
                             self._hear(heartbeat, looked, age)

@@ -55,7 +55,7 @@ app = CommandApp()
 Directory = Annotated[
     str,
     typer.Argument(
-        help="s3://bucket/prefix, hdfs://host/path, or a directory that all of Spark's executors share.",
+        help="s3://bucket/prefix, hdfs://host/path, or a directory that all Spark executors share.",
         show_default=False,
     ),
 ]

@@ -206,7 +206,7 @@ class _Listening:
 
     def _refuse(self, topic: str, broker: str, message: StoredMessage) -> None:
         worker, job = (
-            self._signer.heartbeat(topic, message.body[4:], group) for group in (self._group, jobs_of(self._group))
+            self._signer.heartbeat(topic, message.content, group) for group in (self._group, jobs_of(self._group))
         )
         if (heard := worker or job) is None:
             return

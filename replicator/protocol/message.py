@@ -34,6 +34,9 @@ _V4 = struct.Struct(">III4xiQ8xiq8xQ8xi8xI")
 _HEAD = struct.Struct(">III4xiQ8xiq")
 _TAIL = struct.Struct(">i8xI")
 
+#: Bytes of the length in front of a body.
+_LENGTH: Final = 4
+
 
 class StoredMessage(msgspec.Struct, gc=False):
     """A message as the source broker stored it; bytes where nobody needs more.
@@ -55,7 +58,12 @@ class StoredMessage(msgspec.Struct, gc=False):
     @property
     def body_length(self) -> int:
         """Bytes of the body as stored (compressed if it is)."""
-        return len(self.body) - 4
+        return len(self.body) - _LENGTH
+
+    @property
+    def content(self) -> bytes:
+        """The body as stored, without its length."""
+        return self.body[_LENGTH:]
 
 
 def checksum(body: bytes) -> int:

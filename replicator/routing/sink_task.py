@@ -54,8 +54,6 @@ _WAYS_OUT: Final = {"the target": "raise the target's limit", "a transform": "fi
 #: A single send of a message with one of these would be delayed or held back once more.
 _NOT_SINGLY = (b"DELAY", b"TIMER_DELIVER_MS", b"TIMER_DELAY_SEC", b"TIMER_DELAY_MS", b"TRAN_MSG")
 
-#: Bytes of the length in front of a body.
-_LENGTH: Final = 4
 _OFTEN: Final = str(2**31 - 1)
 
 log = get_logger(__name__)
@@ -249,7 +247,7 @@ class SinkTask:
         # "l": a message that was tried often is not to go to the dead letters on its way.
         fields |= {"h": str(message.flag), "i": raw.decode(errors="surrogateescape"), "l": _OFTEN, "m": "false"}
         try:
-            stored = await self._insist(lambda connection: send_single(connection, fields, message.body[_LENGTH:]))
+            stored = await self._insist(lambda connection: send_single(connection, fields, message.content))
         except MessageRejected as again:
             return await self._reject(batch, again.message)
         self._settle(batch, stored, alone=True)

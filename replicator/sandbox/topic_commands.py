@@ -144,6 +144,6 @@ def _consumed(place: traffic.Place, message: StoredMessage) -> Consumed:
         queue=place.queue_id,
         offset=message.queue_offset,
         keys=named.get("KEYS", ""),
-        body=message.body[4:].decode(errors="replace"),
+        body=message.content.decode(errors="replace"),
         copied_from=named.get("__RPL_SOURCE"),
     )

@@ -87,7 +87,7 @@ class Settings(RouteSettings, BaseSettings):
     )
     spark_master: str | None = Field(
         None,
-        description="Spark's master, for `backfill` and the Spark commands (default: that of Spark's settings,"
+        description="Spark's master, for `backfill` and the Spark commands (default: the one in Spark's settings,"
         " else local[*,4])",
     )
     store_path: Path = Field(Path("replicator-store"), description="directory of the state files")

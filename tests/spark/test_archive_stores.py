@@ -24,7 +24,7 @@ from tests.spark.test_surroundings import events
 from tests.spark.waiting import settled
 from tests.support.guarded import shown
 from tests.support.s3 import S3, SECRET
-from tests.support.scene import SceneOf
+from tests.support.scene import Scene, SceneOf
 
 PART = Slice("t", Queue("b", 0), 0, 100)
 MESSAGES = [message(offset, b"KEYS\x01k\x02") for offset in range(100)]
@@ -112,6 +112,23 @@ def dying(job: Any, attempts: int, parts: Any) -> Iterator[Any]:
     return each_as_task(attempts, parts, one, there.Exported.failed)
 
 
+async def out_and_in_again(
+    command: Command, here: Scene, uri: str, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """3,000 messages of the source come to the target by an archive at `uri`, though tasks are killed."""
+    await here.produce(3000)
+    await settled(here.source, here.topic, 3000)
+    with monkeypatch.context() as patch:
+        patch.setattr(export_job, "_export", dying)
+        done = told(await export(command, here, uri))
+    assert (done["complete"], done["messages"]) == (True, 3000)
+    names = sorted(Location.of(uri).names())
+    assert names == sorted(["_manifest.json", *(file["path"] for q in done["queues"] for file in q["files"])])
+    assert told(await restore(command, here, uri, store))["copied"] == 3000
+    await settled(here.target, here.topic, 3000)
+    await here.assert_clean(3000)
+
+
 async def test_out_to_s3_and_in_again(
     command: Command,
     scene: SceneOf,
@@ -123,20 +140,10 @@ async def test_out_to_s3_and_in_again(
 ) -> None:
     """Tasks are killed: nothing lost, nothing twice; no secret anywhere that Spark writes."""
     async with scene(queues=2) as here:
-        await here.produce(3000)
-        await settled(here.source, here.topic, 3000)
         uri = s3.uri("bucket/deep/archive")
-        with monkeypatch.context() as patch:
-            patch.setattr(export_job, "_export", dying)
-            done = told(await export(command, here, uri))
-        assert (done["complete"], done["messages"]) == (True, 3000)
-        names = sorted(Location.of(uri).names())
-        assert names == sorted(["_manifest.json", *(file["path"] for q in done["queues"] for file in q["files"])])
+        await out_and_in_again(command, here, uri, tmp_path / "store", monkeypatch)
         store, path = fs.FileSystem.from_uri(uri)
         assert dataset.dataset(path, filesystem=store, partitioning="hive").count_rows() == 3000
-        assert told(await restore(command, here, uri, tmp_path / "store"))["copied"] == 3000
-        await settled(here.target, here.topic, 3000)
-        await here.assert_clean(3000)
         log = await asyncio.to_thread(events, spark)
         configured = [f"{name}={value}" for name, value in spark.sparkContext.getConf().getAll()]
         assert "SparkListenerJobEnd" in log

@@ -18,10 +18,9 @@ import pyspark
 import pytest
 import pytest_asyncio
 
-from replicator.spark.jobs import export as export_job
 from replicator.spark.jobs.location import Location
-from tests.spark.test_archive import Command, export, restore, told
-from tests.spark.test_archive_stores import dying
+from tests.spark.test_archive import Command
+from tests.spark.test_archive_stores import out_and_in_again
 from tests.spark.test_cluster import said, started
 from tests.spark.waiting import settled
 from tests.support.hadoop import SPARKS_JARS, Hadoop, hadoop
@@ -79,18 +78,8 @@ async def test_out_to_hdfs_and_in_again(
 ) -> None:
     """Tasks are killed while they write: nothing lost, nothing twice."""
     async with scene(queues=2) as here:
-        await here.produce(3000)
-        await settled(here.source, here.topic, 3000)
         uri = f"{cluster.uri}/deep/archive"
-        with monkeypatch.context() as patch:
-            patch.setattr(export_job, "_export", dying)
-            done = told(await export(command, here, uri))
-        assert (done["complete"], done["messages"]) == (True, 3000)
-        names = sorted(Location.of(uri).names())
-        assert names == sorted(["_manifest.json", *(file["path"] for q in done["queues"] for file in q["files"])])
-        assert told(await restore(command, here, uri, tmp_path / "store"))["copied"] == 3000
-        await settled(here.target, here.topic, 3000)
-        await here.assert_clean(3000)
+        await out_and_in_again(command, here, uri, tmp_path / "store", monkeypatch)
 
 
 async def test_a_file_of_hdfs_is_replaced_whole(cluster: Hadoop) -> None:

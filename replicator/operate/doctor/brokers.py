@@ -18,7 +18,7 @@ _OLDEST: Final = (4, 9, 0)
 _REFUSES: Final = 90
 _CLEANS: Final = 85
 _DELETES: Final = 75
-#: Milliseconds by which clocks may differ: lags are shown in seconds, and `start_from` is seldom meant closer.
+#: Milliseconds by which clocks may differ: lags are shown in seconds, and `start_from` is rarely meant closer.
 _APART: Final = 5000
 _WRITABLE: Final = 2
 #: Hours of messages that a source should have, for a night and a day on which nobody looks.

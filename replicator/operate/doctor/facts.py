@@ -8,13 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from replicator.client.brokers import read_runtime, read_settings
+from replicator.client.brokers import DEFAULT_DELAYS, read_runtime, read_settings
 from replicator.client.endpoint import Endpoint
 
-__all__ = ["DEFAULT_DELAYS", "Facts", "read_facts"]
+__all__ = ["Facts", "read_facts"]
 
-#: `MessageStoreConfig.messageDelayLevel`.
-DEFAULT_DELAYS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 #: Milliseconds of the units in which brokers tell how long they have run; they write thousands with a separator.
 _UNITS: Final = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1000}
 _AGE: Final = re.compile(r"([^ \[]+) (days|hours|minutes|seconds)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -12,7 +12,6 @@ from replicator.aio.bounded import bounded
 from replicator.client.cluster import Broker, Cluster, Topology
 from replicator.client.endpoint import Endpoint
 from replicator.client.security import Security
-from replicator.client.vip import vip_address
 from replicator.errors import BrokerRefused, ClientError, NoTls, ProtocolError, ReplicatorError
 from replicator.operate.doctor.brokers import judge_broker, judge_slave
 from replicator.operate.doctor.facts import Facts, read_facts
@@ -26,6 +25,8 @@ __all__ = ["Heard", "Side", "examine_side", "judge_name_servers"]
 #: Seconds within which a name server or a broker must answer.
 _ANSWER: Final = 5.0
 _AT_ONCE: Final = 16
+#: Where the VIP port of a broker is, by where its listen port is.
+VipOf = Callable[[str], str]
 _WAY_OUT: Final = "check the address, that the name server runs, and TLS"
 
 
@@ -74,8 +75,9 @@ async def examine_side(
         found.findings.append(unchecked(check, name, "its brokers, because no name server says which they are"))
         return found
     brokers = [broker for _, broker in sorted(found.topology.brokers.items())]
+    vip_of = cluster.vip_address if writes else None
     told = await bounded(
-        lambda broker: _broker(side, broker, security, found.facts, writes=writes), brokers, at_once=_AT_ONCE
+        lambda broker: _broker(side, broker, security, found.facts, vip_of=vip_of), brokers, at_once=_AT_ONCE
     )
     for broker, findings in zip(brokers, told, strict=True):
         found.findings += findings
@@ -114,7 +116,7 @@ def judge_name_servers(side: str, heard: Sequence[Heard]) -> Iterator[Finding]:
 
 
 async def _broker(
-    side: str, broker: Broker, security: Security, facts: dict[str, Facts], *, writes: bool
+    side: str, broker: Broker, security: Security, facts: dict[str, Facts], *, vip_of: VipOf | None
 ) -> list[Finding]:
     check = f"{side} broker"
     slaves = [address for number, address in sorted(broker.addresses.items()) if number]
@@ -122,11 +124,11 @@ async def _broker(
     if broker.master is None:
         advice = "start its master" if side == "target" else "its slave is read; start its master"
         return [odd(check, broker.name, "it has no master now", advice), *findings]
-    return await _master(check, broker.name, broker.master, security, facts, writes=writes) + findings
+    return await _master(check, broker.name, broker.master, security, facts, vip_of=vip_of) + findings
 
 
 async def _master(
-    check: str, name: str, address: str, security: Security, facts: dict[str, Facts], *, writes: bool
+    check: str, name: str, address: str, security: Security, facts: dict[str, Facts], *, vip_of: VipOf | None
 ) -> list[Finding]:
     """The broker at the address that it has given its name servers, which must be reachable from here."""
     answer = await _facts(address, security)
@@ -137,8 +139,8 @@ async def _master(
         ]
     took, facts[name] = answer
     findings = [good(check, name, f"answers at {address} in {took:.0f} ms")]
-    if writes:
-        findings.append(await _vip(check, name, address, security))
+    if vip_of is not None:
+        findings.append(await _vip(check, name, vip_of(address), security))
     return findings
 
 
@@ -187,7 +189,7 @@ async def _slave(side: str, name: str, address: str, security: Security) -> Find
 
 
 async def _vip(check: str, name: str, address: str, security: Security) -> Finding:
-    vip = Endpoint(vip_address(address), security)
+    vip = Endpoint(address, security)
     try:
         async with asyncio.timeout(_ANSWER):
             # A port forwarder without a broker behind it takes connections, too.

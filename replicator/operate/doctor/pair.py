@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from replicator.client.brokers import DEFAULT_MAX_MESSAGE
 from replicator.operate.doctor.facts import Facts
 from replicator.operate.doctor.finding import Finding, good, odd
 from replicator.settings import ClusterSettings, RouteSettings
@@ -35,10 +36,9 @@ def judge_pair(source: Mapping[str, Facts], target: Mapping[str, Facts], route: 
 
 
 def _sizes(source: Mapping[str, Facts], target: Mapping[str, Facts]) -> Iterator[Finding]:
-    largest = max(facts.number("maxMessageSize", 2**22) for facts in source.values())
-    small = {
-        name: most for name, facts in target.items() if (most := facts.number("maxMessageSize", 2**22)) < largest
-    }
+    most_of = {name: facts.number("maxMessageSize", DEFAULT_MAX_MESSAGE) for name, facts in target.items()}
+    largest = max(facts.number("maxMessageSize", DEFAULT_MAX_MESSAGE) for facts in source.values())
+    small = {name: most for name, most in most_of.items() if most < largest}
     for name, most in small.items():
         yield odd(
             "target broker",

@@ -81,8 +81,8 @@ async def _beats(settings: Settings, group: str, cluster: Discovery, facts: Mapp
         for message in messages:
             if _age(message, facts.get(broker)) > 2 * settings.session_timeout:  # one of them may be late
                 continue
-            proved = signer.heartbeat(topic, message.body[4:], group)
-            named, beat = (group, proved) if proved is not None else _claimed(message.body[4:])
+            proved = signer.heartbeat(topic, message.content, group)
+            named, beat = (group, proved) if proved is not None else _claimed(message.content)
             if beat is not None and beat.stage is not MemberState.LEFT:
                 tasks = beat.info.get("tasks", {})
                 copied = frozenset(TaskId.parse(task).name for task in tasks if "/" in task)
