@@ -12,7 +12,7 @@ from replicator.connector.route import Route
 from replicator.errors import ConfigError
 from replicator.page.context import PageContext
 from replicator.page.failover_runs import FailoverRuns
-from replicator.page.forms import actor_of, fields, sent_to
+from replicator.page.forms import actor_of, fields, sent_to, whole
 from replicator.state.connector_configs import Unknown
 
 __all__ = ["FailoverWizard", "options_of"]
@@ -65,7 +65,7 @@ class FailoverWizard:
     async def run(self, request: Request) -> Response:
         """The steps of one run, and its report."""
         number = request.query_params.get("id", "")
-        found = self._runs.get(int(number)) if number.isascii() and number.isdecimal() and len(number) < 9 else None
+        found = self._runs.get(whole(number) or 0)  # they are counted from 1
         if found is None:
             raise Unknown(
                 f"this worker remembers no failover {number!r}",

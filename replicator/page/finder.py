@@ -12,6 +12,7 @@ from replicator.admin.message_preview import message_at
 from replicator.api.access import Role
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.page.context import PageContext, role_of
+from replicator.page.forms import whole
 from replicator.routing.queue_map import Queue
 from replicator.state.connector_configs import Connector
 from replicator.state.known_brokers import Side
@@ -66,16 +67,18 @@ class FinderView:
         worker = self._page.worker
         if asked["key"]:
             return await by_key(worker, connector, asked["topic"], asked["key"])
-        mistakes = [
-            f"{name} = {asked[name]!r} is not a whole number"
-            for name in ("queue", "offset")
-            if not (asked[name].isascii() and asked[name].isdecimal() and len(asked[name]) < 19)
-        ]
-        if mistakes or not asked["broker"]:
+        queue_id, offset = whole(asked["queue"]), whole(asked["offset"])
+        if queue_id is None or offset is None or not asked["broker"]:
+            numbers = {"queue": queue_id, "offset": offset}
+            mistakes = [
+                f"{name} = {asked[name]!r} is not a whole number"
+                for name, found in numbers.items()
+                if found is None
+            ]
             hint = "give a key; or broker, queue and offset"
             raise ConfigError("\n".join(mistakes) or "no broker is given", hint=hint)
         side: Side = "target" if asked["side"] == "target" else "source"
-        queue, offset = Queue(asked["broker"], int(asked["queue"])), int(asked["offset"])
+        queue = Queue(asked["broker"], queue_id)
         other = await by_offset(worker, connector, asked["topic"], queue, offset, side)
         name = asked["topic"]
         if side == "target":

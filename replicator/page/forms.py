@@ -16,7 +16,7 @@ from replicator.page.context import PageContext, role_of
 from replicator.page.rendering import HEADERS, link
 from replicator.state.connector_configs import State
 
-__all__ = ["ConnectorForms", "actor_of", "fields", "sent_to", "whole_number"]
+__all__ = ["ConnectorForms", "actor_of", "fields", "sent_to", "whole", "whole_number"]
 
 #: By what a form asks for, the state, and what is told when it is so.
 _STATES: Final = {
@@ -43,16 +43,21 @@ def actor_of(request: Request) -> str:
     return f"page {peer} ({role_of(request).name.lower()})"
 
 
+def whole(text: str) -> int | None:
+    """The whole number that was written, of 18 digits at most; None: it is none."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
+
+
 def whole_number(given: dict[str, str], name: str) -> int:
     """A field that has a whole number, with or without separators; 0 if it is empty.
 
     Raises:
         ConfigError: it has something else.
     """
-    text = given.get(name, "").replace(",", "") or "0"
-    if not (text.isascii() and text.isdecimal() and len(text) < 19):
+    number = whole(given.get(name, "").replace(",", "") or "0")
+    if number is None:
         raise ConfigError(f"{name} = {given[name]!r} is not a whole number", hint="0 is no limit")
-    return int(text)
+    return number
 
 
 class ConnectorForms:

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from replicator.admin.overview import time_left
 from replicator.connector.status import queue_status
 from replicator.page.context import PageContext
+from replicator.page.forms import whole
 from replicator.page.line import chart
 from replicator.routing.queue_map import Queue
 from replicator.routing.task_id import TaskId
@@ -46,14 +47,15 @@ class TopicViews:
             if text.lower() in topic["topic"].lower()
         ]
         topics.sort(key=worst_first)
-        at = min(max(1, _number(query.get("page", "1"))), max(1, -(-len(topics) // _SHOWN)))
+        pages = max(1, -(-len(topics) // _SHOWN))
+        at = min(max(1, whole(query.get("page", "")) or 1), pages)
         return page.answer(
             request,
             "topics.html",
             title="Topics",
             topics=self.rows(topics[(at - 1) * _SHOWN : at * _SHOWN]),
             count=len(topics),
-            pages=-(-len(topics) // _SHOWN),
+            pages=pages,
             at=at,
             text=text,
             wanted=wanted,
@@ -122,7 +124,3 @@ class TopicViews:
 def worst_first(topic: dict[str, Any]) -> tuple[int, int, str]:
     """A key to sort topics by."""
     return -topic["severity"] - 100 * bool(topic["stalled"]), -topic["lag_messages"], topic["topic"]
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 1
