@@ -64,6 +64,12 @@ def told(found: dict[str, Any], level: str) -> Told:
     return messages
 
 
+def of_route(route: Scene, found: dict[str, Any]) -> list[dict[str, str]]:
+    """What is not ok, but for the worker groups that tests before this one have just left on the same clusters."""
+    own = [each for each in found["findings"] if each["check"] != "other group" or each["subject"] == route.topic]
+    return [finding for finding in own if finding["level"] != "ok"]
+
+
 def flags_of(route: Scene, *more: str) -> tuple[str, ...]:
     """Those of the route alone: other tests use the clusters, too."""
     flags = ("--source", route.source.namesrv, "--target", route.target.namesrv)
@@ -80,7 +86,7 @@ async def test_healthy_clusters(scene: SceneOf, tmp_path: Path, source: ClusterS
         await route.produce(10)
         flags = flags_of(route, *secret, "--store-path", str(tmp_path / "store"))
         code, found = await doctor(*flags)
-        assert (code, found["errors"], found["warnings"], found["not_checked"]) == (0, 0, 0, 0), found
+        assert (code, of_route(route, found)) == (0, [])
         fine = told(found, "ok")
         assert fine["topics", "selection"] == "1 topics with 2 queues; 1 to create or enlarge\n"
         for side, name in (("source", "east-a"), ("target", "west-a")):
@@ -93,7 +99,7 @@ async def test_healthy_clusters(scene: SceneOf, tmp_path: Path, source: ClusterS
         async with route.worker(*worker_flags, *secret) as worker:
             await worker.caught_up(route.topic, 10)
             code, found = await doctor(*flags, "--worker-group", route.topic)
-            assert (code, found["errors"], found["warnings"], found["not_checked"]) == (0, 0, 0, 0), found
+            assert (code, of_route(route, found)) == (0, [])
             assert "workers that run: w7" in told(found, "ok")["group", route.topic]
             assert "all that are seen are copied" in told(found, "ok")["retention", "east-a"]
             code, found = await doctor(*flags, "--worker-group", "another")
