@@ -17,6 +17,14 @@ from replicator.observe.logging import configure
 from replicator.spark.engine import session as sessions
 from replicator.spark.engine.session import session
 from tests.support.printed import check_printed
+from tests.support.spark_archive import archive_flags
+
+
+@pytest.fixture(autouse=True)
+def quick_starts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drivers that a test starts load Spark's classes from an archive; executors do where the test says so."""
+    if request.node.get_closest_marker("brokers") or request.node.get_closest_marker("spark"):
+        monkeypatch.setenv("SPARK_SUBMIT_OPTS", f"-XX:+UseSerialGC -Xmn200m {archive_flags()}")
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyspark
 
 from replicator.spark.engine.java import java_home
+from tests.support.spark_archive import archive_flags
 from tests.support.worker import until
 
 __all__ = ["Standalone", "standalone"]
@@ -27,7 +28,7 @@ class Standalone:
         self.environment = {
             **os.environ,
             "SPARK_LOCAL_IP": "127.0.0.1",
-            "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1",  # they start often and do little
+            "JAVA_TOOL_OPTIONS": f"-XX:TieredStopAtLevel=1 {archive_flags()}",  # they start often and do little
             "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",  # its port would be a fixed one
         }
         if (home := java_home()) is not None:
