@@ -17,6 +17,7 @@ from replicator.admin.metrics_snapshot import snapshot
 from replicator.admin.topic_recorder import TopicRecorder
 from replicator.aio.backoff import Backoff
 from replicator.aio.loop_monitor import EventLoopMonitor
+from replicator.api.access import Tokens
 from replicator.api.deferred import Application, Deferred
 from replicator.api.server import Server, bind
 from replicator.client.cluster import Cluster
@@ -28,6 +29,7 @@ from replicator.observe.logging import configure, get_logger, tell_repeats
 from replicator.observe.topic_history import TopicHistory
 from replicator.protocol.uniform_run import COMPILED
 from replicator.ranges.access import Access
+from replicator.secret_files import SecretFiles
 from replicator.settings import ClusterSettings, Settings
 from replicator.state.store import InUse, Store
 from replicator.stop_signals import StopSignals
@@ -65,9 +67,11 @@ def run(settings: Settings) -> int:
 
 async def _serve(settings: Settings) -> int:
     security = {"source": Access.of(settings.source).security(), "target": Access.of(settings.target).security()}
-    tokens = settings.rest.bearers()
+    tokens = Tokens(**settings.rest.bearers())
+    files = _watched(settings, security, tokens)
     signals = StopSignals()
     store = _store(settings)
+    looking = asyncio.create_task(files.run(), name="secret files")
     try:
         sock = _socket(settings)
         again = False
@@ -82,7 +86,7 @@ async def _serve(settings: Settings) -> int:
             gc.freeze()  # what a start has made stays: looking through it again and again finds nothing
             try:
                 # The server closes the socket that it is given, and there may be another one.
-                code = await _run_until_signal(worker, sock.dup(), tokens, signals)
+                code = await _run_until_signal(worker, sock.dup(), tokens, files, signals)
             finally:
                 await worker.close()
             if code is not None:
@@ -94,7 +98,24 @@ async def _serve(settings: Settings) -> int:
         log.warning("stopped before everything was drained; the rest is copied at the next start")
         return 128 + signals.second
     finally:
+        looking.cancel()
         store.close()
+
+
+def _watched(settings: Settings, security: Mapping[str, Security], tokens: Tokens) -> SecretFiles:
+    """The files that are read again when they change."""
+    files, rest = SecretFiles(), settings.rest
+
+    def renew(side: str, cluster: ClusterSettings) -> None:
+        security[side].renew(Access.of(cluster).security())
+
+    for side, cluster in (("source", settings.source), ("target", settings.target)):
+        tls = cluster.tls
+        of_tls = (tls.ca_file, tls.cert_file, tls.key_file)
+        files.watch(side, (cluster.secret_key_file, *of_tls), partial(renew, side, cluster))
+    of_rest = (rest.token_file, rest.operate_token_file, rest.read_token_file)
+    files.watch("rest tokens", of_rest, lambda: tokens.renew(Tokens(**rest.bearers())))
+    return files
 
 
 async def _start(
@@ -154,7 +175,7 @@ def _socket(settings: Settings) -> socket.socket:
 
 
 async def _run_until_signal(
-    worker: Worker, sock: socket.socket, tokens: Mapping[str, str], signals: StopSignals
+    worker: Worker, sock: socket.socket, tokens: Tokens, files: SecretFiles, signals: StopSignals
 ) -> int | None:
     """The exit code; None where the worker has only waited for its source, which is there now."""
     cut, rest = 0, worker.settings.rest
@@ -186,6 +207,7 @@ async def _run_until_signal(
         )
 
     server = Server(Deferred(application), sock, rest.tls)
+    files.watch("rest.tls", (rest.tls.cert_file, rest.tls.key_file), server.renew_certificate)
     serving = asyncio.create_task(server.run_on_socket(), name="http")
     beating = asyncio.create_task(loop_monitor.run(), name="pulse")
     if not COMPILED:
@@ -218,7 +240,7 @@ async def _run_until_signal(
 def _application(
     worker: Worker,
     history: TopicHistory,
-    tokens: Mapping[str, str],
+    tokens: Tokens,
     *,
     metrics: Callable[[], Awaitable[bytes]],
     stopping: Callable[[], bool],
@@ -227,7 +249,7 @@ def _application(
     """REST, and the page for people, which is made when somebody asks for it."""
     # FastAPI alone takes a third of the time that all imports take.
     from replicator.admin.overview import Overview  # noqa: PLC0415
-    from replicator.api.access import Tokens, is_page  # noqa: PLC0415
+    from replicator.api.access import is_page  # noqa: PLC0415
     from replicator.api.app import make_app  # noqa: PLC0415
     from replicator.api.guard import Guard  # noqa: PLC0415
 
@@ -245,7 +267,7 @@ def _application(
         await (page if is_page(scope["path"]) else rest)(scope, receive, send)
 
     settings = worker.settings.rest
-    return Guard(by_path, tokens=Tokens(**tokens), host=settings.host if settings.is_open else None)
+    return Guard(by_path, tokens=tokens, host=settings.host if settings.is_open else None)
 
 
 def cluster_of(settings: ClusterSettings) -> Cluster:

@@ -33,6 +33,11 @@ _TAIL = """
 `source` and `target` may also be given as the name servers alone: `source = "10.0.0.1:9876"`. Secret keys and tokens have no flag,
 since flags can be seen in the list of processes; a `secret_key_file` or `rest.token_file` must not be readable by others.
 
+**Files are read again when they change**, without a restart: `secret_key_file`, the files of `tls`, the token files of REST, and REST's certificate and key. A
+worker looks every two seconds, and uses a change once it has rested from one look to the next. A new secret signs the next request, a new
+certificate is for new connections. What cannot be used is logged as an error, and what was read before stays in use. Not read again:
+`worker_group_secret_file`, since all workers change it together, `rest.tls.ca_file`, and what Spark tasks were started with.
+
 Each of `transforms` is the name of an installed one, with its configuration behind a question mark where it takes one:
 `name?key=value&key=value`, the same on the command line, in the file, in the environment and over REST. `%2C` stands for a
 comma, `%26` for `&`, `%2B` for `+`, `%25` for `%`. No secrets belong there: all workers and REST show it.

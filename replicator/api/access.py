@@ -68,13 +68,17 @@ def required(method: str, path: str) -> Role:
     return Role.ADMIN if _ADMIN.fullmatch(path) else Role.OPERATE
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Tokens:
-    """The token of each role that has one."""
+    """The token of each role that has one. All that ask for tokens share one object."""
 
     admin: str | None = field(default=None, repr=False)
     operate: str | None = field(default=None, repr=False)
     read: str | None = field(default=None, repr=False)
+
+    def renew(self, fresh: Tokens) -> None:
+        """From now on requests must carry those of `fresh`."""
+        self.admin, self.operate, self.read = fresh.admin, fresh.operate, fresh.read
 
     def __bool__(self) -> bool:
         return bool(self.admin or self.operate or self.read)

@@ -13,7 +13,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from replicator.api.deferred import Application
-from replicator.errors import StartupError
+from replicator.errors import ConfigError, StartupError
 from replicator.settings import RestTls
 
 __all__ = ["Server", "bind"]
@@ -101,7 +101,28 @@ class Server(uvicorn.Server):
             ) from None
         super().__init__(config)
         self._bound = sock
+        self._tls = tls
         self._scheme = "http" if tls.cert_file is None else "https"
+
+    def renew_certificate(self) -> None:
+        """Reads the certificate and its key again: new connections are shown it.
+
+        Raises:
+            ConfigError: they cannot be used; the one from before stays in use.
+        """
+        cert, key = self._tls.cert_file, self._tls.key_file
+        if self.config.ssl is None or cert is None:
+            return
+        try:
+            # On a context of its own first: one of two files that do not belong together would stay in use.
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key)
+            self.config.ssl.load_cert_chain(cert, key)
+        except OSError as error:  # includes OpenSSL's errors
+            raise ConfigError(
+                f"rest.tls.cert_file = {str(cert)!r} with rest.tls.key_file = {str(key)!r} cannot be used"
+                f" ({error.strerror or error})",
+                hint="give PEM files: the certificate with its chain, and its own key without a password",
+            ) from None
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, cast
 
-from replicator.client.security import Credentials
+from replicator.client.security import Security
 from replicator.client.writer import SocketWriter
 from replicator.errors import ClientError, NoTls, ProtocolError, RequestTimeout, Unreachable
 from replicator.observe.logging import get_logger
@@ -46,17 +46,16 @@ class Connection(asyncio.BufferedProtocol):
     `heard` says that a frame has come: the peer is one, and serves.
 
     Args:
+        security: in whose name each request is signed.
         may_go_on: asked before the rest of a request is written that did not fit into the socket at once; where
             it says no, the connection ends. Not with TLS, whose records are written by others.
     """
 
-    def __init__(
-        self, address: str, credentials: Credentials | None, may_go_on: Callable[[], bool] | None = None
-    ) -> None:
+    def __init__(self, address: str, security: Security, may_go_on: Callable[[], bool] | None = None) -> None:
         self.address = address
         self.closed = False
         self.heard = False
-        self._credentials = credentials
+        self._security = security
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._decoder = FrameDecoder()
@@ -88,13 +87,8 @@ class Connection(asyncio.BufferedProtocol):
         if self.closed or self._transport is None:
             self._loop.call_soon(on_answer, Unreachable(self.address, self._why_closed))
             return
-        if self._credentials is not None:
-            fields = sign(
-                fields,
-                body,
-                access_key=self._credentials.access_key,
-                secret_key=self._credentials.secret_key,
-            )
+        if (account := self._security.credentials) is not None:
+            fields = sign(fields, body, access_key=account.access_key, secret_key=account.secret_key)
         opaque = next(self._opaque) & 0x7FFFFFFF
         now = self._loop.time()
         self._waiting[opaque] = (on_answer, now, now + timeout, code)

@@ -121,7 +121,7 @@ class Endpoint:
             host, port = split_address(self.address)
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 _, connection = await loop.create_connection(
-                    lambda: Connection(self.address, self._security.credentials, self._may_go_on),
+                    lambda: Connection(self.address, self._security, self._may_go_on),
                     host,
                     port,
                     ssl=tls,

@@ -29,14 +29,18 @@ class Credentials:
         return f"Credentials({self.access_key!r}, '********')"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Security:
-    """How all connections to one cluster are made, and to which hosts."""
+    """How all connections to one cluster are made, and to which hosts. All of them share one object."""
 
     credentials: Credentials | None = None
     tls: ssl.SSLContext | None = None
     broker_hosts: BrokerHosts = ANY_HOST
     address_map: AddressMap = AS_ADVERTISED
+
+    def renew(self, fresh: Security) -> None:
+        """From now on requests are signed, and connections made, as `fresh` says; those that stand stay."""
+        self.credentials, self.tls = fresh.credentials, fresh.tls
 
 
 def tls_context(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from replicator.api.server import Server, bind
-from replicator.errors import StartupError
+from replicator.errors import ConfigError, StartupError
 from replicator.sandbox import tls
 from replicator.settings.rest import RestTls
 from tests.support.worker import until
@@ -50,6 +51,39 @@ def test_right_files_are_taken(files: tls.TlsFiles) -> None:
     settings = RestTls(cert_file=files.client_cert, key_file=files.client_key, ca_file=files.ca)
     with bind("127.0.0.1", 0) as sock:
         assert Server(_application, sock, settings).url.startswith("https://127.0.0.1:")
+
+
+async def test_a_renewed_certificate_is_shown(files: tls.TlsFiles, tmp_path: Path) -> None:
+    """To connections that are made from then on; one whose key is not there yet changes nothing."""
+    used, fresh = tmp_path / "used", tls.make(tmp_path / "fresh", client_auth=True)
+    used.mkdir()
+    cert, key = used / "cert.pem", used / "key.pem"
+    cert.write_bytes(files.client_cert.read_bytes())
+    key.write_bytes(files.client_key.read_bytes())
+
+    async def hello(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body"})
+
+    with bind("127.0.0.1", 0) as sock:
+        server = Server(hello, sock, RestTls(cert_file=cert, key_file=key))
+        serving = asyncio.create_task(server.run_on_socket())
+        await until(lambda: server.started)
+        address = sock.getsockname()
+
+        async def shown() -> str:
+            return await asyncio.to_thread(ssl.get_server_certificate, address)
+
+        before = await shown()
+        cert.write_bytes(fresh.client_cert.read_bytes())
+        with pytest.raises(ConfigError, match=r"rest\.tls\.cert_file"):
+            server.renew_certificate()
+        assert await shown() == before
+        key.write_bytes(fresh.client_key.read_bytes())
+        server.renew_certificate()
+        assert await shown() != before
+        server.should_exit = True
+        await serving
 
 
 async def test_a_request_that_does_not_come_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from replicator.client import connection as module
 from replicator.client.connection import Answer, Connection
-from replicator.client.security import Credentials
+from replicator.client.security import Credentials, Security
 from replicator.errors import RequestTimeout, Unreachable
 from replicator.protocol.frame import Frame
 from replicator.protocol.signing import sign
@@ -28,7 +28,7 @@ def _quick_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
 async def connected(peer: Peer, credentials: Credentials | None = None) -> AsyncIterator[Connection]:
     loop = asyncio.get_running_loop()
     _, connection = await loop.create_connection(
-        lambda: Connection(peer.address, credentials), "127.0.0.1", peer.port
+        lambda: Connection(peer.address, Security(credentials)), "127.0.0.1", peer.port
     )
     try:
         yield connection

@@ -6,11 +6,13 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal
 
 from replicator.client.connection import Connection
 from replicator.client.endpoint import split_address
 from replicator.client.pull import pull_fields
+from replicator.client.security import Security
 from replicator.client.vip import vip_address
 from replicator.protocol import fastjson, properties
 from replicator.protocol.batch import header_fields, new_entry
@@ -169,7 +171,7 @@ async def answers(asked: Sequence[Asked], *, broker: str, namesrv: str, topic: s
     open_: dict[str, Connection] = {}
     for of, address in addresses.items():
         host, port = split_address(address)
-        _, open_[of] = await loop.create_connection(lambda address=address: Connection(address, None), host, port)  # type: ignore[misc]
+        _, open_[of] = await loop.create_connection(partial(Connection, address, Security()), host, port)
     given = []
     try:
         for each in asked:
