@@ -35,7 +35,7 @@ ROUTE = Board(
             (
                 Panel(
                     "Queues by state",
-                    "All should run. Why one waits or failed: `/status/queues` of its worker; what to do: README, `When something is wrong`.",
+                    "All should run. Why one waits or failed: `/status/queues` of its worker; what to do: docs/RUNBOOK.md, *By symptom*.",
                     {"{{state}}": f"sum by (state) ({own('queues', TOPIC)})"},
                     kind="stack",
                 ),
