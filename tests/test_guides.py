@@ -22,6 +22,7 @@ GUIDES = sorted(
                 "DISASTERS",
                 "FAQ",
                 "FIRST_STEPS",
+                "INCIDENTS",
                 "INSTALL",
                 "METADATA",
                 "MIGRATION",

@@ -21,6 +21,7 @@ NAV: Final[dict[str, list[str]]] = {
     "Operate": [
         "docs/PAGE.md",
         "docs/RUNBOOK.md",
+        "docs/INCIDENTS.md",
         "docs/WORKERS.md",
         "docs/SIZING.md",
         "docs/WAN.md",
