@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from replicator.cli import app
+from replicator.errors import ConfigError
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -15,13 +20,28 @@ GUIDES = sorted(
     [ROOT / "README.md", ROOT / "README.zh-CN.md"]
     + [
         DOCS / f"{name}.md"
-        for name in ("ACL", "DISASTERS", "METADATA", "MIGRATION", "REST", "RUNBOOK", "TRANSFORMS")
+        for name in (
+            *(
+                "ACL",
+                "CONCEPTS",
+                "DISASTERS",
+                "FAQ",
+                "FIRST_STEPS",
+                "INCIDENTS",
+                "INSTALL",
+                "METADATA",
+                "MIGRATION",
+                "MONITORING",
+            ),
+            *("PAGE", "PLUGINS", "REST", "RUNBOOK", "SECURING", "SIZING", "TRANSFORMS", "TWO_WAY", "UPGRADE"),
+            *("WAN", "WORKERS"),
+        )
     ]
     + [*(DOCS / "zh").glob("*.md")]
 )
-TRANSLATED = {"DISASTERS.md": "disasters.md", "MIGRATION.md": "migration.md"}
+TRANSLATED = {"DISASTERS.md": "disasters.md", "FIRST_STEPS.md": "first-steps.md", "MIGRATION.md": "migration.md"}
 #: Options of every command, and of other programs.
-OTHERS = {"--help", "--config.file", "--storage.tsdb.path", "--web.listen-address"}
+OTHERS = {"--help", "--config.file", "--storage.tsdb.path", "--web.listen-address", "--only"}
 #: What the commands that ask a worker read, which is no setting of one.
 ASKING = {"REPLICATOR_URL", "REPLICATOR_BACK_URL"}
 
@@ -131,7 +151,7 @@ def test_all_that_a_guide_names_exists(page: Path) -> None:
 def test_something_was_looked_at() -> None:
     texts = [page.read_text(encoding="utf-8") for page in GUIDES]
     used = {name for text in texts for words, _ in calls(text) for name in named(words)}
-    assert len(GUIDES) >= 12
+    assert len(GUIDES) >= 25
     assert len(used) > 25
     assert len(ALERTS) > 20
     assert len(METRICS) > 40
@@ -181,3 +201,34 @@ def test_a_translation_says_to_type_the_same(page: str) -> None:
 def test_every_alert_is_explained_in_chinese() -> None:
     page = (DOCS / "zh" / "troubleshooting.md").read_text(encoding="utf-8")
     assert {alert for alert in ALERTS if alert not in page} == set()
+
+
+def worker_lines(text: str) -> list[str]:
+    """What starts a worker with flags, or checks its settings, in the blocks of a guide."""
+    lines = (line.partition("replicator ")[2] for block in BLOCK.findall(text) for line in code(block))
+    return [
+        line.removeprefix("config check ")
+        for line in lines
+        if line.removeprefix("config check ").startswith("--source") and "--transforms" not in line
+    ]
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_workers_take_the_settings_that_a_guide_starts_them_with(page: Path, tmp_path: Path) -> None:
+    """`replicator config check` with the same flags, with addresses for names and secrets for files."""
+    secret = tmp_path / "secret"
+    secret.touch(mode=0o600)
+    secret.write_text("0123456789abcdef0123456789abcdef\n")
+    for line in worker_lines(page.read_text(encoding="utf-8")):
+        line = re.sub(r"(--(?:source|target)) \S+", r"\1 10.0.0.1:9876", line)
+        line = re.sub(r"(--[\w-]+-file) \S+", rf"\1 {secret}", line)
+        ended = CliRunner().invoke(app, ["config", "check", *shlex.split(line)])
+        assert ended.exit_code == 0, (line, ended.output)
+
+
+def test_a_setting_that_a_worker_does_not_take_is_found() -> None:
+    assert worker_lines("```\nreplicator --source A --target B --on-error ignore\n```") != []
+    ended = CliRunner().invoke(
+        app, ["config", "check", "--source", "a:1", "--target", "b:1", "--on-error", "ignore"]
+    )
+    assert isinstance(ended.exception, ConfigError)

@@ -99,7 +99,7 @@ def _tail() -> Iterator[str]:
     for code, meaning in _CODES.items():
         yield from _item(str(int(code)), meaning)
     yield ".SH SEE ALSO"
-    yield "The documentation of the project: README.md, docs/CONFIG.md, docs/CLI.md, docs/RUNBOOK.md."
+    yield "The documentation of the project: README.md, docs/FIRST_STEPS.md, docs/CONFIG.md, docs/CLI.md, docs/RUNBOOK.md."
 
 
 def _item(term: str, text: str | None) -> Iterator[str]:

@@ -16,10 +16,18 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 
 #: Every page of the tree that is for users, in the order of a reader's questions.
 NAV: Final[dict[str, list[str]]] = {
-    "Start": ["README.md", "docs/MIGRATION.md", "docs/DISASTERS.md", "docs/EXAMPLES.md"],
+    "Start": ["README.md", "docs/FIRST_STEPS.md", "docs/CONCEPTS.md", "docs/FAQ.md", "docs/INSTALL.md"],
+    "Do": ["docs/MIGRATION.md", "docs/DISASTERS.md", "docs/TWO_WAY.md", "docs/EXAMPLES.md"],
     "Operate": [
         "docs/PAGE.md",
         "docs/RUNBOOK.md",
+        "docs/INCIDENTS.md",
+        "docs/WORKERS.md",
+        "docs/SIZING.md",
+        "docs/WAN.md",
+        "docs/SECURING.md",
+        "docs/UPGRADE.md",
+        "docs/MONITORING.md",
         "docs/ALERTS.md",
         "docs/DASHBOARDS.md",
         "docs/METADATA.md",
@@ -27,7 +35,7 @@ NAV: Final[dict[str, list[str]]] = {
         "docs/TRUST.md",
         "SECURITY.md",
     ],
-    "Spark and plugins": ["docs/SPARK.md", "docs/TRANSFORMS.md"],
+    "Spark and plugins": ["docs/SPARK.md", "docs/TRANSFORMS.md", "docs/PLUGINS.md"],
     "Reference": ["docs/CONFIG.md", "docs/CLI.md", "docs/REST.md", "docs/METRICS.md", "docs/GUARANTEES.md"],
     "Speed": ["docs/BENCHMARKS.md", "docs/PERFORMANCE.md"],
     "Inside": [
@@ -37,7 +45,13 @@ NAV: Final[dict[str, list[str]]] = {
         "CONTRIBUTING.md",
         "CHANGELOG.md",
     ],
-    "中文": ["README.zh-CN.md", "docs/zh/migration.md", "docs/zh/disasters.md", "docs/zh/troubleshooting.md"],
+    "中文": [
+        "README.zh-CN.md",
+        "docs/zh/first-steps.md",
+        "docs/zh/migration.md",
+        "docs/zh/disasters.md",
+        "docs/zh/troubleshooting.md",
+    ],
 }
 _LINK: Final = re.compile(r"\]\(([^)\s#]+)")
 

@@ -185,6 +185,25 @@ class GroupView:
         """Topics that cannot be copied, as published by the workers."""
         return {topic: reason for _, status in self._statuses() for topic, reason in status["problems"].items()}
 
+    def noticed(self) -> list[dict[str, Any]]:
+        """Warnings, errors and changes that people asked for at other workers, as these have published them."""
+        me = self._worker.id
+        return [
+            event | {"worker": name}
+            for name, status in self._statuses()
+            if name != me
+            for event in status.get("events", ())
+        ]
+
+    def worst_queues(self, connector: str, topic: str) -> dict[tuple[str, int], dict[str, Any]]:
+        """The queues of a topic that do not run or lag at some worker, by source broker and number."""
+        return {
+            (queue["broker"], queue["queue"]): queue | {"worker": name}
+            for name, status in self._statuses()
+            for queue in status.get("queues", ())
+            if (queue["connector"], queue["topic"]) == (connector, topic)
+        }
+
     def _statuses(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """What each live worker last published, by its id; while we stand by, what any did, since none copies."""
         alive = {self._worker.id, *self._worker.others}

@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from replicator.admin.changes import Rebalancing
+from replicator.admin.dead_letter_resend import BeingSent
 from replicator.admin.failover import NotNow
 from replicator.errors import ClientError, ConfigError, ReplicatorError
 from replicator.state.connector_configs import Exists, Unknown
@@ -26,6 +27,7 @@ _STATUS: tuple[tuple[type[ReplicatorError], int], ...] = (
     (Unknown, 404),
     (Exists, 409),
     (Rebalancing, 409),
+    (BeingSent, 409),
     (NotNow, 409),
     (NotDone, 503),
     (ConfigError, 400),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from heapq import nlargest
 from typing import Any
 
 from replicator.aio.clock import now
@@ -16,13 +17,16 @@ from replicator.connector.interface import ConnectorReporting
 from replicator.observe.numbers import TopicNumbers
 from replicator.routing.state import Phase, QueueState
 
-__all__ = ["queue_status", "task_states", "topic_status"]
+__all__ = ["queue_status", "task_states", "topic_status", "worst_queues"]
 
 #: Worst first: what a topic's state is, given those of its queues.
 _WORST = (
     *(Phase.FAILED, Phase.WAITING, Phase.UNASSIGNED, Phase.BACKFILLING, Phase.RECOVERING),
     *(Phase.STARTING, Phase.RUNNING, Phase.PAUSED, Phase.STOPPED),
 )
+
+#: Queues of a worker that others are told of, at most.
+_TOLD = 50
 
 #: Fields of a topic's status, by the counter that is summed.
 _SUMS = {
@@ -68,6 +72,26 @@ def queue_status(state: QueueState) -> dict[str, Any]:
         "differences": dict(state.audit.differences),
         "latest_differences": [each._asdict() for each in state.audit.latest],
     }
+
+
+def worst_queues(states: Iterable[QueueState]) -> list[dict[str, Any]]:
+    """The queues that do not run or lag, the worst first, as many as others are told of."""
+    wrong = (state for state in states if state.reason or state.stalled or state.progress.lag)
+    found = nlargest(_TOLD, wrong, key=lambda state: (bool(state.reason), state.stalled, state.progress.lag))
+    return [
+        {
+            "connector": state.route,
+            "topic": state.topic,
+            "broker": state.source.broker,
+            "queue": state.source.queue_id,
+            "state": state.phase.value,
+            "reason": state.reason,
+            "stalled": state.stalled,
+            "max_offset": state.progress.max_offset,
+            "lag_messages": state.progress.lag,
+        }
+        for state in found
+    ]
 
 
 def task_states(connectors: Iterable[ConnectorReporting]) -> dict[str, str]:

@@ -105,6 +105,12 @@ METRICS: Final = {
             "From stored at the source to acknowledged by the target.",
             _ROUTE,
         ),
+        Spec(
+            "message_latency_seconds",
+            "counter",
+            "The same, added up over messages, by topic; by messages_replicated it is the average.",
+            _TOPIC,
+        ),
         Spec("buffer_used_bytes", "gauge", "Memory held by messages in flight."),
         Spec("buffer_limit_bytes", "gauge", "Limit of that memory: the setting memory_bytes."),
         Spec("throttled_seconds", "counter", "Time that batches waited for the rate limits."),

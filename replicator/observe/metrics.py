@@ -32,6 +32,7 @@ _SUMS: Final = {
     "lag_messages": "lag",
     "in_flight_messages": "in_flight",
     "queues_stalled": "stalled",
+    "message_latency_seconds": "latency_sum",
     "source_wait_seconds": "source_wait",
     "target_wait_seconds": "target_wait",
 }

@@ -98,7 +98,7 @@ _ADDED: Final = {
         *("counters.batches", "counters.copied", "counters.copied_bytes", "counters.copied_in_all"),
         *("counters.foreign", "counters.gaps", "counters.duplicates", "counters.resets", "counters.retries"),
         *("counters.source_wait", "counters.target_lost", "counters.target_wait", "counters.late"),
-        *("progress.in_flight", "progress.lag", "stalled"),
+        *("counters.latency_sum", "progress.in_flight", "progress.lag", "stalled"),
     )
 }
 #: Ten thousand queues are added up every two seconds.

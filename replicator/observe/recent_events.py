@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import deque
 from collections.abc import Mapping, MutableMapping
@@ -12,6 +13,12 @@ __all__ = ["Event", "RecentEvents", "recent_events"]
 #: Events that are kept, and characters of a value in one.
 _KEPT: Final = 500
 _VALUE: Final = 500
+#: Events that others are told of, details of each, and characters of a line.
+_NOTICED: Final = 30
+_DETAILS: Final = 8
+_LINE: Final = 200
+#: What would change what a terminal shows, or is more than a line.
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]+")
 #: What is not shown beside its message.
 _OWN: Final = frozenset({"event", "level", "timestamp", "actor", "exc_info", "module"})
 
@@ -56,10 +63,31 @@ class RecentEvents:
         """The number of the newest; 0: there is none."""
         return self._last
 
+    def noticed(self, number: int) -> list[dict[str, Any]]:
+        """Of those with a higher number the last that others should see, oldest first, on one line each: warnings,
+        errors, and what somebody asked for.
+        """
+        found = [event for event in self.after(number) if event.actor or event.level in ("warning", "error")]
+        return [
+            {
+                "at": event.at,
+                "level": event.level,
+                "event": _line(event.event),
+                "actor": _line(event.actor),
+                "details": {_line(name): _line(event.details[name]) for name in list(event.details)[:_DETAILS]},
+            }
+            for event in found[-_NOTICED:]
+        ]
+
     def after(self, number: int) -> list[Event]:
         """Those with a higher number, oldest first; all that are kept where no event has had that number yet."""
         with self._lock:
             return [event for event in self._events if event.id > number or number > self._last]
+
+
+def _line(text: str) -> str:
+    line = _CONTROL.sub(" ", text)
+    return line if len(line) <= _LINE else f"{line[:_LINE]}…"
 
 
 def _shown(value: object) -> str:

@@ -19,6 +19,7 @@ from replicator.api.envelope import status_of
 from replicator.errors import ReplicatorError
 from replicator.page.configuration import ConfigurationForm
 from replicator.page.context import PageContext
+from replicator.page.dead_letters import DeadLetterViews
 from replicator.page.failover_runs import FailoverRuns
 from replicator.page.failover_wizard import FailoverWizard
 from replicator.page.finder import FinderView
@@ -48,6 +49,7 @@ def make_page(worker: Worker, overview: Overview) -> Starlette:
     page = PageContext(worker, overview)
     topics, runs = TopicViews(page), FailoverRuns()
     group, route, finder = GroupViews(page, topics), RouteViews(page), FinderView(page)
+    letters = DeadLetterViews(page)
     forms, wizard, configuration = ConnectorForms(page), FailoverWizard(page, runs), ConfigurationForm(page)
     views = {
         "/": group.overview,
@@ -59,6 +61,7 @@ def make_page(worker: Worker, overview: Overview) -> Starlette:
         "/page/errors": group.errors,
         "/page/events": group.events,
         "/page/find": finder.find,
+        "/page/dead-letters": letters.show,
         "/page/connector": route.connector,
         "/page/connector/config": configuration.show,
         "/page/failover": wizard.begin,
@@ -73,6 +76,7 @@ def make_page(worker: Worker, overview: Overview) -> Starlette:
             *(Route(path, view, methods=["GET"]) for path, view in views.items()),
             *(_form(f"/page/connectors/{{name}}/{action}", forms.act, action) for action in ACTIONS),
             Route("/page/connectors/{name}/config", configuration.send, methods=["POST"]),
+            Route("/page/connectors/{name}/resend", letters.send, methods=["POST"]),
             Route("/page/connectors/{name}/failover", wizard.start, methods=["POST"]),
             Mount("/page/static", _Static(directory=STATIC)),
         ],

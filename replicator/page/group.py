@@ -45,11 +45,16 @@ class GroupViews:
         page = self._page
         return [topic for each in page.worker.connectors.all().values() for topic in page.view.topics(each)]
 
+    def _events(self) -> list[dict[str, Any]]:
+        """Those of this worker and those that the others have told, the newest first."""
+        own = [event._asdict() | {"worker": self._page.worker.id} for event in reversed(recent_events.after(0))]
+        return sorted([*own, *self._page.view.noticed()], key=lambda event: event["at"], reverse=True)
+
     async def overview(self, request: Request) -> Response:
         """Are we safe to fail over?"""
         page = self._page
         worst = sorted(self._all_topics(), key=worst_first)[:_WORST]
-        severe = [event for event in recent_events.after(0) if event.level in ("warning", "error")]
+        severe = [event for event in self._events() if event["level"] in ("warning", "error")]
         return page.answer(
             request,
             "overview.html",
@@ -57,7 +62,7 @@ class GroupViews:
             overview=await page.overview.now(),
             topics=self._topics.rows(worst),
             span=self._topics.span(),
-            events=severe[: -_LATEST - 1 : -1],
+            events=severe[:_LATEST],
         )
 
     async def workers(self, request: Request) -> Response:
@@ -78,9 +83,9 @@ class GroupViews:
         page, topics = self._page, sorted(self._all_topics(), key=worst_first)
         connectors = page.worker.connectors.all().values()
         dead = [
-            (each.name, each.settings.dead_letter_topic)
+            (each.name, each.settings.dead_letter_topic, each.settings.on_error == "dead-letter")
             for each in connectors
-            if isinstance(each.settings, RouteSettings) and each.settings.on_error == "dead-letter"
+            if isinstance(each.settings, RouteSettings)
         ]
         return page.answer(
             request,
@@ -98,7 +103,7 @@ class GroupViews:
             words=_COUNTED,
             queues=list(self._queues_with_errors()),
             dead_letters=dead,
-            events=[event for event in reversed(recent_events.after(0)) if event.level == "error"][:50],
+            events=[event for event in self._events() if event["level"] == "error"][:50],
         )
 
     def _queues_with_errors(self) -> Iterable[dict[str, Any]]:
@@ -115,14 +120,12 @@ class GroupViews:
                 }
 
     async def events(self, request: Request) -> Response:
-        """What this worker has logged, the newest first; who asked for it, where somebody did."""
+        """What this worker has logged and the others have told, the newest first, with who asked for it."""
         page, level = self._page, request.query_params.get("level", "")
         level = level if level in ("info", "warning", "error") else ""
         by_people = request.query_params.get("by") == "people"
         found = [
-            event
-            for event in reversed(recent_events.after(0))
-            if level in (event.level, "") and (event.actor or not by_people)
+            event for event in self._events() if level in (event["level"], "") and (event["actor"] or not by_people)
         ]
         return page.answer(
             request, "events.html", title="Events", events=found[:_EVENTS], level=level, by_people=by_people

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from replicator.connector.route import Route
 from replicator.page.context import PageContext
+from replicator.page.forms import told
 from replicator.settings import RouteSettings
 from replicator.state.connector_configs import Connector
 
@@ -70,15 +71,9 @@ class RouteViews:
             status=page.view.status(connector),
             settings=list(differing(connector)),
             is_route=isinstance(connector.settings, RouteSettings),
-            done=_told(request),
+            done=told(request),
             rows=_ROWS,
         )
-
-
-def _told(request: Request) -> str:
-    """What a form has done, as the browser is sent on with; a link of another site could say anything."""
-    ours = request.headers.get("sec-fetch-site", "same-origin") == "same-origin"
-    return request.query_params.get("done", "") if ours else ""
 
 
 def differing(connector: Connector) -> list[dict[str, Any]]:

@@ -104,20 +104,22 @@ class TopicViews:
         )
 
     def _queues(self, connector: Connector, topic: str) -> list[dict[str, Any]]:
-        """The queue map; lag and reasons of the queues that are copied here, the owner of the others."""
+        """The queue map, with lag and reasons as they are here, or as their worker has published them."""
         worker = self._page.worker
         here = {
             (state.source.broker, state.source.queue_id): queue_status(state)
             for state in worker.queues
             if (state.route, state.topic) == (connector.name, topic)
         }
+        elsewhere = self._page.view.worst_queues(connector.name, topic)
         owners = {task["id"]: task for task in self._page.view.tasks(connector)}
         found = []
         for queue in self._page.view.queues(connector, topic):
             source = queue["source"]
             name = TaskId(connector.name, topic, Queue(source["broker"], source["queue"]))
             task = owners.get(name.task) or owners.get(topic)
-            found.append(queue | {"here": here.get((source["broker"], source["queue"])), "task": task})
+            place = source["broker"], source["queue"]
+            found.append(queue | {"here": here.get(place) or elsewhere.get(place), "task": task})
         return found
 
 

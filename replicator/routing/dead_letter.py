@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from msgspec.structs import replace
 
 from replicator.client.cluster import Cluster
+from replicator.client.endpoint import Endpoint
 from replicator.client.pull import GROUP
 from replicator.client.send import Stored, send_batch
 from replicator.client.topics import TopicConfig, is_missing, write_topic
@@ -15,6 +16,7 @@ from replicator.errors import BrokerRefused
 from replicator.protocol.batch import KEPT_SYS_FLAGS, entry, header_fields
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.properties import MAX_PROPERTIES, encode
+from replicator.routing.faults import MessageRejected, classify_refusal
 from replicator.routing.options import RouteOptions
 from replicator.routing.provenance import Stamp
 from replicator.routing.queue_map import Queue
@@ -57,30 +59,46 @@ class DeadLetters:
             await write_topic(writer, TopicConfig(name=self._topic, read_queues=1, write_queues=1))
             self._made.add(broker)
         extra = {"__RPL_TOPIC": topic, "__RPL_REASON": reason[:1024], "__RPL_SIZE": str(message.body_length)}
-        body, original, omitted = message.body, message.properties, []
-        if len(original) + _ROOM > MAX_PROPERTIES:
-            original = b""
-            omitted.append("properties")
-        if len(body) + _ROOM + len(original) > self._limit(broker):
-            body = _EMPTY
-            omitted.append("body")
-        if omitted:
-            extra["__RPL_OMITTED"] = ",".join(omitted)
         stamp = Stamp(self._cluster, source.broker, source.queue_id)
-        (stamped,) = stamp.renew([replace(message, properties=original)])
-        raw = stamped + encode(extra)
-        fields = header_fields(
-            group=GROUP,
-            topic=self._topic,
-            queue_id=0,
-            sys_flag=message.sys_flag & KEPT_SYS_FLAGS if body is message.body else 0,
-            born_timestamp=message.born_timestamp,
-            reconsume_times=message.reconsume_times,
-        )
+        kept = message.properties if len(message.properties) + _ROOM <= MAX_PROPERTIES else b""
+        whole = len(message.body) + _ROOM + len(kept) <= self._limit(broker)
         try:
-            dead = entry(body, raw, body_crc=message.body_crc, flag=message.flag)
-            return await send_batch(writer, fields, [dead])
+            try:
+                return await self._send(writer, stamp, message, kept, extra, with_body=whole)
+            except BrokerRefused as error:
+                # The broker's limit has become lower than it was when it was asked for it last.
+                if not whole or not isinstance(classify_refusal(error), MessageRejected):
+                    raise
+                return await self._send(writer, stamp, message, kept, extra, with_body=False)
         except BrokerRefused as error:
             if is_missing(error):  # it was deleted
                 self._made.discard(broker)
             raise
+
+    async def _send(
+        self,
+        writer: Endpoint,
+        stamp: Stamp,
+        message: StoredMessage,
+        kept: bytes,
+        extra: Mapping[str, str],
+        *,
+        with_body: bool,
+    ) -> Stored:
+        body, omitted = message.body, []
+        if kept != message.properties:
+            omitted.append("properties")
+        if not with_body:
+            body = _EMPTY
+            omitted.append("body")
+        (stamped,) = stamp.renew([replace(message, properties=kept)])
+        raw = stamped + encode({**extra, **({"__RPL_OMITTED": ",".join(omitted)} if omitted else {})})
+        fields = header_fields(
+            group=GROUP,
+            topic=self._topic,
+            queue_id=0,
+            sys_flag=message.sys_flag & KEPT_SYS_FLAGS if with_body else 0,
+            born_timestamp=message.born_timestamp,
+            reconsume_times=message.reconsume_times,
+        )
+        return await send_batch(writer, fields, [entry(body, raw, body_crc=message.body_crc, flag=message.flag)])

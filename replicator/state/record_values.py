@@ -17,6 +17,7 @@ __all__ = [
     "Connector",
     "ConnectorValue",
     "Count",
+    "Noticed",
     "Offset",
     "Position",
     "Queue",
@@ -35,6 +36,7 @@ __all__ = [
     "Topic",
     "Words",
     "WorkerId",
+    "WorstQueue",
 ]
 
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -154,11 +156,37 @@ class Topic(Struct):
     verified_age_seconds: Seconds = 0.0
 
 
+class WorstQueue(Struct):
+    """One of the queues of a worker that are furthest behind, or do not run."""
+
+    connector: Text
+    topic: Text
+    broker: Text
+    queue: Count
+    state: Text
+    reason: Words
+    stalled: bool
+    max_offset: Count
+    lag_messages: Count
+
+
+class Noticed(Struct):
+    """A warning, an error, or a change that somebody asked for, as a worker has logged it."""
+
+    at: Text
+    level: Text
+    event: Text
+    actor: Text
+    details: dict[Text, Text]
+
+
 class Status(Struct):
-    """What a worker says of its topics."""
+    """What a worker says of its topics, its worst queues, and what it has noticed last."""
 
     topics: list[Topic]
     problems: dict[Text, Words]
+    queues: list[WorstQueue] = []
+    events: list[Noticed] = []
 
 
 class Resource(Struct):

@@ -7,9 +7,10 @@ import time
 from typing import Final
 
 from replicator.aio.clock import now
-from replicator.connector.status import topic_status
+from replicator.connector.status import topic_status, worst_queues
 from replicator.group.member import Group
 from replicator.observe.logging import get_logger
+from replicator.observe.recent_events import recent_events
 from replicator.state.record import Kind
 from replicator.state.store import Store
 from replicator.worker.connectors import Routes
@@ -35,6 +36,7 @@ class Progress:
         self._routes = routes
         self._halted = halted
         self._cleaner = cleaner
+        self._began = recent_events.last
         self._saving_cost = 0.0
         self._saved = 0.0
         self._status_cost = 0.0
@@ -54,8 +56,13 @@ class Progress:
     def _put_status(self) -> None:
         began = time.thread_time()
         self._routes.keep(ended=False)
-        topics = topic_status([*self._routes.states, *self._halted.states])
-        status = {"topics": topics, "problems": self._routes.problems}
+        states = [*self._routes.states, *self._halted.states]
+        status = {
+            "topics": topic_status(states),
+            "problems": self._routes.problems,
+            "queues": worst_queues(states),
+            "events": recent_events.noticed(self._began),
+        }
         me = self._group.coordinator.me
         if status != self._store.state.get(Kind.STATUS, me):
             self._store.put(Kind.STATUS, me, status)

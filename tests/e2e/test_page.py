@@ -14,6 +14,10 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, ConsoleMessage, Page, expect
 
+from replicator.client.cluster import Cluster as Client
+from replicator.client.pull import pull
+from replicator.routing.dead_letter import DeadLetters
+from replicator.routing.queue_map import Queue
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.attempt import attempt
 from tests.support.browser import chromium, violations
@@ -42,6 +46,7 @@ VIEWS = {
     "/page/readiness": "{group}",
     "/page/metadata": "offsets",
     "/page/errors": "Counted since the routes began",
+    "/page/dead-letters?connector=route": "behind what came meanwhile",
     "/page/events": "connector created",
     "/page/find?connector=route&topic={orders}&key=k7": "KEYS",
     "/page/connector": "rate_messages",
@@ -56,6 +61,7 @@ class Stage:
     browser: Browser
     workers: tuple[Worker, Worker]
     source: Cluster
+    target: Cluster
     orders: str
     payments: str
     group: str
@@ -132,7 +138,7 @@ async def shared_stage(clusters: ClusterPool, tmp_path_factory: pytest.TempPathF
         for name in ("w1", "w2")
     )
     async with first, second, chromium() as browser, Producer(source, payments, per_second=300, patient=True):
-        made = Stage(browser, (first, second), source, orders, payments, group)
+        made = Stage(browser, (first, second), source, target, orders, payments, group)
         await until(partial(_all_is_known, made), seconds=40, what="both have tasks, and a line has begun")
         yield made
 
@@ -209,6 +215,11 @@ async def test_states_and_tasks_are_changed_by_keyboard_alone(stage: Stage) -> N
         await page.goto("/page/events?by=people")
         row = page.get_by_role("row").filter(has_text="connector paused").first
         await expect(row).to_contain_text("page 127.0.0.1 (operate)")
+    async with stage.page(worker=1) as page:
+        await page.goto("/page/events?by=people")
+        row = page.get_by_role("row").filter(has_text="connector paused").first
+        await expect(row).to_contain_text("w1")
+        await expect(row).to_contain_text("page 127.0.0.1 (operate)")
 
 
 async def _press(page: Page, name: str) -> None:
@@ -265,6 +276,30 @@ async def test_who_only_reads_sees_no_buttons_and_no_bodies(stage: Stage) -> Non
             await expect(page.locator("pre")).to_have_count(bodies)
             await page.goto("/page/connector")
             await expect(page.get_by_role("button", name="Pause")).to_have_count(1 if bodies else 0)
+
+
+async def test_a_dead_letter_is_sent_again(stage: Stage) -> None:
+    """By the button beside it; then it says where it is. Who only reads has no button."""
+    source, target = (Client([cluster.namesrv]) for cluster in (stage.source, stage.target))
+    try:
+        await source.refresh()
+        await target.refresh()
+        (message, *_) = (await pull(source.reader("east-a"), stage.payments, 0, 3, count=1)).messages
+        letters = DeadLetters(target, "replicator_sys_dead_letter", cluster="east", limit=lambda _: 100_000)
+        await letters.put("west-a", stage.payments, Queue("east-a", 0), message, "too large")
+    finally:
+        await source.close()
+        await target.close()
+    async with stage.page("READ_TOKEN") as page:
+        await page.goto("/page/dead-letters")
+        await expect(page.get_by_text("too large")).to_be_visible()
+        await expect(page.get_by_role("button")).to_have_count(0)
+    async with stage.page() as page:
+        await page.goto("/page/dead-letters")
+        await page.get_by_role("button", name=f"Send {stage.payments}/east-a/0 offset 3 again").click()
+        await expect(page.get_by_text(f"Done: sent to {stage.payments}/west-a/0 offset")).to_be_visible()
+        assert await violations(page) == []
+        await expect(page.get_by_role("row").filter(has_text="too large")).to_contain_text("sent")
 
 
 async def test_pictures_for_the_docs(stage: Stage, request: pytest.FixtureRequest) -> None:

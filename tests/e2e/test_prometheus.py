@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from replicator.client.topics import TopicConfig, write_topic
 from replicator.observe.catalogue import ALWAYS, METRICS, PREFIX
 from replicator.sandbox import Cluster
-from tests.support.alerts import fires, hurried, panels_without_data, rests, watching
+from tests.support.alerts import asked, fires, hurried, panels_without_data, rests, watching
 from tests.support.clusters import ClusterPool
 from tests.support.group import EAST, WEST, producing, share, workers_of
 from tests.support.offsets import commit, make_group
@@ -25,6 +26,8 @@ from tools.dashboards.jobs import JOBS
 from tools.dashboards.page import BOARDS, ROOT
 
 pytestmark = pytest.mark.timeout(300)
+
+BOARDS_OF_WORKERS = [board for board in BOARDS if board is not JOBS]
 
 #: Of what the source is given, a third is left out, so that there is something to show of that, too.
 FLAGS = (
@@ -50,21 +53,59 @@ async def test_every_panel_has_data_and_alerts_fire(
         async with workers_of(source, target, tmp_path, 2, *flags) as workers:
             await until(lambda: share(workers, 2))
             async with watching(tmp_path / "prometheus", workers) as prometheus:
-                await _load_and_idle(prometheus, source, topics)
+                begun = time.time()
+                idle = await _load_and_idle(prometheus, source, topics)
+                hours = {"good": (begun, idle), "idle": (idle, time.time())}
                 _well_formed([worker.get("/metrics") for worker in workers])
                 await _hands(prometheus, source, target, topics[0])
                 await _target_away(prometheus, source, target, topics)
                 await _worker_killed(prometheus, workers)
-                assert not panels_without_data(prometheus, [board for board in BOARDS if board is not JOBS])
+                await _paused(prometheus, workers[0])
+                hours["bad"] = (hours["idle"][1], time.time())
+                assert not panels_without_data(prometheus, BOARDS_OF_WORKERS)
+                assert not _empty_and_unexplained(prometheus, hours)
+                assert not _events_never_seen(prometheus)
 
 
-async def _load_and_idle(prometheus: Prometheus, source: Cluster, topics: list[str]) -> None:
+def _empty_and_unexplained(prometheus: Prometheus, hours: dict[str, tuple[float, float]]) -> list[str]:
+    """Panels that had nothing to show in one of the hours, and do not say why they may be empty."""
+    explained = {f"{board.title}, {panel.title}" for board in BOARDS for panel in board.panels if panel.empty}
+    return [
+        f"{hour}: {found}"
+        for hour, (since, until_) in hours.items()
+        for found in panels_without_data(prometheus, BOARDS_OF_WORKERS, since=since, until=until_)
+        if not any(found.startswith(f"{name}: ") for name in explained)
+    ]
+
+
+def _events_never_seen(prometheus: Prometheus) -> set[str]:
+    """What is marked on lines and did not happen. Nothing is restarted here, and a stop is what a pause is."""
+    events = {event.title: event.expression for board in BOARDS for event in board.events}
+    seen = {
+        title
+        for title, expression in events.items()
+        if any(series["metric"]["alertname"] for series in prometheus.ever(asked(expression), until=time.time()))
+    }
+    return {*events} - seen - {"worker restarted", "stopped, or failed over"}
+
+
+async def _paused(prometheus: Prometheus, worker: Worker) -> None:
+    assert worker.ask("PUT", "/connectors/route/pause")[0] == 200
+    await until(lambda: prometheus.now('sum(rocketmq_replicator_queues{state="paused"}) > 0'))
+    assert worker.ask("PUT", "/connectors/route/resume")[0] == 200
+
+
+async def _load_and_idle(prometheus: Prometheus, source: Cluster, topics: list[str]) -> float:
+    """When the load was copied, and all has been idle since."""
     async with producing([Producer(source, topic, per_second=400) for topic in topics]):
         await until(lambda: len(prometheus.now("replicator:failover_blockers == 0")) == 5)
         await asyncio.sleep(3)
     await until(lambda: not prometheus.now("sum(rocketmq_replicator_lag_messages) > 0"))
+    idle = time.time() + 5  # rates look back for four seconds
     calm = 'count_over_time(ALERTS{alertstate="firing"}[3s])'
     await until(lambda: not prometheus.now(calm), seconds=40, what="nothing fires while nothing is wrong")
+    await until(lambda: time.time() > idle + 2)
+    return idle
 
 
 def _well_formed(pages: list[str]) -> None:

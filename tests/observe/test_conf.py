@@ -27,7 +27,7 @@ DOCKER = CONF / "docker"
 
 @pytest.mark.fetched
 async def test_prometheus_loads_the_rules(tmp_path: Path) -> None:
-    """With the two directories copied to an empty one, as the README says."""
+    """With the two directories copied to an empty one, as docs/MONITORING.md says."""
     for each in ("conf", "dashboards"):
         shutil.copytree(ROOT / each, tmp_path / each)
     async with running(tmp_path / "conf/prometheus.yml") as prometheus:

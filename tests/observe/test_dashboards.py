@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 import typer
 import yaml
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models import dashboard as models
 
 from replicator.cli import app
 from replicator.observe.catalogue import ALWAYS, JOBS, METRICS, PREFIX, Spec
 from tests.support.prometheus import tool
+from tools.dashboards.grafana import UID
 from tools.dashboards.model import Board
 from tools.dashboards.page import BOARDS, FILES, ROOT
 
@@ -39,6 +42,7 @@ SCRAPED = {"job", "instance", "le", "reason", "alertname", "alertstate"}
 def expressions() -> list[str]:
     """All that Prometheus is asked."""
     asked = [expression for board in BOARDS for panel in board.panels for expression in panel.queries.values()]
+    asked += [event.expression for board in BOARDS for event in board.events]
     return asked + [rule["expr"] for rule in RULES]
 
 
@@ -80,7 +84,7 @@ def test_boards_are_as_people_expect_them(board: Board) -> None:
     made = json.loads((DIRECTORY / f"{board.name}.json").read_text(encoding="utf-8"))
     assert made["uid"] == f"rocketmq-replicator-{board.name}"
     assert made["refresh"] == "30s"
-    assert [v["name"] for v in made["templating"]["list"]] == ["datasource", *board.variables]
+    assert [v["name"] for v in made["templating"]["list"]] == ["datasource", "docs", *board.variables]
     panels = [panel for panel in made["panels"] if panel["type"] != "row"]
     assert len({panel["id"] for panel in made["panels"]}) == len(made["panels"])
     taken: set[tuple[int, int]] = set()
@@ -88,6 +92,7 @@ def test_boards_are_as_people_expect_them(board: Board) -> None:
         assert panel["datasource"]["uid"] == "${datasource}"
         assert panel["description"]
         assert panel["fieldConfig"]["defaults"]["unit"]
+        assert panel["fieldConfig"]["defaults"]["noValue"]
         for target in panel["targets"]:
             assert target["datasource"]["uid"] == "${datasource}"
             assert not re.search(r"\[\d", target["expr"])
@@ -101,6 +106,51 @@ def test_boards_are_as_people_expect_them(board: Board) -> None:
         assert not cells & taken
         assert max(x for x, _ in cells) < 24
         taken |= cells
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
+def test_grafana_reads_what_is_written(board: Board) -> None:
+    """By its own schema: nothing is lost when the file is read and written again."""
+    made = json.loads((DIRECTORY / f"{board.name}.json").read_text(encoding="utf-8"))
+    again = json.loads(JSONEncoder().encode(models.Dashboard.from_json(made)))
+    assert again == made
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
+def test_links_lead_somewhere(board: Board) -> None:
+    """To chapters of the runbook, and to boards."""
+    uids = {f"{UID}{each.name}" for each in BOARDS}
+    made = json.loads((DIRECTORY / f"{board.name}.json").read_text(encoding="utf-8"))
+    links = [link["url"] for panel in made["panels"] for link in panel.get("links") or ()]
+    assert links or board.name == "jobs"
+    for url in links:
+        if url.startswith("/d/"):
+            assert url.removeprefix("/d/").partition("?")[0] in uids
+        else:
+            page, _, anchor = url.partition("#")
+            assert page == "${docs}/docs/RUNBOOK.md"
+            assert anchor in {alert.lower() for alert in ALERTS}
+
+
+def test_every_alert_is_linked_from_a_panel() -> None:
+    """But those that no panel shows."""
+    linked = {f"Replicator{name}" for board in BOARDS for panel in board.panels for name in panel.alerts}
+    assert ALERTS.keys() - linked == {"ReplicatorTopicGone"}
+
+
+def test_lines_are_red_where_their_alert_fires() -> None:
+    """Where an alert compares with minutes, and its panel has a limit, they are the same."""
+    limits = {
+        name: eval(found[1])  # a product of two numbers
+        for name, rule in ALERTS.items()
+        if (found := re.search(r"> ([\d* ]+)$", rule["expr"])) and "*" in found[1]
+    }
+    assert len(limits) > 6
+    for board in BOARDS:
+        for panel in board.panels:
+            for name in panel.alerts:
+                if panel.bad is not None and f"Replicator{name}" in limits:
+                    assert limits[f"Replicator{name}"] in {panel.warn, panel.bad}, (panel.title, name)
 
 
 @pytest.mark.fetched

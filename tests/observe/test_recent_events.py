@@ -31,3 +31,23 @@ def test_only_the_last_ones_are_kept_and_numbers_go_on() -> None:
     assert [event.id for event in events.after(4)] == [5]
     assert events.after(5) == []
     assert len(events.after(77)) == 3, "the number is that of an earlier process"
+
+
+def test_others_are_told_of_what_is_worth_it_on_one_line_each() -> None:
+    events = RecentEvents()
+    events(None, "info", {"event": "by itself", "level": "info"})
+    events(None, "info", {"event": "asked for", "level": "info", "actor": "page"})
+    events(
+        None,
+        "error",
+        {"event": "a\nb\x1b[2J", "level": "error", "long": "x" * 900, **{f"d{n}": n for n in range(20)}},
+    )
+    asked, error = events.noticed(0)
+    assert (asked["event"], asked["actor"]) == ("asked for", "page")
+    assert error["event"] == "a b [2J"
+    assert error["details"]["long"] == "x" * 200 + "…"
+    assert len(error["details"]) == 8
+    assert events.noticed(2) == [error]
+    for n in range(100):
+        events(None, "error", {"event": f"e{n}", "level": "error"})
+    assert [event["event"] for event in events.noticed(0)] == [f"e{n}" for n in range(70, 100)]

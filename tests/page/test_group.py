@@ -7,6 +7,7 @@ import re
 import structlog
 
 from replicator.observe.logging import get_logger
+from replicator.state.record import Kind
 from tests.support.page import READY, TOPIC, PagedWorker
 
 
@@ -73,3 +74,21 @@ def test_events_name_who_asked_for_it(paged: PagedWorker) -> None:
     warnings = browser.get("/page/events?level=warning").text
     assert ("canary paused" in warnings, "canary by itself" in warnings) == (True, False)
     assert "canary by itself" in browser.get("/page/events?level=nonsense").text
+
+
+def test_what_other_workers_have_noticed_is_there_too(paged: PagedWorker) -> None:
+    """Only of workers that are there; the newest first."""
+    told = {"level": "warning", "actor": "page 10.0.0.8 (admin)", "details": {"connector": "route"}}
+    early, late = (told | {"at": f"20{year}-01-01T00:00:00Z", "event": f"of {year}"} for year in (20, 99))
+    paged.hear("w2")
+    for worker in ("w2", "w3"):
+        status = {"topics": [], "problems": {}, "queues": [], "events": [early, late]}
+        paged.store.put(Kind.STATUS, worker, status)
+    get_logger("replicator.canary").warning("canary here")
+    for path in ("/page/events", "/page/events?by=people", "/page/events?level=warning"):
+        text = paged.browser().get(path).text
+        assert text.count("<td>w2</td>") == 2
+        assert "<td>w3</td>" not in text
+        assert text.index("of 99") < text.index("of 20")
+    assert text.index("of 99") < text.index("canary here") < text.index("of 20")
+    assert "of 99" in paged.browser().get("/").text

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 import time
 
+from replicator.connector.status import worst_queues
 from replicator.page.context import PageContext
 from replicator.page.topics import TopicViews
+from replicator.state.record import Kind
+from replicator.state.record_types import fit
 from tests.support.page import TOPIC, PagedWorker
 
 
@@ -47,6 +50,32 @@ def test_a_topic_shows_its_queues_and_its_line(paged: PagedWorker) -> None:
     assert "west-a/1" in text
     assert re.search(r"Copying</dt><dd>50 ", text)
     assert paged.browser().get("/page/topic?connector=route&topic=none").status_code == 404
+
+
+def test_queues_of_other_workers_have_the_lag_and_the_reason_that_these_have_told(paged: PagedWorker) -> None:
+    """As long as they are there."""
+    (mine, others) = paged.states
+    paged.states[:] = [mine]
+    others.progress.position, others.progress.max_offset, others.reason = 4711, 9999, "the target is <away>"
+    status = {"topics": [], "problems": {}, "queues": worst_queues([others]), "events": []}
+    assert fit(Kind.STATUS, "w2", [1, "w2"], status, now=2e9)
+    paged.store.put(Kind.STATUS, "w2", status)
+    assert "&lt;away&gt;" not in paged.browser().get("/page/topic?connector=route&topic=orders").text
+    paged.hear("w2")
+    text = paged.browser().get("/page/topic?connector=route&topic=orders").text
+    for told in ("the target is &lt;away&gt;", "9,999", "5,288"):
+        assert told in text, told
+
+
+def test_only_the_worst_queues_are_told(paged: PagedWorker) -> None:
+    paged.map_queues("bills", 80)
+    assert worst_queues(paged.states) == []
+    for number, state in enumerate(paged.states):
+        state.progress.position, state.progress.max_offset = 0, number
+    paged.states[0].reason = "no right"
+    told = worst_queues(paged.states)
+    assert [(queue["topic"], queue["queue"]) for queue in told[:2]] == [("orders", 0), ("bills", 79)]
+    assert len(told) == 50
 
 
 def test_lines_show_what_is_known_and_at_most_three_hours(paged: PagedWorker) -> None:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from replicator.client.cluster import Cluster
 from replicator.errors import BrokerRefused
@@ -41,10 +42,10 @@ class Broker:
         return Frame(0 if there else Response.TOPIC_NOT_EXIST, 1, 1, "", {"queueOffset": "0"} if there else {}, b"")
 
 
-def letters_to(brokers: Mapping[str, Broker]) -> DeadLetters:
+def letters_to(brokers: Mapping[str, Broker], *, limit: int = 4096) -> DeadLetters:
     known = {name: SimpleNamespace(master=name) for name in brokers}
     target = SimpleNamespace(writer=brokers.__getitem__, brokers=lambda: known)
-    return DeadLetters(cast("Cluster", target), "L", cluster="s", limit=lambda _: 4096)
+    return DeadLetters(cast("Cluster", target), "L", cluster="s", limit=lambda _: limit)
 
 
 async def test_a_topic_that_was_deleted_is_made_again() -> None:
@@ -68,3 +69,22 @@ async def test_a_broker_that_is_away_stops_no_other_ones_letters() -> None:
     await letters.put("t-b", "T", SOURCE, MESSAGE, "too large")
     assert here.asked == [Request.UPDATE_AND_CREATE_TOPIC, Request.SEND_BATCH_MESSAGE]
     assert not away.asked
+
+
+async def test_a_body_that_the_broker_no_longer_takes_is_left_out() -> None:
+    """Its limit became lower since it was asked for it: the letter is refused first, and then has no body."""
+    sent: list[bytes] = []
+
+    class Lowered(Broker):
+        async def invoke(self, code: int, fields: Mapping[str, str], **more: Any) -> Frame:
+            (body,) = more["body"]
+            sent.append(body)
+            if b"much" in body:
+                return Frame(Response.MESSAGE_ILLEGAL, 1, 1, "too large", {}, b"")
+            return await super().invoke(code, fields, **more)
+
+    letters = letters_to({"t": Lowered()}, limit=10_000)
+    await letters.put("t", "T", SOURCE, replace(MESSAGE, body=bytes([0, 0, 0, 4]) + b"much"), "too large")
+    assert [b"much" in body for body in sent] == [True, False]
+    assert b"__RPL_OMITTED\x01body" in sent[1]
+    assert b"__RPL_OMITTED" not in sent[0]

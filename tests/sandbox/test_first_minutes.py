@@ -1,4 +1,4 @@
-"""What README says to type in the first five minutes, typed."""
+"""What docs/FIRST_STEPS.md says to type in the first five minutes, typed."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ import pytest
 
 from replicator.client.cluster import Cluster
 from replicator.client.offsets import read_offsets
+from tests.client.peer import unused_port
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
 
-ROOT = Path(__file__).parent.parent.parent
+DOCS = Path(__file__).parent.parent.parent / "docs"
+PAGE, CHINESE = DOCS / "FIRST_STEPS.md", DOCS / "zh" / "first-steps.md"
 #: As the installed program is called, whatever is on the path.
 PROGRAM = [sys.executable, "-m", "replicator"]
 _SECONDS = 60.0
@@ -32,15 +34,24 @@ def typed(page: str) -> list[str]:
     return [re.sub(r"\s+#.*", "", line) for line in block.splitlines()]
 
 
+def typed_last(page: str) -> list[str]:
+    """The lines of the block after that one, which switches to the target."""
+    begin = "replicator sandbox consume orders --cluster east"
+    (block,) = re.findall(rf"^```\n({begin}.*?\n)```$", page, re.MULTILINE | re.DOTALL)
+    return [re.sub(r"\s+#.*", "", line) for line in block.splitlines()]
+
+
 class Terminal:
     """A user's shell in a directory of its own."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self._port = str(unused_port())
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("REPLICATOR_")},
             "XDG_STATE_HOME": str(directory / "state"),
             "COLUMNS": "200",
+            "REPLICATOR_URL": f"http://127.0.0.1:{self._port}",
         }
         self.addresses: tuple[str, str] = ("", "")
 
@@ -69,7 +80,10 @@ class Terminal:
         """Starts it in another terminal."""
         with (self._directory / "log").open("wb") as log:
             return subprocess.Popen(
-                [*self.words(line), "--rest-port", "0"], cwd=self._directory, env=self.environment, stderr=log
+                [*self.words(line), "--rest-port", self._port],
+                cwd=self._directory,
+                env=self.environment,
+                stderr=log,
             )
 
 
@@ -81,16 +95,12 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 
 
 def test_chinese_readers_type_the_same() -> None:
-    assert typed((ROOT / "README.zh-CN.md").read_text(encoding="utf-8")) == typed(
-        (ROOT / "README.md").read_text(encoding="utf-8")
-    )
+    assert typed(CHINESE.read_text(encoding="utf-8")) == typed(PAGE.read_text(encoding="utf-8"))
 
 
 def test_the_first_five_minutes(terminal: Terminal) -> None:
     """Each line does what its comment says; a group that has read on at east goes on at west."""
-    _, up, topic, produce, doctor, replicator, consume, down = typed(
-        (ROOT / "README.md").read_text(encoding="utf-8")
-    )
+    _, up, topic, produce, doctor, replicator, consume, down = typed(PAGE.read_text(encoding="utf-8"))
     (terminal.addresses,) = re.findall(
         r"^replicator --source (\S+) --target (\S+)$", terminal.type(up), re.MULTILINE
     )
@@ -103,12 +113,14 @@ def test_the_first_five_minutes(terminal: Terminal) -> None:
         lines = terminal.type(consume).splitlines()
         assert len(lines) == 5
         assert lines[0].startswith('west-a/0 0 order-0 {"order": 0} (copied from east/east-a/0/0/')
-        read = "replicator sandbox consume orders --group readers --count 10"
-        first = terminal.type(f"{read} --cluster east").splitlines()
+        at_east, readiness, failover, at_west = typed_last(PAGE.read_text(encoding="utf-8"))
+        first = terminal.type(at_east).splitlines()
         assert [line.split()[0:2] for line in first] == [["east-a/0", str(offset)] for offset in range(10)]
         # As long as its offset has not come, it would begin with the first message, and commit that.
         asyncio.run(synced(terminal.addresses[1], "readers"))
-        assert terminal.type(read).startswith("west-a/0 10 order-40 ")
+        assert "ready to switch" in terminal.type(readiness)
+        assert "all that the source had is at the target" in terminal.type(failover)
+        assert terminal.type(at_west).startswith("west-a/0 10 order-40 ")
         running.send_signal(signal.SIGINT)
         assert running.wait(_SECONDS) == 0
     finally:

@@ -15,7 +15,7 @@ from tests.support.worker import Worker, until
 from tools.dashboards.model import Board
 from tools.dashboards.page import ROOT
 
-__all__ = ["fires", "hurried", "panels_without_data", "rests", "watching"]
+__all__ = ["asked", "fires", "hurried", "panels_without_data", "rests", "watching"]
 
 
 def hurried(rules: str) -> str:
@@ -62,18 +62,26 @@ async def rests(prometheus: Prometheus, *alerts: str, seconds: float = 60) -> No
         raise AssertionError(f"still fires: {unwanted & prometheus.firing()}") from None
 
 
-def panels_without_data(prometheus: Prometheus, boards: Iterable[Board]) -> list[str]:
-    """The panels whose expressions gave nothing at any time, or series without the labels of their legends."""
-    now = time.time()
+def asked(expression: str) -> str:
+    """An expression of a board as Grafana sends it, of all that there is."""
+    sent = expression.replace("$__rate_interval", "4s")
+    sent = re.sub(r"\$(source|target|connector|topic|command)\b", ".*", sent)
+    assert "$" not in sent
+    return sent
+
+
+def panels_without_data(
+    prometheus: Prometheus, boards: Iterable[Board], *, since: float | None = None, until: float | None = None
+) -> list[str]:
+    """The panels whose expressions gave nothing at any time between, or not the labels of their legends."""
+    now = time.time() if until is None else until
     empty = []
     for board in boards:
         for panel in board.panels:
             for legend, expression in panel.queries.items():
-                asked = expression.replace("$__rate_interval", "4s")
-                asked = re.sub(r"\$(source|target|connector|topic|command)\b", ".*", asked)
-                assert "$" not in asked
-                found = prometheus.ever(asked, until=now)
+                sent = asked(expression)
+                found = prometheus.ever(sent, since=since, until=now)
                 labels = set(re.findall(r"\{\{(\w+)\}\}", legend))
                 if not found or not all(labels <= series["metric"].keys() for series in found):
-                    empty.append(f"{board.title}, {panel.title}: {asked}: {[s['metric'] for s in found]}")
+                    empty.append(f"{board.title}, {panel.title}: {sent}: {[s['metric'] for s in found]}")
     return empty

@@ -17,7 +17,7 @@ from replicator.api.access import Tokens
 from replicator.api.guard import Guard
 from replicator.group.assignment import sticky
 from replicator.group.coordinator import Assignment, Coordinator
-from replicator.group.membership import Generation
+from replicator.group.membership import Generation, Heartbeat
 from replicator.observe.topic_history import TopicHistory
 from replicator.page.app import make_page
 from replicator.routing.queue_map import Queue
@@ -110,6 +110,7 @@ class PagedWorker:
         self.readiness: dict[str, Any] = dict(READY)
         self.plan: list[dict[str, Any]] = []
         self.states: list[QueueState] = []
+        self.others: dict[str, Heartbeat] = {}
         self.coordinator = _Settled("w1", strategy=sticky, timeout=5.0, lease=3.5, delay=0.5)
         self.connectors = Connectors(self.store)
         self.connectors.bring("route", RouteSettings(topics=["orders"]))
@@ -132,7 +133,7 @@ class PagedWorker:
             "coordinator": self.coordinator,
             "routes": routes,
             "queues": self.states,
-            "others": {},
+            "others": self.others,
             "standby": None,
             "group": SimpleNamespace(name="east-west", waiting_for=""),
             "identity": SimpleNamespace(source="east", target="west"),
@@ -146,6 +147,10 @@ class PagedWorker:
 
     async def _plan(self, _: str) -> list[dict[str, Any]]:
         return self.plan
+
+    def hear(self, worker: str) -> None:
+        """Another worker has been heard from."""
+        self.others[worker] = Heartbeat(worker=worker, incarnation="first", sequence=1)
 
     def assign(self, owners: Mapping[str, str]) -> None:
         """Who has which task."""

@@ -64,9 +64,10 @@ class Prometheus:
         found: list[dict[str, Any]] = self.ask("api/v1/query", query=expression)["result"]
         return found
 
-    def ever(self, expression: str, *, until: float) -> list[dict[str, Any]]:
-        """Its values since Prometheus began, one a second."""
-        asked = self.ask("api/v1/query_range", query=expression, start=self.began, end=until, step=1)
+    def ever(self, expression: str, *, until: float, since: float | None = None) -> list[dict[str, Any]]:
+        """Its values since then, or since Prometheus began, one a second."""
+        start = self.began if since is None else since
+        asked = self.ask("api/v1/query_range", query=expression, start=start, end=until, step=1)
         found: list[dict[str, Any]] = asked["result"]
         return found
 

@@ -12,7 +12,7 @@ from grafana_foundation_sdk.models import dashboard as models
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from replicator.observe.catalogue import PREFIX
-from tools.dashboards.model import Board, Panel
+from tools.dashboards.model import Board, Event, Panel
 
 __all__ = ["UID", "json_of"]
 
@@ -46,7 +46,10 @@ def json_of(board: Board) -> str:
         .tooltip(models.DashboardCursorSync.CROSSHAIR)
         .link(_others())
         .with_variable(dashboard.DatasourceVariable("datasource").label("data source").type("prometheus"))
+        .with_variable(_docs())
     )
+    for event in board.events:
+        made = made.annotation(_event(event))
     for name in board.variables:
         made = made.with_variable(_variable(name))
     number = 0
@@ -63,6 +66,29 @@ def _others() -> dashboard.DashboardLink:
     """Links from each board to the others, which keep the selection."""
     link = dashboard.DashboardLink("Replicator").type(models.DashboardLinkType.DASHBOARDS).tags([_TAG])
     return link.include_vars(True).keep_time(True)
+
+
+def _docs() -> dashboard.TextBoxVariable:
+    """Where these pages are kept, which links to the runbook begin with."""
+    told = "address of the directory that has docs/RUNBOOK.md, which links begin with"
+    return dashboard.TextBoxVariable("docs").label("docs at").description(told).default_value("")
+
+
+def _event(event: Event) -> dashboard.AnnotationQuery:
+    query = dashboard.AnnotationQuery().name(event.title).datasource(_SOURCE).enable(True)
+    return query.icon_color(event.colour).expr(event.expression)
+
+
+def _links(panel: Panel) -> list[dashboard.DashboardLink]:
+    """To the chapters of the runbook, and to the board that shows more."""
+    found = [
+        dashboard.DashboardLink(f"Runbook: {name}").url(f"${{docs}}/docs/RUNBOOK.md#replicator{name.lower()}")
+        for name in panel.alerts
+    ]
+    if panel.board:
+        kept = "${source:queryparam}&${target:queryparam}&${__url_time_range}"
+        found.append(dashboard.DashboardLink(f"Board: {panel.board}").url(f"/d/{UID}{panel.board}?{kept}"))
+    return [link.type(models.DashboardLinkType.LINK) for link in found]
 
 
 def _variable(name: str) -> dashboard.QueryVariable:
@@ -84,6 +110,7 @@ def _panel(panel: Panel, number: int) -> _Made:
     made = _KINDS[panel.kind](panel)
     made = made.id(number).title(panel.title).description(panel.text).datasource(_SOURCE)
     made = made.span(panel.width).height(_HEIGHTS.get(panel.kind, 8)).unit(panel.unit)
+    made = made.no_value(panel.empty or "no data").links(list(_links(panel)))
     for letter, (legend, expression) in zip("ABCD", panel.queries.items(), strict=False):
         query = prometheus.Dataquery().ref_id(letter).datasource(_SOURCE).expr(expression).legend_format(legend)
         if panel.kind == "table":
@@ -108,7 +135,6 @@ def _stat(panel: Panel) -> stat.Panel:
         .graph_mode(options.BigValueGraphMode.NONE)
         .text_mode(options.BigValueTextMode.VALUE_AND_NAME)
         .thresholds(_thresholds(panel))
-        .no_value("no data")
     )
     if panel.words:
         words = {value: models.ValueMappingResult(text=text) for value, text in panel.words.items()}
@@ -117,9 +143,11 @@ def _stat(panel: Panel) -> stat.Panel:
 
 
 def _thresholds(panel: Panel) -> dashboard.ThresholdsConfig:
-    """Red from `bad` on; below it if less is worse."""
+    """Yellow from `warn` and red from `bad` on; red below it if less is worse."""
     below, above = ("red", "green") if panel.low else ("green", "red")
     steps = [models.Threshold(value=None, color=below)]
+    if panel.warn is not None:
+        steps.append(models.Threshold(value=panel.warn, color="yellow"))
     if panel.bad is not None:
         steps.append(models.Threshold(value=panel.bad, color=above))
     return dashboard.ThresholdsConfig().mode(models.ThresholdsMode.ABSOLUTE).steps(steps)
@@ -135,6 +163,9 @@ def _lines(panel: Panel) -> timeseries.Panel:
     )
     tooltip = common.VizTooltipOptions().mode(options.TooltipDisplayMode.MULTI).sort(options.SortOrder.DESCENDING)
     made = timeseries.Panel().legend(legend).tooltip(tooltip).min(0).fill_opacity(10)
+    if panel.bad is not None:
+        dashed = common.GraphThresholdsStyleConfig().mode(options.GraphThresholdsStyleMode.DASHED)
+        made = made.thresholds(_thresholds(panel)).thresholds_style(dashed)
     if panel.kind == "stack":
         made = made.stacking(common.StackingConfig().mode(options.StackingMode.NORMAL)).fill_opacity(60)
     return made
@@ -144,8 +175,8 @@ def _heat(panel: Panel) -> heatmap.Panel:
     return heatmap.Panel().calculate(False).y_axis(heatmap.YAxisConfig().unit(panel.unit))
 
 
-def _table(panel: Panel) -> table.Panel:
-    return table.Panel().no_value("none")
+def _table(_: Panel) -> table.Panel:
+    return table.Panel()
 
 
 _KINDS: dict[str, Callable[[Panel], _Made]] = {

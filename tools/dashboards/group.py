@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tools.dashboards.events import OF_WORKERS
 from tools.dashboards.model import WORKER, Board, Panel, Row, own, rate
 
 __all__ = ["GROUP"]
@@ -24,6 +25,12 @@ def _age(name: str) -> str:
     return f"clamp_max(time() - {_own(name)}, 86400)"
 
 
+#: Workers by version; the version's own metric has no labels of a route.
+_VERSIONS = (
+    "count by (source, target, version) "
+    f"({own('tasks', WORKER)} * 0 + on (job, instance) group_left (version) {own('build_info', '')})"
+)
+
 GROUP = Board(
     "group",
     "Replicator / Group",
@@ -37,6 +44,7 @@ GROUP = Board(
                     "Members that each worker sees",
                     "All lines should be one. A worker that sees fewer than the others cannot reach the source's system topics.",
                     {_BY: _own("worker_group_members")},
+                    alerts=("FewerMembers", "WorkerDown"),
                 ),
                 Panel(
                     "Who may send",
@@ -46,23 +54,29 @@ GROUP = Board(
                     bad=1,
                     low=True,
                     words={"0": "no", "1": "yes"},
+                    alerts=("NoLease", "NoActiveLease"),
                 ),
                 Panel(
                     "Leases lost",
                     "Once: the machine paused or the network failed. Repeatedly: an overloaded machine, or clock steps of a virtual machine.",
                     {_BY: f"increase({own('fencings_total', WORKER)}[$__rate_interval])"},
+                    bad=1,
+                    alerts=("LeasesLost",),
                 ),
                 Panel(
                     "Age of own heartbeats",
                     "Age of the newest own heartbeat read back: more than `session_timeout` on `source` ends all tasks; on `sink` alone: the target cannot be reached.",
                     {"{{instance}} {{side}}": _age("heartbeat_last_echo_timestamp_seconds")},
                     unit="s",
+                    bad=5,
                 ),
                 Panel(
                     "Others' heartbeats",
                     "Age of the last heartbeat of each other worker: one column of high lines is a worker that is down.",
                     {"{{worker}} at {{instance}}": _age("member_last_heartbeat_timestamp_seconds")},
                     unit="s",
+                    bad=5,
+                    empty="there is one worker",
                 ),
                 Panel(
                     "Age of cluster metadata",
@@ -70,6 +84,8 @@ GROUP = Board(
                     {_BY: _age("metadata_refresh_last_success_timestamp_seconds")},
                     unit="s",
                     width=6,
+                    bad=300,
+                    alerts=("RefreshOld",),
                 ),
                 Panel(
                     "Age of the state on disk",
@@ -77,6 +93,8 @@ GROUP = Board(
                     {_BY: _age("state_save_last_success_timestamp_seconds")},
                     unit="s",
                     width=6,
+                    bad=300,
+                    alerts=("StateNotSaved",),
                 ),
                 Panel(
                     "Age of the state at the target",
@@ -84,6 +102,9 @@ GROUP = Board(
                     {_BY: _age("state_mirror_last_success_timestamp_seconds")},
                     unit="s",
                     width=6,
+                    bad=120,
+                    empty="standalone, or coordination=target: there is no mirror",
+                    alerts=("StateNotMirrored",),
                 ),
             ),
         ),
@@ -121,6 +142,7 @@ GROUP = Board(
                         "{{instance}} records from {{origin}}": rate("shared_state_records_skipped", WORKER),
                     },
                     unit="mps",
+                    empty="none since the workers started",
                 ),
                 Panel(
                     "Messages copied by each worker",
@@ -156,6 +178,7 @@ GROUP = Board(
                     "The longest time within a minute. Near the lease (0.7 of `session_timeout`): the machine is overloaded, or too small.",
                     {_BY: _own("event_loop_delay_seconds")},
                     unit="s",
+                    bad=3.5,
                 ),
                 Panel(
                     "Open files",
@@ -171,11 +194,12 @@ GROUP = Board(
                 ),
                 Panel(
                     "Versions",
-                    "More than one: an upgrade is under way, or was forgotten.",
-                    {"{{version}}": f"count by (version) ({own('build_info', '')})"},
+                    "More than one for a route: an upgrade is under way, or was forgotten.",
+                    {"{{source}} → {{target}} {{version}}": _VERSIONS},
                     kind="stat",
                 ),
             ),
         ),
     ),
+    events=OF_WORKERS,
 )

@@ -30,12 +30,14 @@ JOBS = Board(
                     "Stands still: see `Since the last progress`. The command reports at its end what is left.",
                     {_BY: f"{_own('job_messages_total')} / {_own('job_messages_expected')}"},
                     unit="percentunit",
+                    empty="no job with --metrics-port runs",
                 ),
                 Panel(
                     "Messages a second",
                     "Falls towards the end, when fewer queues are left than tasks could run. `--rate-messages` limits the whole job.",
                     {_BY: _RATE},
                     unit="mps",
+                    empty="no job with --metrics-port runs",
                 ),
                 Panel(
                     "Time left",
@@ -44,6 +46,7 @@ JOBS = Board(
                     kind="stat",
                     unit="s",
                     width=6,
+                    empty="no job with --metrics-port runs",
                 ),
                 Panel(
                     "Since the last progress",
@@ -53,17 +56,20 @@ JOBS = Board(
                     unit="s",
                     width=6,
                     bad=120,
+                    empty="no job with --metrics-port runs",
                 ),
                 Panel(
                     "Queues by state",
                     "`failed` queues are reported with their reasons at the end; run the command again to continue with them.",
                     {"{{command}} {{state}}": f"sum by (command, state) ({_own('job_queues')})"},
                     kind="stack",
+                    empty="no job with --metrics-port runs",
                 ),
                 Panel(
                     "Findings",
                     "Of a copy: gaps at the source, duplicates at the target. Of verify: differences from the source; its report names the messages.",
                     {"{{command}} {{finding}}": f"sum by (command, finding) ({_own('job_findings')})"},
+                    empty="no job with --metrics-port runs",
                 ),
             ),
         ),

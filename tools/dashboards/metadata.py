@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tools.dashboards.events import OF_CONNECTORS
 from tools.dashboards.model import CONNECTOR, RESOURCE, Board, Panel, Row, own
 
 __all__ = ["METADATA"]
@@ -33,6 +34,8 @@ METADATA = Board(
                     kind="stat",
                     unit="s",
                     bad=300,
+                    empty="nothing is synced (--sync none)",
+                    alerts=("SyncOld",),
                 ),
                 Panel(
                     "Changes that the target refused",
@@ -40,6 +43,8 @@ METADATA = Board(
                     {RESOURCE: _sum("sync_failed_actions")},
                     kind="stat",
                     bad=1,
+                    empty="nothing is synced (--sync none)",
+                    alerts=("SyncFailed",),
                 ),
                 Panel(
                     "Manual changes at the target",
@@ -47,11 +52,14 @@ METADATA = Board(
                     {RESOURCE: _sum("sync_drifted_items")},
                     kind="stat",
                     bad=1,
+                    empty="nothing is synced (--sync none)",
+                    alerts=("Drift",),
                 ),
                 Panel(
                     "Remaining differences",
                     "`replicator plan` says why each is not corrected automatically; offsets wait while the group has consumers at the target.",
                     {RESOURCE: _sum("sync_blocked_actions")},
+                    empty="nothing is synced (--sync none)",
                 ),
             ),
         ),
@@ -63,18 +71,24 @@ METADATA = Board(
                     "Not 0: do not switch. `replicator readiness` names the group and the queue.",
                     {_ROUTE: own("consumer_group_missed_messages", CONNECTOR)},
                     width=8,
+                    empty="offsets are not synced (--sync), or not yet",
+                    bad=1,
+                    alerts=("GroupsWouldMiss",),
+                    board="overview",
                 ),
                 Panel(
                     "Messages they would read again",
                     "Falls to 0 when consumers have stopped and the next sync is complete: wait for that, or accept it.",
                     {_ROUTE: own("consumer_group_redelivery_messages", CONNECTOR)},
                     width=8,
+                    empty="offsets are not synced (--sync), or not yet",
                 ),
                 Panel(
                     "Queues without an offset at the target",
                     "There the group would start where its own settings say. Falls with the first sync after a group's first commit.",
                     {_ROUTE: own("consumer_group_queues_without_offset", CONNECTOR)},
                     width=8,
+                    empty="offsets are not synced (--sync), or not yet",
                 ),
             ),
         ),
@@ -89,8 +103,10 @@ METADATA = Board(
                     },
                     unit="ops",
                     width=24,
+                    empty="nothing is synced (--sync none)",
                 ),
             ),
         ),
     ),
+    events=OF_CONNECTORS,
 )

@@ -16,6 +16,7 @@ __all__ = [
     "TOPIC",
     "WORKER",
     "Board",
+    "Event",
     "Panel",
     "Row",
     "own",
@@ -34,7 +35,11 @@ RESOURCE = "{{connector}} {{resource}}"
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A question and its answer; `text` says what to do about it. `bad` is the value from which a stat is red."""
+    """A question and its answer; `text` says what to do about it.
+
+    `bad` is the value from which a figure is red, `warn` that from which it is yellow; on lines both are dashed lines. `empty` says
+    why there may be nothing to show. `alerts`, without their prefix, and `board` are what the panel links to.
+    """
 
     title: str
     text: str
@@ -43,8 +48,21 @@ class Panel:
     unit: str = "short"
     width: int = 12
     bad: float | None = None
+    warn: float | None = None
     low: bool = False
     words: Mapping[str, str] = field(default_factory=dict)
+    empty: str = ""
+    alerts: tuple[str, ...] = ()
+    board: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What is marked on the lines of a board when its expression gives something, by the label `alertname`, as Grafana does it."""
+
+    title: str
+    expression: str
+    colour: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +82,7 @@ class Board:
     text: str
     variables: tuple[str, ...]
     rows: tuple[Row, ...]
+    events: tuple[Event, ...] = ()
 
     @property
     def panels(self) -> list[Panel]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tools.dashboards.events import OF_CONNECTORS
 from tools.dashboards.model import BY_CONNECTOR, CONNECTOR, WORKER, Board, Panel, Row, own, rate
 
 __all__ = ["OVERVIEW"]
@@ -28,6 +29,8 @@ OVERVIEW = Board(
                     bad=1,
                     low=True,
                     words={"0": "no", "1": "yes"},
+                    empty="load dashboards/rules.yml, or no worker answers",
+                    board="metadata",
                 ),
                 Panel(
                     "Failover blockers",
@@ -40,6 +43,8 @@ OVERVIEW = Board(
                     width=16,
                     bad=1,
                     words={"0": "fine", "1": "blockers"},
+                    empty="load dashboards/rules.yml, or no worker answers",
+                    board="route",
                 ),
                 Panel(
                     "Age of the copy",
@@ -49,7 +54,10 @@ OVERVIEW = Board(
                     kind="stat",
                     unit="s",
                     width=6,
-                    bad=300,
+                    warn=300,
+                    bad=1800,
+                    alerts=("LagHigh", "LagCritical"),
+                    board="route",
                 ),
                 Panel(
                     "Messages not copied",
@@ -57,6 +65,7 @@ OVERVIEW = Board(
                     {_BY: f"sum by ({BY_CONNECTOR}) ({own('lag_messages', CONNECTOR)})"},
                     kind="stat",
                     width=6,
+                    board="route",
                 ),
                 Panel(
                     "Messages groups would miss",
@@ -65,6 +74,9 @@ OVERVIEW = Board(
                     kind="stat",
                     width=6,
                     bad=1,
+                    empty="offsets are not synced (--sync), or not yet",
+                    alerts=("GroupsWouldMiss",),
+                    board="metadata",
                 ),
                 Panel(
                     "Messages groups would read again",
@@ -72,6 +84,8 @@ OVERVIEW = Board(
                     {_BY: f"sum by ({BY_CONNECTOR}) ({own('consumer_group_redelivery_messages', CONNECTOR)})"},
                     kind="stat",
                     width=6,
+                    empty="offsets are not synced (--sync), or not yet",
+                    board="metadata",
                 ),
             ),
         ),
@@ -88,6 +102,8 @@ OVERVIEW = Board(
                     kind="stat",
                     width=6,
                     bad=1,
+                    alerts=("AuditDifferences",),
+                    board="route",
                 ),
                 Panel(
                     "Age of what is not verified",
@@ -97,6 +113,7 @@ OVERVIEW = Board(
                     unit="s",
                     width=6,
                     bad=300,
+                    alerts=("AuditBehind",),
                 ),
                 Panel(
                     "Copies read back",
@@ -119,6 +136,7 @@ OVERVIEW = Board(
                     {"": 'ALERTS{alertname=~"Replicator.*",alertstate="firing"}'},
                     kind="table",
                     width=16,
+                    empty="none",
                 ),
                 Panel(
                     "Workers that answer",
@@ -128,6 +146,8 @@ OVERVIEW = Board(
                     width=4,
                     bad=1,
                     low=True,
+                    alerts=("Absent", "WorkerDown"),
+                    board="group",
                 ),
                 Panel(
                     "Workers with a lease",
@@ -137,6 +157,8 @@ OVERVIEW = Board(
                     width=4,
                     bad=1,
                     low=True,
+                    alerts=("NoActiveLease",),
+                    board="group",
                 ),
             ),
         ),
@@ -154,8 +176,13 @@ OVERVIEW = Board(
                     "A line that rises by a second a second stands still; one that falls is catching up.",
                     {_BY: f"max by ({BY_CONNECTOR}) ({own('lag_seconds', CONNECTOR)})"},
                     unit="s",
+                    warn=300,
+                    bad=1800,
+                    alerts=("LagHigh", "LagCritical"),
+                    board="route",
                 ),
             ),
         ),
     ),
+    events=OF_CONNECTORS,
 )

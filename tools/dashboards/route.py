@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from tools.dashboards.model import BY_TOPIC, TOPIC, WORKER, Board, Panel, Row, own, rate
+from tools.dashboards.events import OF_CONNECTORS
+from tools.dashboards.model import BY_CONNECTOR, BY_TOPIC, CONNECTOR, TOPIC, WORKER, Board, Panel, Row, own, rate
 
 __all__ = ["ROUTE"]
 
 _BY = "{{connector}} {{topic}}"
 _QUEUE = "{{topic}} {{broker}}/{{queue}}"
-_BUCKETS = f"rate({own('replication_latency_seconds_bucket', WORKER)}[$__rate_interval])"
+_BUCKETS = f"rate({own('replication_latency_seconds_bucket', CONNECTOR)}[$__rate_interval])"
+
+
+#: How many messages were copied, of which each has a latency.
+_COPIED = rate("messages_replicated", TOPIC)
 
 
 def _sum(expression: str, *more: str) -> str:
     return f"sum by ({', '.join((BY_TOPIC, *more))}) ({expression})"
 
 
-def _grown(title: str, name: str, text: str) -> Panel:
+def _grown(title: str, name: str, text: str, *alerts: str) -> Panel:
     """A panel for a counter that should not increase."""
-    return Panel(title, text, {_BY: _sum(f"increase({own(name + '_total', TOPIC)}[$__rate_interval])")}, width=6)
+    grown = _sum(f"increase({own(name + '_total', TOPIC)}[$__rate_interval])")
+    return Panel(title, text, {_BY: grown}, width=6, bad=1, alerts=alerts)
 
 
 def _quantile(q: float) -> str:
-    return f"histogram_quantile({q}, sum by (source, target, le) ({_BUCKETS}))"
+    return f"histogram_quantile({q}, sum by ({BY_CONNECTOR}, le) ({_BUCKETS}))"
 
 
 ROUTE = Board(
@@ -35,9 +41,11 @@ ROUTE = Board(
             (
                 Panel(
                     "Queues by state",
-                    "All should run. Why one waits or failed: `/status/queues` of its worker; what to do: README, `When something is wrong`.",
+                    "All should run. Why one waits or failed: `/status/queues` of its worker; what to do: docs/RUNBOOK.md, *By symptom*.",
                     {"{{state}}": f"sum by (state) ({own('queues', TOPIC)})"},
                     kind="stack",
+                    alerts=("QueuesWaiting", "QueuesFailed", "RouteHalted"),
+                    board="group",
                 ),
                 Panel(
                     "Queues that stand still",
@@ -46,6 +54,7 @@ ROUTE = Board(
                     kind="stat",
                     width=6,
                     bad=1,
+                    alerts=("QueuesStalled",),
                 ),
                 Panel(
                     "Queues that failed",
@@ -54,6 +63,7 @@ ROUTE = Board(
                     kind="stat",
                     width=6,
                     bad=1,
+                    alerts=("QueuesFailed",),
                 ),
             ),
         ),
@@ -65,6 +75,7 @@ ROUTE = Board(
                     "0 while there is a lag: look at the states above, then at the target.",
                     {_BY: _sum(rate("messages_replicated", TOPIC))},
                     unit="mps",
+                    alerts=("NothingCopied",),
                 ),
                 Panel(
                     "Bytes copied",
@@ -77,6 +88,8 @@ ROUTE = Board(
                     "`filter`, `loop` and `transform` are as configured. `error` and `dead-letter` were refused: find out why.",
                     {"{{topic}} {{reason}}": _sum(rate("messages_skipped", TOPIC), "reason")},
                     unit="mps",
+                    empty="nothing was left out",
+                    alerts=("MessagesRefused",),
                 ),
                 Panel(
                     "Messages in a batch",
@@ -84,6 +97,7 @@ ROUTE = Board(
                     {
                         _BY: f"{_sum(rate('messages_replicated', TOPIC))} / ({_sum(rate('batches_sent', TOPIC))} > 0)"
                     },
+                    empty="nothing was sent in this time",
                 ),
             ),
         ),
@@ -100,14 +114,18 @@ ROUTE = Board(
                     "What would be lost with the source. Rises by a second a second: this topic stands still.",
                     {_BY: f"max by ({BY_TOPIC}) ({own('lag_seconds', TOPIC)})"},
                     unit="s",
+                    warn=300,
+                    bad=1800,
+                    alerts=("LagHigh", "LagCritical"),
                 ),
                 Panel(
                     "Share of time that queues wait, by side",
                     "With a lag: `source` high means a slow source or network, `target` high a slow target. Without one all wait for the source.",
                     {
-                        f"{{{{topic}}}} {side}": _sum(rate(f"{side}_wait_seconds", TOPIC))
+                        f"{{{{connector}}}} {{{{topic}}}} {side}": f"{_sum(rate(f'{side}_wait_seconds', TOPIC))} / {_sum(own('queues', TOPIC))}"
                         for side in ("source", "target")
                     },
+                    unit="percentunit",
                 ),
                 Panel(
                     "Messages in flight",
@@ -117,8 +135,19 @@ ROUTE = Board(
                 Panel(
                     "From stored at the source to acknowledged by the target",
                     "High without a lag: the target's disk or the network. Clocks of source and workers need not agree.",
-                    {f"p{int(q * 100)} {{{{source}}}} → {{{{target}}}}": _quantile(q) for q in (0.5, 0.99)},
+                    {
+                        f"p{int(q * 100)} {{{{source}}}} → {{{{target}}}} {{{{connector}}}}": _quantile(q)
+                        for q in (0.5, 0.99)
+                    },
                     unit="s",
+                    empty="nothing was copied in this time",
+                ),
+                Panel(
+                    "The same on average, by topic",
+                    "One topic above the others: its target broker, or messages that come in bursts.",
+                    {_BY: f"{_sum(rate('message_latency_seconds', TOPIC))} / ({_sum(_COPIED)} > 0)"},
+                    unit="s",
+                    empty="nothing was copied in this time",
                 ),
                 Panel(
                     "Replication latency",
@@ -126,6 +155,7 @@ ROUTE = Board(
                     {"{{le}}": f"sum by (le) ({_BUCKETS})"},
                     kind="heat",
                     unit="s",
+                    empty="nothing was copied in this time",
                 ),
             ),
         ),
@@ -136,28 +166,33 @@ ROUTE = Board(
                     "Messages not copied, of queues",
                     "One above the others: its broker, or keys that all go to one queue.",
                     {_QUEUE: own("queue_lag_messages", TOPIC)},
+                    empty="workers run without metrics_per_queue",
                 ),
                 Panel(
                     "Age of the copy, of queues",
                     "One that rises alone stands still: `/status/queues` of its worker says why.",
                     {_QUEUE: own("queue_lag_seconds", TOPIC)},
                     unit="s",
+                    empty="workers run without metrics_per_queue",
                 ),
                 Panel(
                     "Messages copied, of queues",
                     "Share of the traffic of each queue.",
                     {_QUEUE: rate("queue_messages_replicated", TOPIC)},
                     unit="mps",
+                    empty="workers run without metrics_per_queue",
                 ),
                 Panel(
                     "Position, of queues",
                     "Level with a lag: it stands still. A step back: the source was truncated or recreated.",
                     {_QUEUE: own("queue_position", TOPIC)},
+                    empty="workers run without metrics_per_queue",
                 ),
                 Panel(
                     "Verified, of queues",
                     "Source offset before which all copies were read back, or count as not read back. It follows the position by seconds.",
                     {_QUEUE: own("queue_verified_offset", TOPIC)},
+                    empty="workers run without metrics_per_queue",
                 ),
             ),
         ),
@@ -169,6 +204,7 @@ ROUTE = Board(
                     "By outcome for the queue and by the broker's answer; single ones are retried. Lasting ones are in the worker's log.",
                     {"{{outcome}} {{code}}": f"sum by (outcome, code) ({rate('errors', TOPIC)})"},
                     unit="ops",
+                    empty="no request failed",
                 ),
                 Panel(
                     "Sends deferred by the target",
@@ -186,16 +222,19 @@ ROUTE = Board(
                     "Messages lost at the source",
                     "source_gap_messages",
                     "Its retention deleted them before they were copied. Raise `fileReservedTime` there, or the limits here.",
+                    "SourceGap",
                 ),
                 _grown(
                     "Source queues truncated or recreated",
                     "source_resets",
                     "A topic was deleted, or a broker lost its tail: compare with what was done there.",
+                    "SourceReset",
                 ),
                 _grown(
                     "Messages lost at the target",
                     "target_lost_messages",
                     "It came back with an older store, or a lagging replica was promoted; they are copied again. See its disks.",
+                    "TargetLost",
                 ),
                 _grown(
                     "Messages that came late",
@@ -206,6 +245,7 @@ ROUTE = Board(
                     "Duplicates at the target",
                     "duplicate_messages",
                     "Should not happen: `replicator where` finds them; please report it. Two groups with one route cause it, too.",
+                    "DuplicateMessages",
                 ),
                 Panel(
                     "Copies not read back",
@@ -220,8 +260,10 @@ ROUTE = Board(
                     "Messages of others at the target",
                     "foreign_messages",
                     "Normal on two-way routes. Else find the producer; `--protect-target` prevents further ones.",
+                    "ForeignMessages",
                 ),
             ),
         ),
     ),
+    events=OF_CONNECTORS,
 )

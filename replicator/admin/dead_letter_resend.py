@@ -1,0 +1,239 @@
+"""Sends one dead letter to the queue that it was meant for, once, whoever asks for it and how often."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from structlog.contextvars import get_contextvars
+
+from replicator.admin.dead_letters import (
+    DEAD_LETTER_QUEUE,
+    STEP,
+    Kind,
+    Letter,
+    Step,
+    is_of,
+    letter_of,
+    pending,
+    step_of,
+)
+from replicator.aio.clock import now
+from replicator.client.brokers import max_offset
+from replicator.client.endpoint import Endpoint
+from replicator.client.pull import GROUP, pull
+from replicator.client.queue_range import read_range
+from replicator.client.send import SEND_TIMEOUT, new_fields, send_batch
+from replicator.errors import BrokerRefused, ConfigError, ReplicatorError
+from replicator.observe.logging import get_logger
+from replicator.protocol import properties
+from replicator.protocol.batch import KEPT_SYS_FLAGS, entry, header_fields, new_entry
+from replicator.protocol.message import StoredMessage
+from replicator.routing.provenance import ORIGIN, PREFIX
+from replicator.routing.queue_map import Queue
+from replicator.settings import RouteSettings
+from replicator.state.connector_configs import Connector, Unknown
+from replicator.worker.worker import Worker
+
+__all__ = ["RESENT", "BeingSent", "Resend", "first_to_send", "resent_properties"]
+
+log = get_logger(__name__)
+
+#: What the message has then, beside its own properties and its birthplace: where it came from, as `__RPL_SOURCE` of
+#: a copy says it. It is no copy for recovery and offsets, since it stands behind messages that came after it.
+RESENT: Final = PREFIX + b"RESENT"
+#: Seconds after which a resend that is neither done nor refused has failed; half of them to begin to send in.
+_PATIENCE: Final = 3 * SEND_TIMEOUT
+
+
+class BeingSent(ReplicatorError):
+    """Somebody else is sending it."""
+
+
+def first_to_send(steps: Sequence[Step], own: Step) -> Step | None:
+    """Whether who wrote `own` may send the letter; `steps` are those of the letter before it.
+
+    Returns:
+        the oldest attempt whose end is not known, so that its message may be in the queue; None: there is none.
+
+    Raises:
+        BeingSent: another one has begun it just now.
+    """
+    others = pending(steps)
+    if any(own.stored - step.stored < _PATIENCE * 1000 for step in others):
+        raise BeingSent("it is being sent already", hint=f"look again in {_PATIENCE:g} seconds")
+    return others[0] if others else None
+
+
+def resent_properties(message: StoredMessage, letter: Letter) -> bytes:
+    """Its own properties, the cluster that it was born in, and where it came from."""
+    kept = b"\x02".join(part for part in message.properties.split(b"\x02") if not part.startswith(PREFIX))
+    (own,) = properties.strip([kept])
+    source = letter.source
+    place = f"{source.cluster}/{source.broker}/{source.queue_id}/{source.offset}/{source.stored}"
+    return b"%b\x01%b\x02%b\x01%b%b\x02" % (ORIGIN, source.origin.encode(), RESENT, place.encode(), own)
+
+
+@dataclass(frozen=True)
+class Resend:
+    """Of the letter at `offset` of the dead letters of `broker`, for `connector`."""
+
+    worker: Worker
+    connector: Connector
+    broker: str
+    offset: int
+
+    async def carried_out(self) -> dict[str, Any]:
+        """Sends it, unless that was done before.
+
+        Returns:
+            `topic`, `broker`, `queue` and `offset` at the target, and `already` sent before.
+
+        Raises:
+            Unknown: there is no such letter, or what did not fit into it is no longer at the source.
+            ConfigError: the connector does not allow it.
+            BeingSent: it is being sent already.
+            ClientError: the target refused it, or it is not known whether it has it; asking again finds out.
+        """
+        letter = await self._letter()
+        queue, topic = self._queue(letter), self.worker.store.target_topic(self.connector.name, letter.topic)
+        message = await self._original(letter)
+        reader = self.worker.context.target.cluster.reader(queue.broker)
+        end = await max_offset(reader, topic, queue.queue_id)
+        begun_at, own, steps = now(), *await self._begun(letter, end)
+        place = {"topic": topic, "broker": queue.broker, "queue": queue.queue_id}
+        for step in steps:
+            if step.kind == "done":
+                return {**place, "offset": step.number, "already": True}
+        try:
+            unknown = first_to_send(steps, own)
+            found = None if unknown is None else await self._stored(reader, place, letter, unknown.number)
+            if found is None and now() - begun_at > _PATIENCE / 2:
+                raise BeingSent("the target answers too slowly", hint=f"ask again in {_PATIENCE:g} seconds")
+            stored = await self._send(letter, message, place) if found is None else found
+        except (BeingSent, BrokerRefused, ConfigError):
+            await self._step("not-sent", letter.offset, own.offset)
+            raise
+        await self._step("done", letter.offset, stored)
+        self._record(letter, {**place, "offset": stored})
+        return {**place, "offset": stored, "already": found is not None}
+
+    @property
+    def _settings(self) -> RouteSettings:
+        settings = self.connector.settings
+        if not isinstance(settings, RouteSettings):
+            raise ConfigError(
+                f"connector {self.connector.name!r} has no dead letters", hint="only routes have them"
+            )
+        if settings.transforms:
+            raise ConfigError(
+                f"connector {self.connector.name!r} has transforms, which a letter has not gone through",
+                hint="send it by a connector of its own without transforms, or from the application",
+            )
+        return settings
+
+    async def _letter(self) -> Letter:
+        topic = self._settings.dead_letter_topic
+        found = await pull(
+            self.worker.context.target.cluster.reader(self.broker), topic, DEAD_LETTER_QUEUE, self.offset, count=1
+        )
+        for message in found.messages[:1]:
+            letter = letter_of(self.broker, message) if message.queue_offset == self.offset else None
+            if letter is not None and is_of(self.worker, self.connector.name, letter):
+                return letter
+        raise Unknown(f"{topic} of {self.broker} has no dead letter of this connector at offset {self.offset}")
+
+    def _queue(self, letter: Letter) -> Queue:
+        queue_map = self.worker.store.queue_map(self.connector.name, letter.topic)
+        source = Queue(letter.source.broker, letter.source.queue_id)
+        if source not in queue_map:
+            raise Unknown(f"no queue {source.broker}/{source.queue_id} of topic {letter.topic!r} is copied")
+        return queue_map[source]
+
+    async def _original(self, letter: Letter) -> StoredMessage:
+        """The message as it was refused: the letter itself, or from the source where not all of it did fit."""
+        source, context = letter.source, self.worker.context
+        if letter.omitted:
+            reader = context.source.cluster.reader(source.broker)
+            place = (letter.topic, source.queue_id, source.offset)
+        else:
+            reader = context.target.cluster.reader(self.broker)
+            place = (self._settings.dead_letter_topic, DEAD_LETTER_QUEUE, letter.offset)
+        found = await pull(reader, *place, count=1)
+        for message in found.messages[:1]:
+            same = not letter.omitted or message.store_timestamp == source.stored
+            if message.queue_offset == place[2] and same:
+                return message
+        raise Unknown(
+            f"the {letter.omitted} of the message did not fit into the letter, and the source no longer has it",
+            hint="only the application can send it again",
+        )
+
+    async def _begun(self, letter: Letter, end: int) -> tuple[Step, list[Step]]:
+        """Says that it begins, and reads what others have said of the letter before."""
+        own = await self._step("begun", letter.offset, end)
+        topic, steps = self._settings.dead_letter_topic, []
+        reader = self.worker.context.target.cluster.reader(self.broker)
+        async for message in read_range(reader, topic, DEAD_LETTER_QUEUE, letter.offset + 1, own + 1):
+            step = step_of(message)
+            if step is not None and step.letter == letter.offset:
+                steps.append(step)
+        if not steps or steps[-1].offset != own:
+            raise BeingSent("the target does not show yet what was written", hint="ask again")
+        return steps[-1], steps[:-1]
+
+    async def _step(self, kind: Kind, letter: int, number: int) -> int:
+        """Writes a step; its offset."""
+        fields = new_fields(self._settings.dead_letter_topic, DEAD_LETTER_QUEUE)
+        said = properties.encode({STEP: f"{kind} {letter} {number}"})
+        writer = self.worker.context.target.cluster.writer(self.broker)
+        return (await send_batch(writer, fields, [new_entry(b"-", said)])).offset
+
+    async def _stored(self, reader: Endpoint, place: dict[str, Any], letter: Letter, start: int) -> int | None:
+        """Where an earlier attempt has stored the message, if it has."""
+        wanted = properties.find(resent_properties(_NOTHING, letter), RESENT)
+        async for message in read_range(reader, place["topic"], place["queue"], start):
+            if properties.find(message.properties, RESENT) == wanted:
+                return message.queue_offset
+        return None
+
+    async def _send(self, letter: Letter, message: StoredMessage, place: dict[str, Any]) -> int:
+        raw = resent_properties(message, letter)
+        if len(raw) > properties.MAX_PROPERTIES:
+            raise ConfigError(
+                f"its properties have {len(raw):,} bytes, {properties.MAX_PROPERTIES:,} are possible",
+                hint="only the application can send it again",
+            )
+        fields = header_fields(
+            group=GROUP,
+            topic=place["topic"],
+            queue_id=place["queue"],
+            sys_flag=message.sys_flag & KEPT_SYS_FLAGS,
+            born_timestamp=message.born_timestamp,
+            reconsume_times=message.reconsume_times,
+        )
+        writer = self.worker.context.target.cluster.writer(place["broker"])
+        body = [entry(message.body, raw, body_crc=message.body_crc, flag=message.flag)]
+        return (await send_batch(writer, fields, body)).offset
+
+    def _record(self, letter: Letter, place: dict[str, Any]) -> None:
+        source = f"{letter.topic}/{letter.source.broker}/{letter.source.queue_id}/{letter.source.offset}"
+        target = "{topic}/{broker}/{queue}/{offset}".format(**place)
+        log.info("dead letter sent again", connector=self.connector.name, source=source, target=target)
+        record = {
+            "at": time.time(),
+            "worker": self.worker.id,
+            "what": "dead letter sent again",
+            "actor": get_contextvars().get("actor", ""),
+            "source": source,
+            "target": target,
+        }
+        try:
+            self.worker.context.audit.write(record)
+        except OSError as error:
+            log.error("not in the audit log", reason=str(error), entry=record)
+
+
+_NOTHING: Final = StoredMessage(0, 0, 0, 0, 0, 0, 0, b"", b"")
