@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,6 +47,9 @@ log = get_logger(__name__)
 RESENT: Final = PREFIX + b"RESENT"
 #: Seconds after which a resend that is neither done nor refused has failed; half of them to begin to send in.
 _PATIENCE: Final = 3 * SEND_TIMEOUT
+#: Seconds within which what was written should be shown, and between two looks.
+_SHOWN: Final = 5.0
+_PAUSE: Final = 0.02
 
 
 class BeingSent(ReplicatorError):
@@ -176,6 +180,7 @@ class Resend:
         own = await self._step("begun", letter.offset, end)
         topic, steps = self._settings.dead_letter_topic, []
         reader = self.worker.context.target.cluster.reader(self.broker)
+        await _shown(reader, topic, own)
         async for message in read_range(reader, topic, DEAD_LETTER_QUEUE, letter.offset + 1, own + 1):
             step = step_of(message)
             if step is not None and step.letter == letter.offset:
@@ -234,6 +239,13 @@ class Resend:
             self.worker.context.audit.write(record)
         except OSError as error:
             log.error("not in the audit log", reason=str(error), entry=record)
+
+
+async def _shown(reader: Endpoint, topic: str, offset: int) -> None:
+    """Returns when the dead letters' queue shows `offset`, or after a while: a broker shows what it has a bit later."""
+    until = now() + _SHOWN
+    while await max_offset(reader, topic, DEAD_LETTER_QUEUE) <= offset and now() < until:
+        await asyncio.sleep(_PAUSE)
 
 
 _NOTHING: Final = StoredMessage(0, 0, 0, 0, 0, 0, 0, b"", b"")

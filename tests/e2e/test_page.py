@@ -292,14 +292,15 @@ async def test_a_dead_letter_is_sent_again(stage: Stage) -> None:
         await target.close()
     async with stage.page("READ_TOKEN") as page:
         await page.goto("/page/dead-letters")
-        await expect(page.get_by_text("too large")).to_be_visible()
+        # A second attempt of this test makes another letter.
+        await expect(page.get_by_text("too large").first).to_be_visible()
         await expect(page.get_by_role("button")).to_have_count(0)
     async with stage.page() as page:
         await page.goto("/page/dead-letters")
-        await page.get_by_role("button", name=f"Send {stage.payments}/east-a/0 offset 3 again").click()
+        await page.get_by_role("button", name=f"Send {stage.payments}/east-a/0 offset 3 again").first.click()
         await expect(page.get_by_text(f"Done: sent to {stage.payments}/west-a/0 offset")).to_be_visible()
         assert await violations(page) == []
-        await expect(page.get_by_role("row").filter(has_text="too large")).to_contain_text("sent")
+        await expect(page.get_by_role("row").filter(has_text="too large").first).to_contain_text("sent")
 
 
 async def test_pictures_for_the_docs(stage: Stage, request: pytest.FixtureRequest) -> None:
