@@ -81,7 +81,7 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
         ConfigError: a topic is not one that the route copies, or no other one is left.
         BrokerRefused, Unreachable, RequestTimeout: the target does not answer.
     """
-    rest = without(connector.settings, how.topics, [plan.topic for plan in route.topics.plans])
+    rest = without(connector.settings, how.topics, [plan.topic for plan in route.topics.of_users])
     if how.dry_run:
         return await _report(worker, connector, route, how)
     if not worker.may_send() and not how.source_dead:

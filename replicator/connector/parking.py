@@ -1,0 +1,109 @@
+"""What a route parks of its source's waiting messages: those of its topics that are not delivered yet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from replicator.client.brokers import DEFAULT_DELAYS, read_settings
+from replicator.client.cluster import Cluster
+from replicator.client.pending import delivered_levels, timer_read_until
+from replicator.client.pull import EVERYTHING
+from replicator.client.system_topics import SCHEDULE_TOPIC
+from replicator.connector.topics import RouteTopics
+from replicator.errors import BrokerRefused
+from replicator.protocol import properties
+from replicator.protocol.message import StoredMessage
+from replicator.routing.channel import Channel, Source
+from replicator.routing.options import RouteOptions
+from replicator.routing.pair import QueuePair
+from replicator.routing.parked import due_of, is_recall, parse_delays, real_topic, with_due
+from replicator.routing.queue_map import Queue
+from replicator.routing.shared import Shared
+from replicator.routing.source_side import BrokerSource
+from replicator.routing.state import QueueState
+from replicator.settings import RouteSettings
+
+__all__ = ["ParkedSource", "Parking"]
+
+
+class Parking:
+    """Of each waiting message whether a route parks it, and when it is due."""
+
+    def __init__(self, topics: RouteTopics, settings: RouteSettings) -> None:
+        self._copies = topics.is_copied
+        self._tags = frozenset(tag.encode() for tag in settings.tags)
+        self._delays: dict[str, list[int]] = {}
+        #: Up to where a queue was delivered when its copy began: an offset of a level, a due time of a timer.
+        self._delivered: dict[tuple[str, Queue], int] = {}
+
+    def options(self, options: RouteOptions) -> RouteOptions:
+        """Those of a queue of waiting messages, for a route with `options`.
+
+        Its consume queue holds due times where others hold tags, so that brokers could not filter by these.
+        """
+        return replace(
+            options,
+            subscription=EVERYTHING,
+            tags=None,
+            start_from="earliest",
+            transform=self._transform,
+            audit_share=0.0,
+        )
+
+    def pair(self, state: QueueState, shared: Shared, *, topic: str) -> QueuePair:
+        """What copies a queue of waiting messages to `topic`, for a route whose queues have `shared` in common."""
+        own = replace(shared, options=self.options(shared.options))
+        return QueuePair(state, own, topic=topic, from_start=True, source=ParkedSource(state, own, self))
+
+    async def begin(self, cluster: Cluster, topic: str, queue: Queue) -> int | None:
+        """Asks the source how far it has delivered a queue; what it has delivered is not parked any more.
+
+        Returns:
+            for a delay level the offset of the message that it delivers next; None where no offset says it.
+
+        Raises:
+            BrokerRefused, Unreachable, RequestTimeout, ProtocolError: see there.
+        """
+        master = cluster.master(queue.broker)
+        try:
+            levels = (await read_settings(master)).get("messageDelayLevel", DEFAULT_DELAYS)
+        except BrokerRefused:
+            levels = DEFAULT_DELAYS
+        self._delays[queue.broker] = parse_delays(levels)
+        if topic == SCHEDULE_TOPIC:
+            delivered = (await delivered_levels(master)).get(queue.queue_id + 1, 0)
+            self._delivered[topic, queue] = delivered
+            return delivered
+        self._delivered[topic, queue] = await timer_read_until(master)
+        return None
+
+    def _transform(self, topic: str, queue: Queue, message: StoredMessage) -> StoredMessage | None:
+        """As a route's transform: the message as it is parked, or None."""
+        raw = message.properties
+        due = due_of(message, queue.queue_id + 1, self._delays.get(queue.broker, ()))
+        if due is None or not self._copies(real_topic(raw)):
+            return None
+        place = message.queue_offset if topic == SCHEDULE_TOPIC else due
+        if place < self._delivered.get((topic, queue), 0):
+            return None
+        if self._tags and not is_recall(raw) and properties.find(raw, b"TAGS") not in self._tags:
+            return None
+        return with_due(message, due)
+
+
+class ParkedSource(BrokerSource):
+    """A queue of waiting messages at a broker of the source cluster."""
+
+    def __init__(self, state: QueueState, shared: Shared, parking: Parking) -> None:
+        super().__init__(state, shared, from_start=True, end=None)
+        self._parking = parking
+
+    async def first_offset(self) -> int:
+        state = self._state
+        oldest = await super().first_offset()
+        undelivered = await self._parking.begin(self._shared.source, state.topic, state.source)
+        return oldest if undelivered is None else max(oldest, undelivered)
+
+    async def open(self, channel: Channel, offset: int) -> Source:
+        await self._parking.begin(self._shared.source, self._state.topic, self._state.source)
+        return await super().open(channel, offset)
