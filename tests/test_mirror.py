@@ -33,6 +33,8 @@ ELSEWHERE = {
     "replicator.connector.backfill": "spark/test_route_backfill.py",
     "replicator.connector.interface": "worker/test_task_runner.py",
     "replicator.connector.parking": "e2e/test_parked_messages.py",
+    "replicator.connector.release": "e2e/test_parked_messages.py",
+    "replicator.connector.release_scan": "e2e/test_parked_messages.py",
     "replicator.connector.spark_jobs": "spark/test_route_backfill.py",
     "replicator.connector.status": "e2e/test_rest.py",
     "replicator.connector.sync": "connector/sync/test_task.py",

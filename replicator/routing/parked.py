@@ -27,6 +27,8 @@ __all__ = [
     "RELEASED",
     "Parked",
     "Place",
+    "as_new",
+    "as_released",
     "due_of",
     "fingerprint",
     "is_recall",
@@ -69,6 +71,19 @@ _NAMES: Final = (
     DUE,
     RELEASED,
     *properties.BROKER_MADE,
+)
+_DELAYING: Final = (
+    _REAL_TOPIC,
+    _REAL_QUEUE,
+    _TIMER_DUE,
+    b"DELAY",
+    b"TIMER_DELIVER_MS",
+    b"TIMER_DELAY_SEC",
+    b"TIMER_DELAY_MS",
+    b"TIMER_ENQUEUE_MS",
+    b"TIMER_DEQUEUE_MS",
+    b"TIMER_ROLL_TIMES",
+    b"TRAN_MSG",
 )
 _WAITED: Final = (b"DELAY", _TIMER_DUE)
 _CHANGING: Final = tuple(name + b"\x01" for name in _NAMES)
@@ -170,6 +185,21 @@ class Place(NamedTuple):
     topic: str
     queue: Queue
     offset: int
+
+
+def as_released(raw: bytes, parked: str) -> bytes:
+    """The properties `raw` of a parked message as it is sent when it is due, in a batch; they end in 0x02.
+
+    Args:
+        parked: its id.
+    """
+    own = properties.without(raw, (provenance.SOURCE, DUE, properties.SEAL, *properties.BROKER_MADE))
+    return b"%b\x02%b\x01%b\x02" % (own.strip(b"\x02"), RELEASED, parked.encode())
+
+
+def as_new(raw: bytes, parked: str) -> bytes:
+    """As `as_released`, for a single send: with none of those by which its broker would delay it, or drop it."""
+    return properties.without(as_released(raw, parked), _DELAYING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -10,10 +14,12 @@ from replicator.client.system_topics import SCHEDULE_TOPIC, TIMER_TOPIC
 from replicator.protocol import properties
 from replicator.routing.parked import DUE, parked_topics
 from replicator.sandbox import Cluster, ClusterSpec
+from tests.support.clusters import ClusterPool
+from tests.support.readiness import asked, health, ready
 from tests.support.scene import SceneOf
 from tests.support.traffic import create_topic, raw_topic
 from tests.support.waiting import recall, send_waiting
-from tests.support.worker import until
+from tests.support.worker import SYNC_QUICKLY, Worker, until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -67,3 +73,82 @@ async def test_waiting_messages_are_parked(version: str, target: str, scene: Sce
             if timers:
                 assert (await parked(route.target, TIMER_TOPIC)).keys() == {"timer", "recalled", "0"}
             assert sum(map(len, (await raw_topic(route.target, PARKED[SCHEDULE_TOPIC])).values())) == 2
+
+
+FLAGS = (*SYNC_QUICKLY[2:], "--sync", "topics,groups,offsets,pending", "--session-timeout", "3")
+
+
+async def arrived(cluster: Cluster, topic: str) -> Counter[str]:
+    """How often each message is there, by its body."""
+    return Counter(m.content.decode() for each in (await raw_topic(cluster, topic)).values() for m in each)
+
+
+async def are_parked(cluster: Cluster, topic: str, counts: dict[str, int]) -> bool:
+    """Whether so many messages of each system topic are parked for `topic`."""
+    for name, count in counts.items():
+        queues = await raw_topic(cluster, PARKED[name])
+        if sum(topic.encode() in m.properties for each in queues.values() for m in each) < count:
+            return False
+    return True
+
+
+async def some_are_released(cluster: Cluster, topic: str) -> bool:
+    """Whether some messages of `topic` are in it, or in the timer."""
+    if (await arrived(cluster, topic)).total():
+        return True
+    timers = (await raw_topic(cluster, TIMER_TOPIC)).values()
+    return any(topic.encode() in m.properties for each in timers for m in each)
+
+
+@pytest.mark.parametrize("version", ["5.5.0", "4.9.7"])
+async def test_the_site_is_lost(
+    version: str, clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """1,000 delayed and 1,000 timer messages, 100 of them recalled: 1,900 arrive once, though workers are killed.
+
+    It takes as long as the delays, within which all is parked and the site is lost.
+    """
+    topic = topic_name("t")
+    target = await clusters.get(ClusterSpec(name="west", version=version))
+    async with clusters.fresh(ClusterSpec(name="east", version="5.3.3")) as source:
+        await create_topic(source, topic, queues=2)
+        flags = ("--topics", topic, *FLAGS)
+        async with Worker(source, target, tmp_path / "old", *flags) as old:
+            await ready(old)
+            due = round(time.time() * 1000) + 40_000
+            timers = [f"timer {i}" for i in range(1000)]
+            keys = await send_waiting(source, topic, timers, deliver_ms=due)
+            await recall(source, topic, [keys[body] for body in timers[:100]], deliver_ms=due)
+            sent = time.time()
+            await send_waiting(source, topic, [f"delay {i}" for i in range(1000)], level=4)
+            counts = {SCHEDULE_TOPIC: 1000, TIMER_TOPIC: 1100}
+            await until(lambda: are_parked(target, topic, counts), what="all are parked")
+            await old.kill()
+        for node in source.nodes:
+            await node.kill()
+        async with Worker(source, target, tmp_path / "new", *flags) as new:
+            await until(lambda: "the source is away" in health(new)[1].get("worker", ""), what="it stands by")
+            await until(lambda: new.ask("GET", "/connectors/route/status")[0] == 200, what="the route is known")
+            failing = asyncio.create_task(asked(new, "POST", "failover", {"source_dead": True}))
+            await until(lambda: some_are_released(target, topic), what="some are released")
+            await new.kill()
+            await asyncio.wait([failing])
+            await new.start()
+            report = await asked(new, "POST", "failover", {"source_dead": True})
+            assert report["released"]["recalled"] == 100, report
+            assert report["released"]["left"] == []
+            wanted = {*timers[100:], *(f"delay {i}" for i in range(1000))}
+
+            async def all_there() -> bool:
+                return (await arrived(target, topic)).keys() >= wanted
+
+            await until(all_there, what="1,900 messages", seconds=90)
+            again = (await asked(new, "POST", "failover", {"source_dead": True}))["released"]
+            assert again["waiting"] == again["in_timer"] == again["overdue"] == 0, again
+            await asyncio.sleep(2)
+            found = await arrived(target, topic)
+            assert found == Counter(wanted), {body: count for body, count in found.items() if count != 1}
+            for messages in (await raw_topic(target, topic)).values():
+                for message in messages:
+                    expected = due / 1000 if message.content.startswith(b"timer") else sent + 30
+                    assert message.store_timestamp / 1000 > expected - 2

@@ -8,15 +8,17 @@ import uuid
 from collections.abc import Iterable
 
 from replicator.client.send import send_single
+from replicator.errors import BrokerRefused
 from replicator.protocol import properties
 from replicator.protocol.batch import header_fields
+from replicator.protocol.codes import Response
 from replicator.sandbox import Cluster
 from tests.support.traffic import configured, connected
 
 __all__ = ["recall", "send_waiting"]
 
 #: Requests that are under way at a time.
-_AT_ONCE = 50
+_AT_ONCE = 20
 
 
 async def send_waiting(
@@ -47,7 +49,14 @@ async def send_waiting(
             )
             raw = properties.encode({"UNIQ_KEY": keys[body], "WAIT": "true", **waits})
             async with limit:
-                await send_single(broker, fields | {"i": raw.decode(), "m": "false"}, body.encode())
+                while True:
+                    try:
+                        await send_single(broker, fields | {"i": raw.decode(), "m": "false"}, body.encode())
+                        return
+                    except BrokerRefused as refused:
+                        if refused.code != Response.SYSTEM_BUSY:
+                            raise
+                    await asyncio.sleep(0.1)
 
         await asyncio.gather(*(one(number, body) for number, body in enumerate(bodies)))
     return keys
