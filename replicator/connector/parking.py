@@ -2,39 +2,86 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from typing import Final
 
+from replicator.aio.backoff import Backoff
 from replicator.client.brokers import DEFAULT_DELAYS, read_settings
 from replicator.client.cluster import Cluster
 from replicator.client.pending import delivered_levels, timer_read_until
 from replicator.client.pull import EVERYTHING
 from replicator.client.system_topics import SCHEDULE_TOPIC
+from replicator.connector.context import ConnectorContext
+from replicator.connector.release_scan import find
 from replicator.connector.topics import RouteTopics
-from replicator.errors import BrokerRefused
+from replicator.errors import BrokerRefused, ReplicatorError
+from replicator.observe.logging import get_logger
 from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
 from replicator.routing.channel import Channel, Source
 from replicator.routing.options import RouteOptions
 from replicator.routing.pair import QueuePair
-from replicator.routing.parked import due_of, is_recall, parse_delays, real_topic, with_due
+from replicator.routing.parked import ReleasedMessages, due_of, is_recall, parse_delays, real_topic, with_due
 from replicator.routing.queue_map import Queue
 from replicator.routing.shared import Shared
 from replicator.routing.source_side import BrokerSource
 from replicator.routing.state import QueueState
 from replicator.settings import RouteSettings
+from replicator.state.record import Kind
 
 __all__ = ["ParkedSource", "Parking"]
+
+#: Seconds to wait after a fault: the first time, and the most.
+_BACKOFF_FIRST: Final = 0.5
+_BACKOFF_MOST: Final = 10.0
+#: Seconds within which a release has ended everywhere that the route's new start ends.
+_ENDED: Final = 5.0
+
+log = get_logger(__name__)
 
 
 class Parking:
     """Of each waiting message whether a route parks it, and when it is due."""
 
-    def __init__(self, topics: RouteTopics, settings: RouteSettings) -> None:
+    def __init__(self, topics: RouteTopics, settings: RouteSettings, context: ConnectorContext) -> None:
+        #: What earlier failovers have released of the route's topics, once `ready` has returned.
+        self.released = ReleasedMessages()
+        self._name = topics.name
+        self._context = context
+        self._reading = asyncio.Lock()
+        self._is_read = False
         self._copies = topics.is_copied
         self._tags = frozenset(tag.encode() for tag in settings.tags)
         self._delays: dict[str, list[int]] = {}
         #: Up to where a queue was delivered when its copy began: an offset of a level, a due time of a timer.
         self._delivered: dict[tuple[str, Queue], int] = {}
+
+    async def ready(self) -> None:
+        """Returns when it is known what was released: it is read once, before the first message is copied."""
+        async with self._reading:
+            if not self._is_read:
+                await self._read_released()
+                self._is_read = True
+
+    async def _read_released(self) -> None:
+        order = self._context.store.state.get(Kind.SYNC, f"{self._name}/release")
+        if not order:
+            return
+        backoff = Backoff(_BACKOFF_FIRST, _BACKOFF_MOST)
+        # Whoever sees to the release ends it when the route runs again.
+        await asyncio.sleep(self._context.settle_timeout if order["done"] else _ENDED)
+        while True:
+            try:
+                found = await find(self._name, self._context, self._copies)
+                break
+            except ReplicatorError as error:
+                log.warning("what was released is not known yet", connector=self._name, reason=str(error))
+                await asyncio.sleep(backoff.next())
+        released = [each for each in found.parked if each.id in found.released]
+        for each in released:
+            self.released.add(each)
+        log.info("released messages are not copied again", connector=self._name, messages=len(released))
 
     def options(self, options: RouteOptions) -> RouteOptions:
         """Those of a queue of waiting messages, for a route with `options`.

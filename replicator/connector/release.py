@@ -96,6 +96,8 @@ class Release:
         self.done = Released()
         self._name = name
         self._context = context
+        #: A failover with the source dead has no lease.
+        self._target = context.unleased or context.target.cluster
         self._concerns = concerns
         #: Per target broker for how many seconds its timer takes messages; 0: it has none.
         self._timers: dict[str, int] = {}
@@ -131,6 +133,7 @@ class Release:
                 done.left[parked.topic, why] += 1
             else:
                 lanes.setdefault(parked.queue, []).append(parked)
+        await self._target.refresh()
         for broker in {self._place(each).broker for lane in lanes.values() for each in lane}:
             self._timers[broker] = await self._timer(broker)
         failures: list[ReplicatorError] = []
@@ -171,7 +174,7 @@ class Release:
 
     async def _timer(self, broker: str) -> int:
         try:
-            settings = await read_settings(self._context.target.cluster.master(broker))
+            settings = await read_settings(self._target.master(broker))
         except BrokerRefused:
             return 0
         limit = settings.get("timerMaxDelaySec", "")
@@ -191,7 +194,7 @@ class Release:
 
     async def _message(self, parked: Parked) -> StoredMessage | None:
         topic, queue, offset = parked.place
-        master = self._context.target.cluster.master(queue.broker)
+        master = self._target.master(queue.broker)
         found = (await pull(master, topic, queue.queue_id, offset, count=1)).messages
         return found[0] if found and found[0].queue_offset == offset else None
 
@@ -243,7 +246,7 @@ class Release:
 
     def _header(self, parked: Parked, message: StoredMessage) -> tuple[Any, dict[str, str]]:
         queue = self._place(parked)
-        return self._context.target.cluster.writer(queue.broker), header_fields(
+        return self._target.writer(queue.broker), header_fields(
             group=GROUP,
             topic=self._context.store.target_topic(self._name, parked.topic),
             queue_id=queue.queue_id,

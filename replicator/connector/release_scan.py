@@ -39,7 +39,7 @@ async def find(name: str, context: ConnectorContext, concerns: Callable[[str], b
     await target.refresh()
     for broker in target.topics:  # or what was sent a moment ago might not be seen
         await context.barrier.caught_up(target.cluster.master(broker))
-    for system_topic, topic in parked_topics(context.identity.source, name).items():
+    for system_topic, topic in parked_topics(context.group, name).items():
         for broker, topics in target.topics.items():
             for queue_id in range(topics[topic].read_queues if topic in topics else 0):
                 await _read_parked(found, context, KINDS[system_topic], topic, Queue(broker, queue_id))

@@ -56,12 +56,15 @@ class Route:
         self.sync = SyncTask(settings, context, self.topics)
         self.limiter = RateLimiter(settings.rate_messages, settings.rate_bytes)
         self._context = context
+        #: What is parked of the source's waiting messages.
+        self.parking = Parking(self.topics, settings, context)
         options = route_options(
             settings,
             context.identity,
             settle_timeout=context.settle_timeout,
             sealer=context.sealer,
             late_before=late_before,
+            released=self.parking.released,
         )
         self._shared = Shared(
             source=context.source.cluster,
@@ -79,8 +82,6 @@ class Route:
             message_limit=context.message_limit,
             may_send=context.may_send,
         )
-        #: What is parked of the source's waiting messages.
-        self.parking = Parking(self.topics, settings)
         self._bulk = bulk
         self._pairs: dict[MessageQueue, Pair] = {}
         self._keys: defaultdict[str, set[MessageQueue]] = defaultdict(set)
@@ -220,10 +221,9 @@ class Route:
             self._keys[task].add(key)
             name = str(TaskId(self.name, key.topic, key.queue))
             self._runs[key] = group.create_task(self._guard(pair), name=name)
-        live = {key: pair for key, pair in made.items() if isinstance(pair, QueuePair)}
-        self._backfill.begin(
-            {key: pair for key, pair in live.items() if key.topic not in self.topics.parked}, group
-        )
+        parked = self.topics.parked
+        live = {key: pair for key, pair in made.items() if isinstance(pair, QueuePair) and key.topic not in parked}
+        self._backfill.begin(live, group)
 
     def _pair(self, state: QueueState, *, topic: str, from_start: bool) -> Pair:
         """What copies a queue: tasks of this process, or tasks in Spark."""
@@ -241,13 +241,12 @@ class Route:
         """A bug in one queue's tasks ends that queue, not the worker."""
         queue = MessageQueue(pair.state.topic, *pair.state.source)
         try:
+            await self.parking.ready()
             await self._backfill.over(queue)
             await pair.run()
         except Exception as error:
             pair.state.set_phase(Phase.FAILED, f"{type(error).__name__}: {error}")
-            log.exception(
-                "task failed", connector=self.name, queue=str(MessageQueue(pair.state.topic, *pair.state.source))
-            )
+            log.exception("task failed", connector=self.name, queue=str(queue))
 
     async def stop(self, tasks: Collection[str]) -> None:
         """Drains `tasks`, and keeps the states of their queues as they ended."""

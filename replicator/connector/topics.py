@@ -65,7 +65,7 @@ class RouteTopics:
         )
         #: System topics of the source whose messages are parked, each with its name at the target.
         self.parked: Mapping[str, str] = (
-            parked_topics(context.identity.source, name) if "pending" in settings.sync else {}
+            parked_topics(context.group, name) if "pending" in settings.sync and context.group else {}
         )
         self._targets: dict[str, str] = {}
         #: Topics whose copies another connector that is not stopped makes, each with its name.

@@ -27,6 +27,7 @@ __all__ = [
     "RELEASED",
     "Parked",
     "Place",
+    "ReleasedMessages",
     "as_new",
     "as_released",
     "due_of",
@@ -95,12 +96,10 @@ _LEGAL = re.compile(r"[a-zA-Z0-9_-]+")
 _ROOM: Final = 40
 
 
-def parked_topics(source: str, connector: str) -> dict[str, str]:
-    """Per system topic of the cluster `source` where a connector parks its messages: topics of its own."""
-    return {
-        topic: f"{INTERNAL_PREFIX}pending_{kind}_{_word(source)}_{_word(connector)}"
-        for topic, kind in KINDS.items()
-    }
+def parked_topics(group: str, connector: str) -> dict[str, str]:
+    """Per system topic of a source where a connector of a worker group parks its messages: topics of its own."""
+    whose = f"{_word(group)}_{_word(connector)}"
+    return {topic: f"{INTERNAL_PREFIX}pending_{kind}_{whose}" for topic, kind in KINDS.items()}
 
 
 def _word(name: str) -> str:
@@ -221,6 +220,29 @@ class Parked:
     rolled: int
     parked_at: int
     place: Place
+
+
+class ReleasedMessages:
+    """What was released at the target, by source topic: the source may deliver it, too, once it is back.
+
+    Only messages with a UNIQ_KEY, as official clients send them: others may be alike and yet not the same.
+    """
+
+    def __init__(self) -> None:
+        self._by_topic: dict[str, set[bytes]] = {}
+
+    def add(self, parked: Parked) -> None:
+        """Adds a message that was released."""
+        if parked.unique:
+            self._by_topic.setdefault(parked.topic, set()).add(parked.fingerprint)
+
+    def others(self, topic: str, messages: Sequence[StoredMessage]) -> Sequence[StoredMessage]:
+        """Those of the `messages` of a source topic that were not released."""
+        known = self._by_topic.get(topic)
+        if not known:
+            return messages
+        retry = topic.startswith(RETRY_PREFIX)
+        return [message for message in messages if fingerprint(message, retry=retry) not in known]
 
 
 def read_parked(message: StoredMessage, kind: str, place: Place) -> Parked | None:

@@ -205,6 +205,8 @@ def _context(
         audit=audit,
         auditor=_auditor(audit, coordinator.me),
         publish=group.publish,
+        group=group.name,
+        unleased=clusters.mirror,
         accounts=acl_options(settings, own=(clusters.source.account, clusters.target.account))
         if "acl" in settings.sync
         else None,

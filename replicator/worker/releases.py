@@ -153,7 +153,8 @@ class Releases:
 
     def _is_over(self, route: Route) -> bool:
         """Whether what is released is not copied any more: the route, or the copy of these topics, has ended."""
-        connector = self._connectors.all().get(route.name)
-        if connector is None:
+        connector, now = self._connectors.all().get(route.name), self._routes.get(route.name)
+        if connector is None or not isinstance(now, Route):
             return False
-        return connector.state is State.STOPPED or bool(route.sync.ledger.get("release").get("topics"))
+        topics = route.sync.ledger.get("release").get("topics", [])
+        return connector.state is State.STOPPED or (bool(topics) and not any(map(now.topics.is_copied, topics)))

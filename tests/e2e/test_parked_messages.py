@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -19,17 +20,20 @@ from tests.support.readiness import asked, health, ready
 from tests.support.scene import SceneOf
 from tests.support.traffic import create_topic, raw_topic
 from tests.support.waiting import recall, send_waiting
-from tests.support.worker import SYNC_QUICKLY, Worker, until
+from tests.support.worker import SYNC_QUICKLY, Worker, group_of_test, until
 
 pytestmark = pytest.mark.timeout(300)
 
-PARKED = parked_topics("east", "route")
+
+def parked_at(system_topic: str) -> str:
+    """Where this test's messages of a system topic of the source are parked."""
+    return parked_topics(group_of_test(), "route")[system_topic]
 
 
 async def parked(cluster: Cluster, topic: str) -> dict[str, int]:
     """When each message of a system topic's parked ones is due (ms), by its body."""
     found = {}
-    for messages in (await raw_topic(cluster, PARKED[topic])).values():
+    for messages in (await raw_topic(cluster, parked_at(topic))).values():
         for message in messages:
             found[message.content.decode()] = int(properties.find(message.properties, DUE) or 0)
     return found
@@ -72,7 +76,7 @@ async def test_waiting_messages_are_parked(version: str, target: str, scene: Sce
             assert all(abs(found[name] - at - names[name]) < 30_000 for name in names)
             if timers:
                 assert (await parked(route.target, TIMER_TOPIC)).keys() == {"timer", "recalled", "0"}
-            assert sum(map(len, (await raw_topic(route.target, PARKED[SCHEDULE_TOPIC])).values())) == 2
+            assert sum(map(len, (await raw_topic(route.target, parked_at(SCHEDULE_TOPIC))).values())) == 2
 
 
 FLAGS = (*SYNC_QUICKLY[2:], "--sync", "topics,groups,offsets,pending", "--session-timeout", "3")
@@ -86,7 +90,7 @@ async def arrived(cluster: Cluster, topic: str) -> Counter[str]:
 async def are_parked(cluster: Cluster, topic: str, counts: dict[str, int]) -> bool:
     """Whether so many messages of each system topic are parked for `topic`."""
     for name, count in counts.items():
-        queues = await raw_topic(cluster, PARKED[name])
+        queues = await raw_topic(cluster, parked_at(name))
         if sum(topic.encode() in m.properties for each in queues.values() for m in each) < count:
             return False
     return True
@@ -152,3 +156,64 @@ async def test_the_site_is_lost(
                 for message in messages:
                     expected = due / 1000 if message.content.startswith(b"timer") else sent + 30
                     assert message.store_timestamp / 1000 > expected - 2
+
+
+async def test_the_site_returns(clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]) -> None:
+    """What the source had delivered, and what it delivers after its return, arrives once, released or copied."""
+    topic = topic_name("t")
+    target = await clusters.get(ClusterSpec(name="west", version="5.5.0"))
+    async with clusters.fresh(ClusterSpec(name="east", version="5.3.3")) as source:
+        await create_topic(source, topic, queues=2)
+        async with Worker(source, target, tmp_path / "old", "--topics", topic, *FLAGS) as old:
+            await ready(old)
+            copied, lost, later = ([f"{name} {i}" for i in range(20)] for name in ("copied", "lost", "later"))
+            await send_waiting(source, topic, copied, level=1)
+            now = round(time.time() * 1000)
+            await send_waiting(source, topic, lost, deliver_ms=now + 10_000)
+            await send_waiting(source, topic, later, deliver_ms=now + 35_000)
+
+            async def first_are_copied() -> bool:
+                return (await arrived(target, topic)).keys() == {*copied} and await are_parked(
+                    target, topic, {TIMER_TOPIC: 40}
+                )
+
+            await until(first_are_copied, what="the first ones are copied, the others parked")
+            await old.kill()
+
+        async def are_delivered() -> bool:
+            return (await arrived(source, topic)).keys() == {*copied, *lost}
+
+        await until(are_delivered, what="the source has delivered some that nobody copies")
+        for node in source.nodes:
+            await node.kill()
+        async with Worker(source, target, tmp_path / "new", "--topics", topic, *FLAGS) as new:
+            await until(lambda: "the source is away" in health(new)[1].get("worker", ""), what="it stands by")
+            await until(lambda: new.ask("GET", "/connectors/route/status")[0] == 200, what="the route is known")
+            would = (await asked(new, "POST", "failover", {"source_dead": True, "dry_run": True}))["released"]
+            assert (would["overdue"], would["waiting"], would["delivered"]) == (20, 20, 20), would
+            done = (await asked(new, "POST", "failover", {"source_dead": True}))["released"]
+            assert (done["overdue"], done["overdue"] + done["in_timer"]) == (20, 40), done
+            assert (done["delivered"], done["left"]) == (20, [])
+            for node in source.nodes:
+                await node.start()
+            wanted = Counter([*copied, *lost, *later])
+
+            async def all_are_delivered() -> bool:
+                return (await arrived(source, topic)).keys() == wanted.keys()
+
+            await until(all_are_delivered, what="the source has delivered all by itself", seconds=90)
+            await send_waiting(source, topic, ["last"], level=1)
+            await until(lambda: "the source is away" not in health(new)[1].get("worker", ""), what="it is back")
+            assert new.ask("PUT", "/connectors/route/resume")[0] == 200
+
+            async def last_is_there() -> bool:
+                return (await arrived(target, topic))["last"] > 0
+
+            await until(last_is_there, what="the last one is copied")
+            wanted["last"] = 1
+            found = await arrived(target, topic)
+            # A broker that was killed may deliver again what it has delivered; no released message comes so.
+            assert {body: count for body, count in found.items() if count != 1 and body not in copied} == {}
+            assert found.keys() == wanted.keys()
+            skipped = re.findall(r'skipped_total\{.*reason="released".*\} (\d+)', new.get("/metrics"))
+            assert sum(map(int, skipped)) >= 40

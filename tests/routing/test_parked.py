@@ -99,8 +99,8 @@ def test_recalls() -> None:
 
 def test_topics_of_connectors() -> None:
     """Each has its own; names that brokers would refuse are changed, and stay different."""
-    plain = parked_topics("east", "route")
-    assert plain["SCHEDULE_TOPIC_XXXX"] == "replicator_sys_pending_delay_east_route"
-    odd = [parked_topics(source, "r" * 200)["rmq_sys_wheel_timer"] for source in ("east@1:2", "east@1-2")]
+    plain = parked_topics("east-west", "route")
+    assert plain["SCHEDULE_TOPIC_XXXX"] == "replicator_sys_pending_delay_east-west_route"
+    odd = [parked_topics(group, "r" * 200)["rmq_sys_wheel_timer"] for group in ("east@1:2", "east@1-2")]
     assert len(set(odd)) == 2
     assert all(len(name) <= 127 and "@" not in name and ":" not in name for name in odd)
