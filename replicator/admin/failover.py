@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import Any, Final
 
@@ -208,10 +209,10 @@ async def _released(
     try:
         if how.dry_run:
             return await worker.releases.would(route, how.topics), []
-        report = await worker.releases.order(route, how.topics, {**worker.others, **worker.seen_at_target})
+        others = {**worker.others, **worker.seen_at_target}
+        report = await worker.releases.order(route, how.topics, others, publish=partial(_publish, worker, how))
     except ReplicatorError as error:
         return None, [f"parked messages: {error.message}" + (f": {error.hint}" if error.hint else "")]
-    await _publish(worker, how)  # whoever continues after a restart learns of it
     return report, []
 
 

@@ -28,7 +28,7 @@ from replicator.routing.shared import Shared
 from replicator.routing.source_side import BrokerSource
 from replicator.routing.state import QueueState
 from replicator.settings import RouteSettings
-from replicator.state.record import Kind
+from replicator.state.record import Kind, Version
 
 __all__ = ["ParkedSource", "Parking"]
 
@@ -50,7 +50,8 @@ class Parking:
         self._name = topics.name
         self._context = context
         self._reading = asyncio.Lock()
-        self._is_read = False
+        #: Of the order to release, as it was when what it had released was read.
+        self._read: Version | None = None
         self._copies = topics.is_copied
         self._tags = frozenset(tag.encode() for tag in settings.tags)
         self._delays: dict[str, list[int]] = {}
@@ -58,19 +59,17 @@ class Parking:
         self._delivered: dict[tuple[str, Queue], int] = {}
 
     async def ready(self) -> None:
-        """Returns when it is known what was released: it is read once, before the first message is copied."""
+        """Returns when it is known what was released: it is read before a queue is copied after a release."""
         async with self._reading:
-            if not self._is_read:
-                await self._read_released()
-                self._is_read = True
+            order = self._context.store.state.record(Kind.SYNC, f"{self._name}/release")
+            if order is not None and order.value and order.version != self._read:
+                await self._read_released(done=order.value["done"])
+                self._read = order.version
 
-    async def _read_released(self) -> None:
-        order = self._context.store.state.get(Kind.SYNC, f"{self._name}/release")
-        if not order:
-            return
+    async def _read_released(self, *, done: bool) -> None:
         backoff = Backoff(_BACKOFF_FIRST, _BACKOFF_MOST)
         # Whoever sees to the release ends it when the route runs again.
-        await asyncio.sleep(self._context.settle_timeout if order["done"] else _ENDED)
+        await asyncio.sleep(self._context.settle_timeout if done else _ENDED)
         while True:
             try:
                 found = await find(self._name, self._context, self._copies)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ log = get_logger(__name__)
 
 
 class Releases:
-    """One release per connector at a time; `others` are the ids of live workers besides this one, `me`.
+    """Of each connector one release at a time; `me` is this worker's id.
 
     A release is a record of the group, `release`, that names the worker that sees to it.
     """
@@ -58,11 +58,19 @@ class Releases:
         release = self._release(route, topics)
         return release.would(await release.plan())
 
-    async def order(self, route: Route, topics: frozenset[str], others: Mapping[str, Any]) -> dict[str, Any]:
+    async def order(
+        self,
+        route: Route,
+        topics: frozenset[str],
+        others: Mapping[str, Any],
+        *,
+        publish: Callable[[], Awaitable[None]],
+    ) -> dict[str, Any]:
         """Releases what is parked for `topics`, or for all if there are none; what is due later is seen to here.
 
         Args:
             others: the live workers besides this one.
+            publish: has the group know of the order before anything is sent.
 
         Returns:
             what was done by the time that all was sent that could be sent at once.
@@ -78,6 +86,7 @@ class Releases:
             )
         await self._end(route.name)
         route.sync.ledger.put("release", {"by": self._me, "topics": sorted(topics), "done": False})
+        await publish()
         begun = self._start(route)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(begun.wait(), _PATIENCE)

@@ -217,3 +217,35 @@ async def test_the_site_returns(clusters: ClusterPool, tmp_path: Path, topic_nam
             assert found.keys() == wanted.keys()
             skipped = re.findall(r'skipped_total\{.*reason="released".*\} (\d+)', new.get("/metrics"))
             assert sum(map(int, skipped)) >= 40
+
+
+async def test_a_switch_with_the_source_alive(scene: SceneOf) -> None:
+    """Readiness says that all is parked; the target's timer gets it, and what the source delivers is left out."""
+    async with scene(queues=2) as route, route.worker(*FLAGS) as worker:
+        await ready(worker)
+        timers = [f"timer {i}" for i in range(20)]
+        await send_waiting(route.source, route.topic, timers, deliver_ms=round(time.time() * 1000) + 15_000)
+        await send_waiting(route.source, route.topic, ["2 h"], level=18)
+
+        async def all_parked() -> bool:
+            pending = (await asked(worker, "GET", "readiness"))["pending"]["messages"]
+            found = {each["kind"]: each["messages"] for each in pending if each["parked"]}
+            return found == {"delay": 1, "timer": 20}
+
+        await until(all_parked, what="readiness says that all are parked")
+        released = (await asked(worker, "POST", "failover", {"drain_seconds": 5}))["released"]
+        assert (released["in_timer"], released["left"]) == (21, []), released
+
+        async def both_have_all() -> bool:
+            both = [await arrived(cluster, route.topic) for cluster in (route.source, route.target)]
+            return both == [Counter(timers)] * 2
+
+        await until(both_have_all, what="both deliver them")
+        assert worker.ask("PUT", "/connectors/route/resume")[0] == 200
+        await send_waiting(route.source, route.topic, ["last"], level=1)
+
+        async def last_is_there() -> bool:
+            return (await arrived(route.target, route.topic))["last"] > 0
+
+        await until(last_is_there, what="the last one is copied")
+        assert await arrived(route.target, route.topic) == Counter([*timers, "last"])

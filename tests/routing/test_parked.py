@@ -7,7 +7,11 @@ import pytest
 from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
 from replicator.routing.parked import (
+    Parked,
     Place,
+    ReleasedMessages,
+    as_new,
+    as_released,
     due_of,
     fingerprint,
     is_recall,
@@ -104,3 +108,35 @@ def test_topics_of_connectors() -> None:
     odd = [parked_topics(group, "r" * 200)["rmq_sys_wheel_timer"] for group in ("east@1:2", "east@1-2")]
     assert len(set(odd)) == 2
     assert all(len(name) <= 127 and "@" not in name and ":" not in name for name in odd)
+
+
+def a_parked(waiting: StoredMessage) -> Parked:
+    """What is parked of `waiting`, whose due time is 8000."""
+    stamped = Stamp("east", "east-a", 2).put([with_due(waiting, 8_000)])[0]
+    stored = StoredMessage(7, 0, 0, 500, 2_000, waiting.reconsume_times, 0, waiting.body, stamped)
+    found = read_parked(stored, "delay", Place("parked", Queue("west-a", 2), 7))
+    assert found is not None
+    return found
+
+
+def test_released_messages_are_told_from_others() -> None:
+    """By UNIQ_KEY, in their topic: what has none may be another message that is alike."""
+    keyless = {name: value for name, value in WAITING.items() if name != "UNIQ_KEY"}
+    known = ReleasedMessages()
+    others = [message(WAITING | {"UNIQ_KEY": "AC"}), message(keyless), message({"UNIQ_KEY": "AB"})]
+    delivered = [message(WAITING), *others]
+    assert known.others("orders", delivered) is delivered
+    for raw in (WAITING, keyless):
+        known.add(a_parked(message(raw)))
+    assert known.others("orders", delivered) == others
+    assert known.others("payments", delivered) == delivered
+
+
+def test_properties_of_released_messages() -> None:
+    """The application's, where it was born, and which one it is; nothing by which a single send is delayed."""
+    raw = properties.encode(WAITING | {"__RPL_ORIGIN": "east", "__RPL_SOURCE": "east/a/0/1/2", "__RPL_DUE": "8000"})
+    own = {"UNIQ_KEY": "AB", "colour": "red", "__RPL_ORIGIN": "east", "__RPL_RELEASED": "the id"}
+    delays = {name: WAITING[name] for name in ("DELAY", "REAL_TOPIC", "REAL_QID")}
+    assert properties.decode(as_released(raw, "the id")) == own | delays
+    assert properties.decode(as_new(raw, "the id")) == own
+    assert as_new(raw, "the id").endswith(b"\x02")
