@@ -60,11 +60,18 @@ class Parking:
 
     async def ready(self) -> None:
         """Returns when it is known what was released: it is read before a queue is copied after a release."""
+        store, key = self._context.store, f"{self._name}/release"
         async with self._reading:
-            order = self._context.store.state.record(Kind.SYNC, f"{self._name}/release")
-            if order is not None and order.value and order.version != self._read:
-                await self._read_released(done=order.value["done"])
-                self._read = order.version
+            order = store.state.record(Kind.SYNC, key)
+            if order is None or not order.value or order.version == self._read:
+                return
+            await self._read_released(done=order.value["done"])
+            topics = order.value["topics"]
+            if not order.value["done"] and (not topics or any(map(self._copies, topics))):
+                # What was not released yet is left to the source: a later stop must not release it.
+                store.put(Kind.SYNC, key, {**order.value, "done": True})
+                order = store.state.record(Kind.SYNC, key) or order
+            self._read = order.version
 
     async def _read_released(self, *, done: bool) -> None:
         backoff = Backoff(_BACKOFF_FIRST, _BACKOFF_MOST)
