@@ -242,9 +242,11 @@ class Resend:
 
 
 async def _shown(reader: Endpoint, topic: str, offset: int) -> None:
-    """Returns when the dead letters' queue shows `offset`, or after a while: a broker shows what it has a bit later."""
+    """Returns once the dead letters' queue shows `offset`, or after a while: brokers show it a bit later."""
     until = now() + _SHOWN
-    while await max_offset(reader, topic, DEAD_LETTER_QUEUE) <= offset and now() < until:
+    while await max_offset(reader, topic, DEAD_LETTER_QUEUE) <= offset:
+        if now() >= until:
+            return
         await asyncio.sleep(_PAUSE)
 
 

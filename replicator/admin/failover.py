@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import Any, Final
 
@@ -33,6 +34,7 @@ _NOT_STOPPED: Final = (
     "some tasks still copy, so offsets and topics are left as they are:"
     " check their workers, then repeat the failover"
 )
+_UNKNOWN_HALF: Final = "transactions that wait at the source are lost with it: half messages are not parked"
 _UNKNOWN_PENDING: Final = (
     "delayed messages and transactions that wait at the source are lost with it: none is copied"
 )
@@ -81,7 +83,7 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
         ConfigError: a topic is not one that the route copies, or no other one is left.
         BrokerRefused, Unreachable, RequestTimeout: the target does not answer.
     """
-    rest = without(connector.settings, how.topics, [plan.topic for plan in route.topics.plans])
+    rest = without(connector.settings, how.topics, [plan.topic for plan in route.topics.of_users])
     if how.dry_run:
         return await _report(worker, connector, route, how)
     if not worker.may_send() and not how.source_dead:
@@ -172,7 +174,9 @@ async def _report(
         )
         failed += unknown
     groups = group_standings(await route.sync.places())
-    pending = Pending(problems=[_UNKNOWN_PENDING]).shown() if dead else await pending_of(route, worker.context)
+    pending = _pending_of_dead(route) if dead else await pending_of(route, worker.context, missing)
+    released, unreleased = await _released(worker, route, how, has_stopped=has_stopped)
+    failed += unreleased
     return {
         "connector": name,
         "topics": sorted(how.topics),
@@ -186,9 +190,30 @@ async def _report(
         ),
         "groups": [group for group in groups if how.concerns(group["topic"])],
         "pending": {**pending, "messages": [each for each in pending["messages"] if how.concerns(each["topic"])]},
+        "released": released,
         "problems": failed
         + [f"{each.action.key} at {each.action.broker}: {each.error}" for each in done if each.error],
     }
+
+
+def _pending_of_dead(route: Route) -> dict[str, Any]:
+    return Pending(problems=[_UNKNOWN_HALF if route.topics.parked else _UNKNOWN_PENDING]).shown()
+
+
+async def _released(
+    worker: Worker, route: Route, how: FailoverOptions, *, has_stopped: bool | None
+) -> tuple[dict[str, Any] | None, list[str]]:
+    """What became of parked messages, or would; None where none are. And what could not be done."""
+    if not route.topics.parked or has_stopped is False:
+        return None, []
+    try:
+        if how.dry_run:
+            return await worker.releases.would(route, how.topics), []
+        others = {**worker.others, **worker.seen_at_target}
+        report = await worker.releases.order(route, how.topics, others, publish=partial(_publish, worker, how))
+    except ReplicatorError as error:
+        return None, [f"parked messages: {error.message}" + (f": {error.hint}" if error.hint else "")]
+    return report, []
 
 
 async def _missing(
@@ -197,7 +222,8 @@ async def _missing(
     """Topics with messages that are not at the target, or whose state is not known."""
     route.keep(ended=True)
     lags = await topic_lags(route, worker.context, patience=patience)
-    return [each for each in lags if how.concerns(each["topic"]) and (each["messages"] or each["problem"])]
+    concerned = (each for each in lags if how.concerns(each["topic"]) or each["topic"] in route.topics.parked)
+    return [each for each in concerned if each["messages"] or each["problem"]]
 
 
 async def _drain(worker: Worker, connector: Connector, route: Route, how: FailoverOptions) -> None:

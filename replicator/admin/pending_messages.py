@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -47,11 +47,11 @@ class Pending:
     uncounted: int = 0
     problems: list[str] = field(default_factory=list)
 
-    def shown(self) -> dict[str, Any]:
-        """For people and scripts."""
+    def shown(self, parked: Collection[str] = ()) -> dict[str, Any]:
+        """For people and scripts; messages of the kinds in `parked` are all parked at the target."""
         return {
             "messages": [
-                {"topic": topic, "kind": kind, "messages": count}
+                {"topic": topic, "kind": kind, "messages": count, "parked": kind in parked}
                 for (topic, kind), count in sorted(self.counts.items())
                 if count > 0
             ],

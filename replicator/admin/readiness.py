@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from replicator.admin.pending_messages import pending_messages
@@ -13,6 +13,7 @@ from replicator.connector.context import ConnectorContext
 from replicator.connector.route import Route
 from replicator.metadata.ledger import UNTAKEN
 from replicator.metadata.offsets import GroupQueue, standing
+from replicator.routing.parked import KINDS
 
 __all__ = ["group_standings", "pending_of", "readiness", "reasons_of_groups", "reasons_of_topics"]
 
@@ -30,7 +31,7 @@ async def readiness(route: Route, context: ConnectorContext) -> dict[str, Any]:
     look = await route.sync.look()
     groups = group_standings(look.places)
     verified = await verified_topics(route, context)
-    pending = await pending_of(route, context)
+    pending = await pending_of(route, context, topics)
     differences = [action.shown() for action in look.steps if action.kind != "offsets"]
     reasons = [
         *reasons_of_topics(topics),
@@ -53,10 +54,18 @@ async def readiness(route: Route, context: ConnectorContext) -> dict[str, Any]:
     }
 
 
-async def pending_of(route: Route, context: ConnectorContext) -> dict[str, Any]:
-    """What the source's brokers hold back of the route's topics; it is copied once they deliver it."""
+async def pending_of(
+    route: Route, context: ConnectorContext, topics: Iterable[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """What the source's brokers hold back of the route's topics; it is copied once they deliver it.
+
+    Args:
+        topics: of each topic of the route, or of those of which the target lacks some, what `topic_lags` says.
+    """
     source = context.source.cluster
-    return (await pending_messages(source, source.brokers(), route.topics.selector.selects)).shown()
+    lacking = {each["topic"] for each in topics if each["messages"] or each["problem"]}
+    parked = {KINDS[topic] for topic in route.topics.parked if topic not in lacking}
+    return (await pending_messages(source, source.brokers(), route.topics.selector.selects)).shown(parked)
 
 
 def reasons_of_topics(topics: Iterable[dict[str, Any]]) -> Iterable[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -44,7 +45,12 @@ async def topic_lags(route: Route, context: ConnectorContext, *, patience: float
     problems = route.problems
     plans = list(route.topics.plans)
     options = route_options(route.settings, context.identity, settle_timeout=context.settle_timeout)
-    source = _Source(route.sync.copy(), context, options, patience)
+    waiting = route.parking.options(options)
+
+    def options_of(topic: str) -> RouteOptions:
+        return waiting if topic in route.topics.parked else options
+
+    source = _Source(route.sync.copy(), context, options_of, patience)
     queues_of_all = [MessageQueue(plan.topic, *queue) for plan in plans for queue in plan.queue_map]
     lags = iter(zip(queues_of_all, await bounded(source.lag, queues_of_all, at_once=_AT_ONCE), strict=True))
     found = []
@@ -77,11 +83,15 @@ class _Source:
     """The lag of queues, from one round of requests to the source."""
 
     def __init__(
-        self, copy: ReplicationSnapshot, context: ConnectorContext, options: RouteOptions, patience: float
+        self,
+        copy: ReplicationSnapshot,
+        context: ConnectorContext,
+        options_of: Callable[[str], RouteOptions],
+        patience: float,
     ) -> None:
         self._copy = copy
         self._context = context
-        self._options = options
+        self._options_of = options_of
         self._deadline = time.monotonic() + patience
         self._counting_until = asyncio.get_running_loop().time() + min(_COUNTING, patience)
         self._reading = asyncio.Semaphore(_READ_AT_ONCE)
@@ -114,7 +124,7 @@ class _Source:
         reader = self._context.source.cluster.reader(queue.broker)
         reader.refuse_pause()
         place = (reader, queue.topic, queue.queue_id)
-        end, start_from = await max_offset(*place), self._options.start_from
+        end, start_from = await max_offset(*place), self._options_of(queue.topic).start_from
         if copied is not None:
             return copied.position, end
         if start_from == "latest":
@@ -124,7 +134,8 @@ class _Source:
     async def _count(self, queue: MessageQueue, begin: int, end: int) -> _Lag:
         """Reads [begin, end) as the route would, which leaves out what is not to be copied."""
         cluster = self._context.source.cluster
-        reader = RangeReader(cluster, queue.topic, queue.queue, begin, end, on_loss="skip", options=self._options)
+        options = self._options_of(queue.topic)
+        reader = RangeReader(cluster, queue.topic, queue.queue, begin, end, on_loss="skip", options=options)
         messages, stored, counted = 0, 0, True
         try:
             async with asyncio.timeout_at(self._counting_until), self._reading:

@@ -40,7 +40,7 @@ async def verified_topics(route: Route, context: ConnectorContext) -> list[dict[
     A difference counts until retention at the target has deleted the last one that was found in its queue.
     """
     unresponsive, found = UnresponsiveBrokers({}), []
-    for plan in route.topics.plans:
+    for plan in route.topics.of_users:
         queues = [_audited(route, context, plan.topic, *pair) for pair in sorted(plan.queue_map.items())]
         differ = [queue for queue in queues if queue.audit.get("differences")]
         still = partial(_still_there, unresponsive, context, plan.target_topic)

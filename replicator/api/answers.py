@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from replicator.api.answer import Answer
 from replicator.api.audit_answers import AuditDifference, Differences, TopicAudit, VerifiedTo
-from replicator.api.pending_answers import Pending
+from replicator.api.pending_answers import Pending, Released
 
 __all__ = [
     "Applied",
@@ -365,6 +365,7 @@ class FailoverReport(Answer):
     topics_opened: list[str]
     groups: list[GroupReadiness]
     pending: Pending
+    released: Annotated[Released | None, Field(description="null where the connector parks nothing")]
     problems: list[str]
 
 

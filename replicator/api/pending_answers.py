@@ -8,7 +8,7 @@ from pydantic import Field
 
 from replicator.api.answer import Answer
 
-__all__ = ["Pending"]
+__all__ = ["Pending", "Released"]
 
 
 class PendingOfTopic(Answer):
@@ -18,6 +18,7 @@ class PendingOfTopic(Answer):
         Field(description="of a delay level, in the timer, or half messages of transactions"),
     ]
     messages: int
+    parked: Annotated[bool, Field(description="all are parked at the target, where a failover releases them")]
 
 
 class Pending(Answer):
@@ -28,3 +29,23 @@ class Pending(Answer):
         int, Field(description="messages, of any topic, that could not be read: half messages of 4.9, or too many")
     ]
     problems: Annotated[list[str], Field(description="what is not known, and why")]
+
+
+class LeftParked(Answer):
+    topic: str
+    messages: int
+    reason: str
+
+
+class Released(Answer):
+    """Parked messages: what a failover has released of them at the target, and why not the others."""
+
+    overdue: Annotated[int, Field(description="sent late, at once")]
+    on_time: Annotated[int, Field(description="sent when they were due")]
+    in_timer: Annotated[int, Field(description="given to the timers of the target's brokers")]
+    waiting: Annotated[int, Field(description="this worker sends them when they are due")]
+    until: Annotated[float | None, Field(description="when the last of these is due, in seconds since the epoch")]
+    released_before: Annotated[int, Field(description="found released: by an earlier failover")]
+    recalled: int
+    delivered: Annotated[int, Field(description="delivered by the source, and copied")]
+    left: list[LeftParked]

@@ -10,7 +10,7 @@ from replicator.errors import BrokerRefused, ProtocolError
 from replicator.protocol import fastjson
 from replicator.protocol.codes import Request, Response
 
-__all__ = ["delivered_levels", "timer_counts"]
+__all__ = ["delivered_levels", "timer_counts", "timer_read_until"]
 
 #: What brokers without a timer answer: 4.9 does not know the request, 5.x has none to ask.
 _NO_TIMER: Final = (Response.REQUEST_CODE_NOT_SUPPORTED, Response.SYSTEM_ERROR)
@@ -51,3 +51,18 @@ async def timer_counts(broker: Endpoint) -> dict[str, int]:
         return {topic: int(members(entry)["count"]) for topic, entry in table.items()}
     except (KeyError, TypeError, ValueError):
         raise ProtocolError(f"unreadable timer counts of {broker.address}") from None
+
+
+async def timer_read_until(broker: Endpoint) -> int:
+    """Up to which due time the timer of `broker` has delivered, by what it has saved (60; ms); 0 if it has none.
+
+    Raises:
+        BrokerRefused, Unreachable, RequestTimeout: see there.
+    """
+    try:
+        answer = await broker.ask(Request.GET_TIMER_CHECK_POINT, {})
+    except BrokerRefused as refused:
+        if refused.code in _NO_TIMER:
+            return 0
+        raise
+    return int.from_bytes(bytes(answer.body)[:8])

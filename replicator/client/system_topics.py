@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-__all__ = ["DECIDED_TOPIC", "HALF_TOPIC", "INTERNAL_PREFIX", "RETRY_PREFIX", "SCHEDULE_TOPIC", "is_system"]
+__all__ = [
+    "DECIDED_TOPIC",
+    "HALF_TOPIC",
+    "INTERNAL_PREFIX",
+    "RETRY_PREFIX",
+    "SCHEDULE_TOPIC",
+    "TIMER_TOPIC",
+    "is_system",
+]
 
 #: Topics that the replicator itself makes begin so; they are never copied.
 INTERNAL_PREFIX: Final = "replicator_sys_"
@@ -13,8 +21,10 @@ INTERNAL_PREFIX: Final = "replicator_sys_"
 #: In front of a group's name, the topic of what it could not consume and will be given again.
 RETRY_PREFIX: Final = "%RETRY%"
 
-#: Where brokers keep messages of delay levels, half messages, and which of these were committed or rolled back.
+#: Where brokers keep messages of delay levels, of the timer (5.x), half messages, and which of these were committed
+#: or rolled back.
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 DECIDED_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from acl_sync import AclOptions
 from replicator.client.broker_identity import BrokerIdentities
 from replicator.client.brokers import DEFAULT_MAX_MESSAGE, check_filter
-from replicator.client.cluster import Topology
+from replicator.client.cluster import Cluster, Topology
 from replicator.client.discovery import Discovery
 from replicator.client.nameservers import NoBrokers
 from replicator.client.pull import Subscription
@@ -46,6 +46,8 @@ class ConnectorContext:
     request may still wait inside a broker; `drain_timeout` how many seconds a task gets to settle what it
     has pulled; `recovering` lets in the queues that may recover at once; `audit` records what is changed
     at the target besides messages. `publish` sends the store's changes to the group, and returns whether it could.
+    `group` is the worker group's name, and empty where there is none. `unleased` is the
+    target over connections that do not ask for the lease, for what a failover sends there; None: as all else.
     `accounts` is what the worker's own settings let routes do to accounts; None: nothing.
     `tallies` are the counters of queues that ran here before, by their keys; `auditor` reads back what was copied.
     `sealer` has the group's secret, if there is one.
@@ -65,6 +67,8 @@ class ConnectorContext:
     audit: Audit
     publish: Callable[[], Awaitable[bool]] = _nobody_to_tell
     accounts: AclOptions | None = None
+    group: str = ""
+    unleased: Cluster | None = None
     barrier: DispatchBarrier = field(default_factory=DispatchBarrier)
     identities: BrokerIdentities = field(default_factory=BrokerIdentities)
     watch: TargetWatch = field(default_factory=TargetWatch)

@@ -14,6 +14,7 @@ from replicator.client.brokers import max_offset
 from replicator.connector.backfill import Backfill
 from replicator.connector.context import ConnectorContext
 from replicator.connector.interface import Pair
+from replicator.connector.parking import Parking
 from replicator.connector.permissions import refuse_missing_rights
 from replicator.connector.spark_jobs import Bulk
 from replicator.connector.sync.task import SyncTask
@@ -55,12 +56,15 @@ class Route:
         self.sync = SyncTask(settings, context, self.topics)
         self.limiter = RateLimiter(settings.rate_messages, settings.rate_bytes)
         self._context = context
+        #: What is parked of the source's waiting messages.
+        self.parking = Parking(self.topics, settings, context)
         options = route_options(
             settings,
             context.identity,
             settle_timeout=context.settle_timeout,
             sealer=context.sealer,
             late_before=late_before,
+            released=self.parking.released,
         )
         self._shared = Shared(
             source=context.source.cluster,
@@ -102,7 +106,7 @@ class Route:
     @property
     def tasks(self) -> frozenset[str]:
         """All tasks of the route, on any worker."""
-        return self.topics.tasks | ({self.sync.name} if self.settings.sync else frozenset())
+        return self.topics.tasks | ({self.sync.name} if self.sync.wanted else frozenset())
 
     @property
     def problems(self) -> dict[str, str]:
@@ -182,7 +186,9 @@ class Route:
     def _restored(self, key: MessageQueue, target: Queue) -> QueueState:
         state = QueueState(key.topic, key.queue, target, route=self.name)
         self._context.store.restore(state)
-        if self.settings.audit == "off":  # what was found before does not stand against a failover any more
+        if (
+            self.settings.audit == "off" or key.topic in self.topics.parked
+        ):  # what was found before does not stand against a failover any more
             state.audit = AuditTrail()
         return state
 
@@ -215,10 +221,14 @@ class Route:
             self._keys[task].add(key)
             name = str(TaskId(self.name, key.topic, key.queue))
             self._runs[key] = group.create_task(self._guard(pair), name=name)
-        self._backfill.begin({key: pair for key, pair in made.items() if isinstance(pair, QueuePair)}, group)
+        parked = self.topics.parked
+        live = {key: pair for key, pair in made.items() if isinstance(pair, QueuePair) and key.topic not in parked}
+        self._backfill.begin(live, group)
 
     def _pair(self, state: QueueState, *, topic: str, from_start: bool) -> Pair:
         """What copies a queue: tasks of this process, or tasks in Spark."""
+        if state.topic in self.topics.parked:
+            return self.parking.pair(state, self._shared, topic=topic)
         if self.settings.engine == "live":
             return QueuePair(state, self._shared, topic=topic, from_start=from_start)
         from replicator.spark.resident.pair import ResidentPair, ResidentRoute  # noqa: PLC0415
@@ -231,13 +241,12 @@ class Route:
         """A bug in one queue's tasks ends that queue, not the worker."""
         queue = MessageQueue(pair.state.topic, *pair.state.source)
         try:
+            await self.parking.ready()
             await self._backfill.over(queue)
             await pair.run()
         except Exception as error:
             pair.state.set_phase(Phase.FAILED, f"{type(error).__name__}: {error}")
-            log.exception(
-                "task failed", connector=self.name, queue=str(MessageQueue(pair.state.topic, *pair.state.source))
-            )
+            log.exception("task failed", connector=self.name, queue=str(queue))
 
     async def stop(self, tasks: Collection[str]) -> None:
         """Drains `tasks`, and keeps the states of their queues as they ended."""
@@ -343,18 +352,11 @@ class Route:
                 reason=pair.state.reason,
             )
             self._runs[key].cancel()
-            again = QueuePair(
-                pair.state,
-                self._shared,
-                topic=self._context.store.target_topic(self.name, key.topic),
-                from_start=False,
-            )
-            self._pairs[key] = again
-            self._runs[key] = group.create_task(
-                self._again(self._runs[key], again), name=self._runs[key].get_name()
-            )
+            before = self._runs[key]
+            again = self._pairs[key] = self._pair(pair.state, topic=pair.topic, from_start=False)
+            self._runs[key] = group.create_task(self._again(before, again), name=before.get_name())
 
-    async def _again(self, before: asyncio.Task[None], pair: QueuePair) -> None:
+    async def _again(self, before: asyncio.Task[None], pair: Pair) -> None:
         await asyncio.wait([before])
         await self._guard(pair)
 

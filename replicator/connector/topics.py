@@ -20,7 +20,8 @@ from replicator.errors import (
 from replicator.metadata.groups import GroupSelector
 from replicator.observe.logging import get_logger
 from replicator.routing.message_queue import MessageQueue
-from replicator.routing.plan import TopicPlan, Topics, make_plan
+from replicator.routing.parked import parked_topics
+from replicator.routing.plan import TopicPlan, Topics, make_plan, plan_parked
 from replicator.routing.queue_map import Queue, QueueMap
 from replicator.routing.recovery import last_copy
 from replicator.routing.selector import TopicSelector
@@ -62,6 +63,10 @@ class RouteTopics:
             if settings.retry_topics
             else lambda _: False,
         )
+        #: System topics of the source whose messages are parked, each with its name at the target.
+        self.parked: Mapping[str, str] = (
+            parked_topics(context.group, name) if "pending" in settings.sync and context.group else {}
+        )
         self._targets: dict[str, str] = {}
         #: Topics whose copies another connector that is not stopped makes, each with its name.
         self._rivals: dict[str, str] = {}
@@ -84,6 +89,15 @@ class RouteTopics:
         self.problems = made | {plan.topic: plan.problem for plan in self.plans if plan.problem}
         self.tasks = self._name_tasks()
 
+    @property
+    def of_users(self) -> list[TopicPlan]:
+        """The plans without those of parked messages."""
+        return [plan for plan in self.plans if plan.topic not in self.parked]
+
+    def is_copied(self, topic: str) -> bool:
+        """Whether messages of a topic, or of a group's retry topic, are copied."""
+        return self.selector.selects(topic, system=[*self._context.system_names()])
+
     def _make_plans(self) -> list[TopicPlan]:
         store, source = self._context.store, self._context.source.topics
         maps = store.queue_maps(self.name)
@@ -94,24 +108,28 @@ class RouteTopics:
         ]
         if not source:  # it has been away since our start: its topics are those that the group copies
             return away
+        target = self._context.target.topics
+        known = {topic: store.whole_queue_map(self.name, topic) for topic in maps}
+        gone, left = forgotten(store.state, "source"), {topic: store.left(self.name, topic) for topic in maps}
         plans = make_plan(
             source,
-            self._context.target.topics,
-            {topic: store.whole_queue_map(self.name, topic) for topic in maps},
+            target,
+            known,
             selector=self.selector,
             template=self.settings.rename,
             identity=self._context.identity,
             system=[*self._context.system_names()],
-            forgotten=forgotten(store.state, "source"),
-            left={topic: store.left(self.name, topic) for topic in maps},
+            forgotten=gone,
+            left=left,
         )
+        plans += plan_parked(source, target, known, self.parked, forgotten=gone, left=left)
         return sorted([*plans, *away], key=lambda plan: plan.topic)
 
     def _is_away(self, topic: str, queue_map: QueueMap) -> bool:
         """Whether a topic that no broker shows is on one whose master does not answer: it is not gone."""
         source = self._context.source
         shown = any(topic in topics for topics in source.topics.values())
-        selected = self.selector.selects(topic, system=[*self._context.system_names()])
+        selected = topic in self.parked or self.selector.selects(topic, system=[*self._context.system_names()])
         return selected and not shown and any(queue.broker not in source.masters for queue in queue_map)
 
     def _find_rivals(self, plans: Iterable[TopicPlan]) -> dict[str, str]:

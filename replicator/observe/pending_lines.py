@@ -1,17 +1,41 @@
-"""What waits at the source, in words: for the command line and for the page."""
+"""What waits at the source, and what was released of it, in words: for the command line and for the page."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["pending_lines"]
+__all__ = ["pending_lines", "released_lines"]
 
+#: What was done with parked messages; the rest is told otherwise.
+_RELEASED: Final = {
+    "overdue": "released late",
+    "on_time": "released when they were due",
+    "in_timer": "given to the target's timer",
+    "waiting": "to be released by this worker when they are due",
+    "released_before": "released before",
+    "recalled": "recalled",
+    "delivered": "delivered by the source, and copied",
+}
 _KINDS: Final = {"delay": "delayed messages", "timer": "timer messages", "transaction": "half messages"}
 
 
 def pending_lines(pending: dict[str, Any]) -> list[str]:
     """A line for each topic and kind, for what could not be counted, and for what is not known."""
-    lines = [f"{each['topic']}: {each['messages']:,} {_KINDS[each['kind']]}" for each in pending["messages"]]
+    lines = [_waiting(each) for each in pending["messages"]]
     if pending["uncounted"]:
         lines.append(f"{pending['uncounted']:,} more of any topic, which could not be read")
     return [*lines, *pending["problems"]]
+
+
+def _waiting(each: dict[str, Any]) -> str:
+    parked = ", parked at the target" if each.get("parked") else ""
+    return f"{each['topic']}: {each['messages']:,} {_KINDS[each['kind']]}{parked}"
+
+
+def released_lines(released: dict[str, Any] | None) -> list[str]:
+    """A line for each thing that a failover has done, or would do, with parked messages."""
+    if released is None:
+        return []
+    lines = [f"{released[name]:,} {words}" for name, words in _RELEASED.items() if released[name]]
+    left = (f"{each['topic']}: {each['messages']:,} not released: {each['reason']}" for each in released["left"])
+    return [*lines, *left]

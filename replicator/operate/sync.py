@@ -12,7 +12,7 @@ from rich.text import Text
 
 from replicator.command_output import Output, Shown, show
 from replicator.exit_codes import ExitCode
-from replicator.observe.pending_lines import pending_lines
+from replicator.observe.pending_lines import pending_lines, released_lines
 from replicator.operate.rest import HERE, Rest, Url, path
 from replicator.operate.show import table
 
@@ -131,6 +131,7 @@ def report_of(found: dict[str, Any]) -> Group:
         ),
         *(Text(f"- {problem}", style="red") for problem in found["problems"]),
         *_pending(found["pending"]),
+        *_released(found["released"]),
         Text(),
         _groups(found),
         Text(),
@@ -149,6 +150,13 @@ def _pending(found: dict[str, Any]) -> list[Text]:
     """What waits at the source, which a switch leaves there."""
     lines = pending_lines(found)
     head = [Text("held back by the source, and copied once it delivers them:")] if lines else []
+    return head + [Text(f"- {line}") for line in lines]
+
+
+def _released(found: dict[str, Any] | None) -> list[Text]:
+    """What became of parked messages."""
+    lines = released_lines(found)
+    head = [Text("parked messages:")] if lines else []
     return head + [Text(f"- {line}") for line in lines]
 
 

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from replicator.observe.pending_lines import pending_lines
+from replicator.observe.pending_lines import pending_lines, released_lines
 from replicator.page import words
 
 __all__ = ["HEADERS", "STATIC", "link", "render"]
@@ -50,6 +50,7 @@ def _environment() -> Environment:
         "size": words.size,
         "kind": words.kind_of,
         "pending": pending_lines,
+        "released": released_lines,
     }
     made.globals["link"] = link
     return made

@@ -7,6 +7,7 @@ import zlib
 from replicator.client.pull import Subscription
 from replicator.plugins.transforms import chain_of
 from replicator.routing.options import Identity, RouteOptions
+from replicator.routing.parked import ReleasedMessages
 from replicator.routing.seal import Sealer
 from replicator.settings import RouteSettings
 
@@ -20,8 +21,9 @@ def route_options(
     settle_timeout: float,
     sealer: Sealer | None = None,
     late_before: int = 0,
+    released: ReleasedMessages | None = None,
 ) -> RouteOptions:
-    """What a route's settings mean for the data path; `sealer` and `late_before` are as in `RouteOptions`.
+    """What a route's settings mean for the data path; the other arguments are as in `RouteOptions`.
 
     Raises:
         ConfigError: a transform cannot be had.
@@ -50,6 +52,7 @@ def route_options(
         transform=chain_of(route.transforms),
         sealer=sealer,
         late_before=late_before,
+        released=released,
         audit_share=route.audit_share if route.audit == "on" else 0.0,
         audit_rules=_rules(route),
     )

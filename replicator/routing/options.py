@@ -8,6 +8,7 @@ from typing import Literal
 
 from replicator.client.pull import EVERYTHING, Subscription
 from replicator.protocol.message import StoredMessage
+from replicator.routing.parked import ReleasedMessages
 from replicator.routing.queue_map import Queue
 from replicator.routing.seal import Sealer
 
@@ -34,6 +35,7 @@ class RouteOptions:
     what is copied that is read back, at most, and 0 where there is no audit; `audit_rules` is another number once
     other messages are copied, or other ones are made of them. If there is a `sealer`, copies need its seal to be
     believed. Messages that the source stored before `late_before` (ms) come late: the target has taken over since.
+    What was `released` there is not copied again.
     """
 
     identity: Identity
@@ -55,6 +57,7 @@ class RouteOptions:
     late_before: int = 0
     audit_share: float = 0.0
     audit_rules: int = 0
+    released: ReleasedMessages | None = None
 
     @property
     def filtered(self) -> bool:

@@ -12,7 +12,7 @@ from replicator.routing.options import Identity
 from replicator.routing.queue_map import Queue, QueueMap, extend, needed_queues, write_queues
 from replicator.routing.selector import TopicSelector, rename
 
-__all__ = ["MAX_QUEUES", "TopicPlan", "Topics", "make_plan", "unsupported"]
+__all__ = ["MAX_QUEUES", "TopicPlan", "Topics", "make_plan", "plan_parked", "unsupported"]
 
 #: Per broker: its topics by name.
 Topics = Mapping[str, Mapping[str, TopicConfig]]
@@ -83,6 +83,36 @@ def make_plan(
             left=left.get(name, ()),
         )
         for name in sorted(names)
+    ]
+
+
+def plan_parked(
+    source: Topics,
+    target: Topics,
+    known: Mapping[str, QueueMap],
+    parked: Mapping[str, str],
+    *,
+    forgotten: Collection[str] = (),
+    left: Mapping[str, Collection[Queue]] = MappingProxyType({}),
+) -> list[TopicPlan]:
+    """A plan for each system topic of the source whose messages are parked.
+
+    Args:
+        parked: these topics, each with its name at the target.
+        target, known, forgotten, left: as for `make_plan`.
+    """
+    return [
+        _plan_topic(
+            name,
+            target_name,
+            {broker: topics[name] for broker, topics in source.items() if name in topics},
+            target,
+            known.get(name, {}),
+            forgotten=forgotten,
+            left=left.get(name, ()),
+        )
+        for name, target_name in parked.items()
+        if any(name in topics for topics in source.values())
     ]
 
 

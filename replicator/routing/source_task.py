@@ -271,6 +271,10 @@ def select(
         tagged = [m for m in kept if properties.find(m.properties, b"TAGS") in options.tags]
         state.counters.skip("filter", len(kept) - len(tagged))
         kept = tagged
+    if options.released is not None:
+        others = options.released.others(state.topic, kept)
+        state.counters.skip("released", len(kept) - len(others))
+        kept = others
     return kept, copies
 
 

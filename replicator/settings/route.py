@@ -29,7 +29,7 @@ def _kinds(value: object) -> object:
     return [] if given == ["none"] else given
 
 
-SyncKinds = Annotated[list[Literal["topics", "groups", "offsets", "acl"]], BeforeValidator(_kinds)]
+SyncKinds = Annotated[list[Literal["topics", "groups", "offsets", "acl", "pending"]], BeforeValidator(_kinds)]
 
 
 def topic_name(value: str) -> str:
@@ -129,7 +129,8 @@ class RouteSettings(BaseModel):
 
     sync: SyncKinds = Field(
         ["topics", "groups", "offsets"],
-        description="metadata to sync besides messages: topics, groups, offsets, acl; `none` for nothing",
+        description="what to sync besides messages: topics, groups, offsets, acl, and pending, which parks delayed"
+        " and timer messages at the target while they wait at the source; `none` for nothing",
     )
     sync_groups: Patterns = Field([".*"], description="consumer groups to sync: names or regular expressions")
     exclude_groups: Patterns = Field([], description="consumer groups not to sync; wins over `sync_groups`")
@@ -190,6 +191,8 @@ class RouteSettings(BaseModel):
             raise ValueError("retry_topics needs groups in sync: brokers refuse retries of unknown groups")
         if self.protect_target and "topics" not in self.sync:
             raise ValueError("protect_target needs topics in sync, which sets their perm")
+        if "pending" in self.sync and (self.sql or self.transforms):
+            raise ValueError("sync has pending, but what waits at a source goes through neither sql nor transforms")
         if self.backfill and self.engine == "spark":
             raise ValueError("backfill and engine=spark are both set, but Spark's tasks copy what there is already")
         if self.backfill and self.transforms:

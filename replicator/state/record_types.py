@@ -42,6 +42,7 @@ _SYNC: Final[Mapping[str, Any]] = {
     "audit": values.SyncAudit,
     "request": values.SyncRequest,
     "answer": values.SyncAnswer,
+    "release": values.SyncRelease,
     "acl": dict[Text, dict[str, Any]],
 }
 _VALUES: Final[Mapping[Kind, Any]] = {

@@ -28,6 +28,7 @@ __all__ = [
     "SyncAnswer",
     "SyncAudit",
     "SyncEntry",
+    "SyncRelease",
     "SyncRequest",
     "SyncStatus",
     "Target",
@@ -222,6 +223,17 @@ class SyncRequest(Struct, omit_defaults=True):
     id: Text = ""
     force: list[Text] = []
     until: Seconds = 0.0
+
+
+class SyncRelease(Struct):
+    """The release of parked messages that a failover has ordered: which worker sees to it, and of which topics.
+
+    No topics stand for all; `done` says that nothing is left to be sent.
+    """
+
+    by: WorkerId
+    topics: list[Text] = []
+    done: bool = False
 
 
 class SyncAnswer(Struct):

@@ -41,6 +41,7 @@ from replicator.worker.halted_queues import HaltedQueues
 from replicator.worker.heartbeats import Heartbeats
 from replicator.worker.leader import Leader
 from replicator.worker.refresher import Refresher
+from replicator.worker.releases import Releases
 from replicator.worker.standby import Standby
 from replicator.worker.state_cleaner import Cleaner
 from replicator.worker.target_probe import TargetProbe
@@ -110,9 +111,8 @@ async def _build(
 ) -> Worker:
     source, target, identity = found.source, found.target, found.identity
     connectors, agenda, work = Connectors(store, ConnectorLimits.of(settings)), Agenda(), asyncio.TaskGroup()
-    group, log, mirror = take_part(
-        settings, coordinator, store, clusters, found, connectors=connectors, agenda=agenda
-    )
+    parts = (settings, coordinator, store, clusters, found)
+    group, log, mirror = take_part(*parts, connectors=connectors, agenda=agenda)
     context = _context(settings, coordinator, store, clusters, found, group)
     probe = TargetProbe(target.cluster)
     heartbeats = Heartbeats(group, mirror, probe, source=identity.source, rest_address=rest_address)
@@ -167,6 +167,7 @@ async def _build(
             runner=runner,
             agenda=agenda,
         ),
+        releases=Releases(coordinator.me, routes, connectors, context, work=work),
         agenda=agenda,
         work=work,
     )
@@ -204,6 +205,8 @@ def _context(
         audit=audit,
         auditor=_auditor(audit, coordinator.me),
         publish=group.publish,
+        group=group.name,
+        unleased=clusters.mirror,
         accounts=acl_options(settings, own=(clusters.source.account, clusters.target.account))
         if "acl" in settings.sync
         else None,

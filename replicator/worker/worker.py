@@ -39,6 +39,7 @@ from replicator.worker.halted_queues import HaltedQueues
 from replicator.worker.heartbeats import Heartbeats
 from replicator.worker.leader import Leader
 from replicator.worker.refresher import Refresher
+from replicator.worker.releases import Releases
 from replicator.worker.standby import Standby
 from replicator.worker.target_probe import TargetProbe
 from replicator.worker.task_runner import TaskRunner
@@ -47,6 +48,8 @@ __all__ = ["Worker"]
 
 #: Seconds between two looks whether a worker that joins has to give way.
 _JOIN_LOOK: Final = 0.5
+#: Seconds between two looks for releases that go on here.
+_RELEASES: Final = 2.0
 #: How often a queue is looked at before it counts as stalled.
 _WATCHED: Final = 20
 
@@ -79,6 +82,7 @@ class Worker:
     runner: TaskRunner
     leader: Leader
     refresher: Refresher
+    releases: Releases
     agenda: Agenda
     work: asyncio.TaskGroup
     rebalances: Rebalances = field(default_factory=Rebalances)
@@ -184,6 +188,7 @@ class Worker:
                 await self._take_part(stop)
                 await self._leave_mirror()
             await schedule.end()
+            await self.releases.close()
             for each in (inspecting, watching, auditing, opening):
                 each.cancel()
         await self.control.close()
@@ -232,6 +237,7 @@ class Worker:
         schedule.every(settings.state_flush_interval, self.progress.save, name="state flush")
         schedule.every(settings.heartbeat_interval, self.heartbeats.observe, name="heartbeat at the target")
         schedule.every(settings.heartbeat_interval, self.probe.probe, name="target probe")
+        schedule.every(_RELEASES, self.releases.look, name="releases of parked messages")
         if self.standby is not None:
             self.standby.schedule(
                 schedule,

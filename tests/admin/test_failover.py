@@ -55,7 +55,8 @@ class Setup:
             places=self.places,
         )
         self.route: Any = SimpleNamespace(
-            topics=SimpleNamespace(plans=plans, selector=TopicSelector.of([".*"], [])),
+            topics=SimpleNamespace(plans=plans, of_users=plans, parked={}, selector=TopicSelector.of([".*"], [])),
+            parking=SimpleNamespace(options=lambda options: options),
             problems={},
             keep=lambda ended: None,
             sync=self.sync,

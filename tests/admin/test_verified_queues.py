@@ -29,7 +29,7 @@ class Setup:
             state.put(Kind.POSITION, f"route/T/a/{queue}", {"position": 100, "start": 0, "audit": audit})
         state.put(Kind.POSITION, "route/T/a/2", {"position": 100, "start": 0})
         plans = [TopicPlan(topic="T", target_topic="U", queue_map=MAP)]
-        self.route: Any = SimpleNamespace(name="route", topics=SimpleNamespace(plans=plans))
+        self.route: Any = SimpleNamespace(name="route", topics=SimpleNamespace(of_users=plans))
         cluster = SimpleNamespace(master=lambda broker: broker)
         self.context: Any = SimpleNamespace(
             store=SimpleNamespace(state=state), target=SimpleNamespace(cluster=cluster)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replicator.observe.pending_lines import pending_lines
+from replicator.observe.pending_lines import pending_lines, released_lines
 
 
 def test_each_topic_and_kind_has_a_line() -> None:
@@ -15,3 +15,24 @@ def test_each_topic_and_kind_has_a_line() -> None:
         "what waits at b is not known",
     ]
     assert pending_lines({"messages": [], "uncounted": 0, "problems": []}) == []
+
+
+def test_parked_ones_are_said_to_be() -> None:
+    messages = [{"topic": "a", "kind": "delay", "messages": 3, "parked": parked} for parked in (True, False)]
+    assert pending_lines({"messages": messages, "uncounted": 0, "problems": []}) == [
+        "a: 3 delayed messages, parked at the target",
+        "a: 3 delayed messages",
+    ]
+
+
+def test_released_ones_are_counted_by_what_became_of_them() -> None:
+    found = dict.fromkeys(
+        ("overdue", "on_time", "in_timer", "waiting", "released_before", "recalled", "delivered"), 0
+    )
+    left = [{"topic": "a", "messages": 2, "reason": "the target refuses it"}]
+    assert released_lines({**found, "in_timer": 1900, "recalled": 100, "left": left, "until": None}) == [
+        "1,900 given to the target's timer",
+        "100 recalled",
+        "a: 2 not released: the target refuses it",
+    ]
+    assert released_lines(None) == []

@@ -25,6 +25,7 @@ REPORT = {
     "topics_opened": ["orders"],
     "groups": [],
     "pending": {"messages": [{"topic": "orders", "kind": "timer", "messages": 7}], "uncounted": 0, "problems": []},
+    "released": None,
     "problems": [],
 }
 

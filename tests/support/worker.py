@@ -24,7 +24,7 @@ from tests.support.answers import check_answer
 from tests.support.attempt import attempt
 from tests.support.printed import check_printed
 
-__all__ = ["SYNC_QUICKLY", "Worker", "command", "signing", "until"]
+__all__ = ["SYNC_QUICKLY", "Worker", "command", "group_of_test", "signing", "until"]
 
 #: Flags of a worker that looks at all metadata but accounts twice a second.
 SYNC_QUICKLY = (
@@ -74,7 +74,8 @@ async def until(condition: Callable[[], Any], *, seconds: float = 60.0, what: st
         raise TimeoutError(f"{what}: not within {seconds:g} s, last seen {value!r}") from None
 
 
-def _this_test() -> str:
+def group_of_test() -> str:
+    """The worker group of this attempt at a test."""
     return f"test-{zlib.crc32(os.environ['PYTEST_CURRENT_TEST'].rpartition(' ')[0].encode()):08x}{attempt()}"
 
 
@@ -107,7 +108,7 @@ class Worker:
             *("--source", source if isinstance(source, str) else source.namesrv),
             *("--target", target if isinstance(target, str) else target.namesrv),
             *("--store-path", str(self.store), "--metadata-refresh-interval", "1", "--settle-timeout", "0.2"),
-            *("--worker-group", group or _this_test()),
+            *("--worker-group", group or group_of_test()),
             *(() if "--sync" in flags else ("--sync", "none")),
             *flags,
         ]

@@ -59,6 +59,8 @@ class SyncTask:
         self.reason = ""
         self.ledger = SyncLedger(topics.name, context.store)
         self._settings = settings
+        #: What is synced here; messages are parked by tasks of their own.
+        self._kinds = [kind for kind in settings.sync if kind != "pending"]
         self._context = context
         self._topics = topics
         self._syncer = Syncer(context.source.cluster, context.target.cluster, sync_options(settings, context))
@@ -82,7 +84,7 @@ class SyncTask:
         store, name = self._context.store, self._topics.name
         maps = store.queue_maps(name)
         brokers = {topic: {queue.broker for queue in queues} for topic, queues in maps.items()}
-        plans = [plan for plan in self._topics.plans if concerns(plan.topic)]
+        plans = [plan for plan in self._topics.of_users if concerns(plan.topic)]
 
         def copied(topic: str, source: Queue) -> CopiedQueue | None:
             return self._copied(topic, source) if concerns(topic) else None
@@ -116,6 +118,11 @@ class SyncTask:
             copied_until=offset["store_timestamp"],
         )
 
+    @property
+    def wanted(self) -> bool:
+        """Whether there is any metadata to sync."""
+        return bool(self._kinds)
+
     async def look(self) -> Look:
         """Plans all kinds; writes nothing.
 
@@ -126,7 +133,7 @@ class SyncTask:
         places: list[GroupQueue] = []
         unasked: list[Unasked] = []
         async with self._lock:
-            for kind in self._settings.sync:
+            for kind in self._kinds:
                 if self._acl is not None and kind == KIND:
                     if not self.running:
                         self._acl.forget()  # the worker that runs the task knows better by now
@@ -212,7 +219,7 @@ class SyncTask:
         """Plans and applies; what fails is reported, and retried the next time."""
         done: list[Done | Unasked] = []
         async with self._lock:
-            for kind in self._settings.sync if kinds is None else kinds:
+            for kind in self._kinds if kinds is None else kinds:
                 try:
                     done += await self._sync(kind, forced)
                 except (ClientError, ProtocolError, StartupError) as error:
@@ -272,9 +279,7 @@ class SyncTask:
                 self._ending = False
                 if self._acl is not None:
                     self._acl.forget()
-            for kind in (
-                kind for kind in self._settings.sync if kind != "topics" and not (dry_run and kind == KIND)
-            ):
+            for kind in (kind for kind in self._kinds if kind != "topics" and not (dry_run and kind == KIND)):
                 try:
                     done += await self._last(kind, apply, concerns)
                 except (ClientError, ProtocolError, StartupError) as error:

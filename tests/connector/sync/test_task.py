@@ -71,9 +71,11 @@ class Setup:
             publish=self.publish,
             accounts=AclOptions(),
         )
-        self.topics: Any = SimpleNamespace(name="route", plans=[], selector=TopicSelector.of([".*"], []))
+        selector = TopicSelector.of([".*"], [])
+        self.topics: Any = SimpleNamespace(name="route", plans=[], of_users=[], parked={}, selector=selector)
         self.task = self.syncing(*KINDS)
         self.route: Any = SimpleNamespace(
+            parking=SimpleNamespace(options=lambda options: options),
             settings=RouteSettings(),
             keep=lambda ended: None,
             topics=self.topics,
@@ -156,7 +158,7 @@ async def test_accounts_that_could_not_be_looked_at(setup: Setup, monkeypatch: p
 async def test_a_switch_tells_of_topics_that_it_cannot_open(setup: Setup) -> None:
     """Groups and offsets are told one by one, and topics too."""
     queue_map = {Queue("a", 0): Queue("y", 0)}
-    setup.topics.plans = [TopicPlan(topic="T", target_topic="T", queue_map=queue_map)]
+    setup.topics.plans = setup.topics.of_users = [TopicPlan(topic="T", target_topic="T", queue_map=queue_map)]
     setup.source.topics["a"]["T"] = TopicConfig(name="T", read_queues=1, write_queues=1)
     setup.target.topics["y"]["T"] = TopicConfig(name="T", read_queues=1, write_queues=1, perm=4)
     setup.target.away = {"y"}
@@ -172,7 +174,9 @@ async def test_a_switch_is_told_though_the_audit_log_is_not_written(setup: Setup
         raise OSError(28, "No space left on device")
 
     setup.context.audit.write = full
-    setup.topics.plans = [TopicPlan(topic="T", target_topic="T", queue_map={Queue("a", 0): Queue("x", 0)})]
+    setup.topics.plans = setup.topics.of_users = [
+        TopicPlan(topic="T", target_topic="T", queue_map={Queue("a", 0): Queue("x", 0)})
+    ]
     setup.source.topics["a"]["T"] = TopicConfig(name="T", read_queues=1, write_queues=1)
     setup.target.topics["x"]["T"] = TopicConfig(name="T", read_queues=1, write_queues=1, perm=4)
     done, problems = await setup.task.hand_over(open_all=False)

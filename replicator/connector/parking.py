@@ -1,0 +1,162 @@
+"""What a route parks of its source's waiting messages: those of its topics that are not delivered yet."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Final
+
+from replicator.aio.backoff import Backoff
+from replicator.client.brokers import DEFAULT_DELAYS, read_settings
+from replicator.client.cluster import Cluster
+from replicator.client.pending import delivered_levels, timer_read_until
+from replicator.client.pull import EVERYTHING
+from replicator.client.system_topics import SCHEDULE_TOPIC
+from replicator.connector.context import ConnectorContext
+from replicator.connector.release_scan import find
+from replicator.connector.topics import RouteTopics
+from replicator.errors import BrokerRefused, ReplicatorError
+from replicator.observe.logging import get_logger
+from replicator.protocol import properties
+from replicator.protocol.message import StoredMessage
+from replicator.routing.channel import Channel, Source
+from replicator.routing.options import RouteOptions
+from replicator.routing.pair import QueuePair
+from replicator.routing.parked import ReleasedMessages, due_of, is_recall, parse_delays, real_topic, with_due
+from replicator.routing.queue_map import Queue
+from replicator.routing.shared import Shared
+from replicator.routing.source_side import BrokerSource
+from replicator.routing.state import QueueState
+from replicator.settings import RouteSettings
+from replicator.state.record import Kind, Version
+
+__all__ = ["ParkedSource", "Parking"]
+
+#: Seconds to wait after a fault: the first time, and the most.
+_BACKOFF_FIRST: Final = 0.5
+_BACKOFF_MOST: Final = 10.0
+#: Seconds within which a release has ended everywhere that the route's new start ends.
+_ENDED: Final = 5.0
+
+log = get_logger(__name__)
+
+
+class Parking:
+    """Of each waiting message whether a route parks it, and when it is due."""
+
+    def __init__(self, topics: RouteTopics, settings: RouteSettings, context: ConnectorContext) -> None:
+        #: What earlier failovers have released of the route's topics, once `ready` has returned.
+        self.released = ReleasedMessages()
+        self._name = topics.name
+        self._context = context
+        self._reading = asyncio.Lock()
+        #: Of the order to release, as it was when what it had released was read.
+        self._read: Version | None = None
+        self._copies = topics.is_copied
+        self._tags = frozenset(tag.encode() for tag in settings.tags)
+        self._delays: dict[str, list[int]] = {}
+        #: Up to where a queue was delivered when its copy began: an offset of a level, a due time of a timer.
+        self._delivered: dict[tuple[str, Queue], int] = {}
+
+    async def ready(self) -> None:
+        """Returns when it is known what was released: it is read before a queue is copied after a release."""
+        store, key = self._context.store, f"{self._name}/release"
+        async with self._reading:
+            order = store.state.record(Kind.SYNC, key)
+            if order is None or not order.value or order.version == self._read:
+                return
+            await self._read_released(done=order.value["done"])
+            topics = order.value["topics"]
+            if not order.value["done"] and (not topics or any(map(self._copies, topics))):
+                # What was not released yet is left to the source: a later stop must not release it.
+                store.put(Kind.SYNC, key, {**order.value, "done": True})
+                order = store.state.record(Kind.SYNC, key) or order
+            self._read = order.version
+
+    async def _read_released(self, *, done: bool) -> None:
+        backoff = Backoff(_BACKOFF_FIRST, _BACKOFF_MOST)
+        # Whoever sees to the release ends it when the route runs again.
+        await asyncio.sleep(self._context.settle_timeout if done else _ENDED)
+        while True:
+            try:
+                found = await find(self._name, self._context, self._copies)
+                break
+            except ReplicatorError as error:
+                log.warning("what was released is not known yet", connector=self._name, reason=str(error))
+                await asyncio.sleep(backoff.next())
+        released = [each for each in found.parked if each.id in found.released]
+        for each in released:
+            self.released.add(each)
+        log.info("released messages are not copied again", connector=self._name, messages=len(released))
+
+    def options(self, options: RouteOptions) -> RouteOptions:
+        """Those of a queue of waiting messages, for a route with `options`.
+
+        Its consume queue holds due times where others hold tags, so that brokers could not filter by these.
+        """
+        return replace(
+            options,
+            subscription=EVERYTHING,
+            tags=None,
+            start_from="earliest",
+            transform=self._transform,
+            audit_share=0.0,
+        )
+
+    def pair(self, state: QueueState, shared: Shared, *, topic: str) -> QueuePair:
+        """What copies a queue of waiting messages to `topic`, for a route whose queues have `shared` in common."""
+        own = replace(shared, options=self.options(shared.options))
+        return QueuePair(state, own, topic=topic, from_start=True, source=ParkedSource(state, own, self))
+
+    async def begin(self, cluster: Cluster, topic: str, queue: Queue) -> int | None:
+        """Asks the source how far it has delivered a queue; what it has delivered is not parked any more.
+
+        Returns:
+            for a delay level the offset of the message that it delivers next; None where no offset says it.
+
+        Raises:
+            BrokerRefused, Unreachable, RequestTimeout, ProtocolError: see there.
+        """
+        master = cluster.master(queue.broker)
+        try:
+            levels = (await read_settings(master)).get("messageDelayLevel", DEFAULT_DELAYS)
+        except BrokerRefused:
+            levels = DEFAULT_DELAYS
+        self._delays[queue.broker] = parse_delays(levels)
+        if topic == SCHEDULE_TOPIC:
+            delivered = (await delivered_levels(master)).get(queue.queue_id + 1, 0)
+            self._delivered[topic, queue] = delivered
+            return delivered
+        self._delivered[topic, queue] = await timer_read_until(master)
+        return None
+
+    def _transform(self, topic: str, queue: Queue, message: StoredMessage) -> StoredMessage | None:
+        """As a route's transform: the message as it is parked, or None."""
+        raw = message.properties
+        due = due_of(message, queue.queue_id + 1, self._delays.get(queue.broker, ()))
+        if due is None or not self._copies(real_topic(raw)):
+            return None
+        place = message.queue_offset if topic == SCHEDULE_TOPIC else due
+        if place < self._delivered.get((topic, queue), 0):
+            return None
+        if self._tags and not is_recall(raw) and properties.find(raw, b"TAGS") not in self._tags:
+            return None
+        return with_due(message, due)
+
+
+class ParkedSource(BrokerSource):
+    """A queue of waiting messages at a broker of the source cluster."""
+
+    def __init__(self, state: QueueState, shared: Shared, parking: Parking) -> None:
+        super().__init__(state, shared, from_start=True, end=None)
+        self._parking = parking
+
+    async def first_offset(self) -> int:
+        state = self._state
+        oldest = await super().first_offset()
+        undelivered = await self._parking.begin(self._shared.source, state.topic, state.source)
+        return oldest if undelivered is None else max(oldest, undelivered)
+
+    async def open(self, channel: Channel, offset: int) -> Source:
+        await self._parking.begin(self._shared.source, self._state.topic, self._state.source)
+        return await super().open(channel, offset)

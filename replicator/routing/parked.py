@@ -1,0 +1,270 @@
+"""Messages that wait in a source's brokers, and are parked at the target meanwhile: what they say of themselves.
+
+A broker keeps a message of a delay level, or of its timer (5.x), under a system topic: `REAL_TOPIC` and `REAL_QID`
+say where it goes once it is due. It is copied there as any message is, into a system topic of the target.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+import msgspec
+
+from replicator.client.system_topics import INTERNAL_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
+from replicator.protocol import properties
+from replicator.protocol.message import StoredMessage
+from replicator.routing import provenance
+from replicator.routing.queue_map import Queue
+
+__all__ = [
+    "DUE",
+    "KINDS",
+    "RELEASED",
+    "Parked",
+    "Place",
+    "ReleasedMessages",
+    "as_new",
+    "as_released",
+    "due_of",
+    "fingerprint",
+    "is_recall",
+    "parked_topics",
+    "parse_delays",
+    "read_parked",
+    "real_topic",
+    "recalled",
+    "released",
+    "with_due",
+]
+
+#: What waits in each system topic of a source.
+KINDS: Final = {SCHEDULE_TOPIC: "delay", TIMER_TOPIC: "timer"}
+
+#: Of a parked message: when it is due, in milliseconds since the epoch by its broker's clock.
+DUE: Final = provenance.PREFIX + b"DUE"
+
+#: Of a message that was released at the target: which parked message it is.
+RELEASED: Final = provenance.PREFIX + b"RELEASED"
+
+_REAL_TOPIC: Final = b"REAL_TOPIC"
+_REAL_QUEUE: Final = b"REAL_QID"
+_TIMER_DUE: Final = b"TIMER_OUT_MS"
+_RECALL: Final = b"TIMER_DEL_UNIQKEY"
+_UNIQUE: Final = b"UNIQ_KEY"
+
+#: Brokers set or change them between the parked message and the delivered one.
+_NAMES: Final = (
+    _REAL_TOPIC,
+    _REAL_QUEUE,
+    b"TIMER_ENQUEUE_MS",
+    b"TIMER_DEQUEUE_MS",
+    b"TIMER_ROLL_TIMES",
+    b"WAIT",
+    b"PGROUP",
+    properties.SEAL,
+    provenance.ORIGIN,
+    provenance.SOURCE,
+    DUE,
+    RELEASED,
+    *properties.BROKER_MADE,
+)
+_DELAYING: Final = (
+    _REAL_TOPIC,
+    _REAL_QUEUE,
+    _TIMER_DUE,
+    b"DELAY",
+    b"TIMER_DELIVER_MS",
+    b"TIMER_DELAY_SEC",
+    b"TIMER_DELAY_MS",
+    b"TIMER_ENQUEUE_MS",
+    b"TIMER_DEQUEUE_MS",
+    b"TIMER_ROLL_TIMES",
+    b"TRAN_MSG",
+)
+_WAITED: Final = (b"DELAY", _TIMER_DUE)
+_CHANGING: Final = tuple(name + b"\x01" for name in _NAMES)
+_CHANGING_OF_RETRIES: Final = tuple(name + b"\x01" for name in (*_NAMES, *_WAITED))
+
+_UNITS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_LEGAL = re.compile(r"[a-zA-Z0-9_-]+")
+#: Characters of an id that a topic's name has room for.
+_ROOM: Final = 40
+
+
+def parked_topics(group: str, connector: str) -> dict[str, str]:
+    """Per system topic of a source where a connector of a worker group parks its messages: topics of its own."""
+    whose = f"{_word(group)}_{_word(connector)}"
+    return {topic: f"{INTERNAL_PREFIX}pending_{kind}_{whose}" for topic, kind in KINDS.items()}
+
+
+def _word(name: str) -> str:
+    if len(name) <= _ROOM and _LEGAL.fullmatch(name):
+        return name
+    legal = re.sub(r"[^a-zA-Z0-9-]", "-", name)[: _ROOM - 9]
+    return f"{legal}-{zlib.crc32(name.encode()):08x}"
+
+
+def real_topic(raw: bytes) -> str:
+    """The topic that a waiting message with the properties `raw` goes to; empty if it does not say."""
+    return (properties.find(raw, _REAL_TOPIC) or b"").decode(errors="replace")
+
+
+def is_recall(raw: bytes) -> bool:
+    """Whether a record of the timer takes back a message instead of being one."""
+    return properties.find(raw, _RECALL) is not None
+
+
+def recalled(raw: bytes) -> bytes | None:
+    """The UNIQ_KEY of the message that a record of the timer takes back; None if it is no such record."""
+    key = properties.find(raw, _RECALL)
+    return None if key is None else properties.find(raw, _UNIQUE) or key
+
+
+def due_of(message: StoredMessage, level: int, delays: Sequence[int]) -> int | None:
+    """When a message that waits at its broker is due, in milliseconds since the epoch; None if nobody knows.
+
+    Args:
+        level: its delay level, from 1 on; the timer's messages say themselves when they are due.
+        delays: milliseconds of each delay level.
+    """
+    due = properties.find(message.properties, _TIMER_DUE)
+    if due is not None:
+        return int(due) if due.isdigit() else None
+    return message.store_timestamp + delays[level - 1] if level <= len(delays) else None
+
+
+def parse_delays(text: str) -> list[int]:
+    """The milliseconds of each delay level, as `messageDelayLevel` of a broker says them: `1s 5s 1m 2h 1d`."""
+    return [
+        int(each[:-1]) * _UNITS[each[-1]] for each in text.split() if each[:-1].isdigit() and each[-1] in _UNITS
+    ]
+
+
+def with_due(message: StoredMessage, due: int) -> StoredMessage:
+    """`message` as it is parked."""
+    return msgspec.structs.replace(message, properties=b"%b\x01%d\x02%b" % (DUE, due, message.properties))
+
+
+def fingerprint(message: StoredMessage, *, retry: bool = False) -> bytes | None:
+    """The same for a waiting message and for what its broker delivers, different for any two that a client sent.
+
+    The body, and all properties that brokers leave alone: among them UNIQ_KEY, and DELAY or TIMER_OUT_MS.
+
+    Args:
+        retry: the message goes to a group's retry topic, where a copy is without its delay.
+
+    Returns:
+        None for a message that has never waited.
+    """
+    raw = message.properties
+    if not retry and not any(properties.find(raw, name) is not None for name in _WAITED):
+        return None
+    left_out = _CHANGING_OF_RETRIES if retry else _CHANGING
+    own = sorted(part for part in raw.split(b"\x02") if part and not part.startswith(left_out))
+    what = b"\x02".join([b"%d" % message.reconsume_times, message.content, *own])
+    return blake2b(what, digest_size=16).digest()
+
+
+def released(raw: bytes) -> str | None:
+    """Which parked message a message at the target was released from; None if it was not released."""
+    if RELEASED not in raw:
+        return None
+    found = properties.find(raw, RELEASED)
+    return None if found is None else found.decode(errors="replace")
+
+
+class Place(NamedTuple):
+    """Where a message is at the target."""
+
+    topic: str
+    queue: Queue
+    offset: int
+
+
+def as_released(raw: bytes, parked: str) -> bytes:
+    """The properties `raw` of a parked message as it is sent when it is due, in a batch; they end in 0x02.
+
+    Args:
+        parked: its id.
+    """
+    own = properties.without(raw, (provenance.SOURCE, DUE, properties.SEAL, *properties.BROKER_MADE))
+    return b"%b\x02%b\x01%b\x02" % (own.strip(b"\x02"), RELEASED, parked.encode())
+
+
+def as_new(raw: bytes, parked: str) -> bytes:
+    """As `as_released`, for a single send: with none of those by which its broker would delay it, or drop it."""
+    return properties.without(as_released(raw, parked), _DELAYING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parked:
+    """A message that was parked at the target.
+
+    `id` is what a released copy of it names: cluster, kind, broker, queue, offset and store time at the source.
+    `queue` of `topic` is where it goes at the source, `due` when (ms since the epoch). `unique` is its UNIQ_KEY,
+    `rolled` how often the timer has put it back. `parked_at` is when the target stored it (ms), at `place`.
+    """
+
+    id: str
+    kind: str
+    topic: str
+    queue: Queue
+    due: int
+    unique: bytes
+    fingerprint: bytes
+    rolled: int
+    parked_at: int
+    place: Place
+
+
+class ReleasedMessages:
+    """What was released at the target, by source topic: the source may deliver it, too, once it is back.
+
+    Only messages with a UNIQ_KEY, as official clients send them: others may be alike and yet not the same.
+    """
+
+    def __init__(self) -> None:
+        self._by_topic: dict[str, set[bytes]] = {}
+
+    def add(self, parked: Parked) -> None:
+        """Adds a message that was released."""
+        if parked.unique:
+            self._by_topic.setdefault(parked.topic, set()).add(parked.fingerprint)
+
+    def others(self, topic: str, messages: Sequence[StoredMessage]) -> Sequence[StoredMessage]:
+        """Those of the `messages` of a source topic that were not released."""
+        known = self._by_topic.get(topic)
+        if not known:
+            return messages
+        retry = topic.startswith(RETRY_PREFIX)
+        return [message for message in messages if fingerprint(message, retry=retry) not in known]
+
+
+def read_parked(message: StoredMessage, kind: str, place: Place) -> Parked | None:
+    """What a message of a parked topic says; None for one that is no waiting message."""
+    raw = message.properties
+    source, due = provenance.read(raw), properties.find(raw, DUE) or b""
+    queue_id, topic = properties.find(raw, _REAL_QUEUE) or b"", real_topic(raw)
+    print_ = fingerprint(message, retry=topic.startswith(RETRY_PREFIX))
+    if source is None or print_ is None or is_recall(raw):
+        return None
+    if not (topic and queue_id.isdigit() and due.isdigit()):
+        return None
+    rolled = properties.find(raw, b"TIMER_ROLL_TIMES") or b""
+    return Parked(
+        id=f"{source.cluster}/{kind}/{source.broker}/{source.queue_id}/{source.offset}/{source.stored}",
+        kind=kind,
+        topic=topic,
+        queue=Queue(source.broker, int(queue_id)),
+        due=int(due),
+        unique=properties.find(raw, _UNIQUE) or b"",
+        fingerprint=print_,
+        rolled=int(rolled) if rolled.isdigit() else 0,
+        parked_at=message.store_timestamp,
+        place=place,
+    )

@@ -1,0 +1,169 @@
+"""The releases of parked messages that this worker sees to: begun by a failover, continued after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from replicator.aio.backoff import Backoff
+from replicator.connector.context import ConnectorContext
+from replicator.connector.release import Release
+from replicator.connector.route import Route
+from replicator.errors import ReplicatorError
+from replicator.observe.logging import get_logger
+from replicator.state.connector_configs import Connectors, State
+from replicator.worker.connectors import Routes
+
+__all__ = ["Releases"]
+
+#: Seconds to wait after a fault: the first time, and the most.
+_BACKOFF_FIRST: Final = 0.5
+_BACKOFF_MOST: Final = 10.0
+#: Seconds that a failover waits for what is to be sent at once.
+_PATIENCE: Final = 60.0
+
+log = get_logger(__name__)
+
+
+class Releases:
+    """Of each connector one release at a time; `me` is this worker's id.
+
+    A release is a record of the group, `release`, that names the worker that sees to it.
+    """
+
+    def __init__(
+        self,
+        me: str,
+        routes: Routes,
+        connectors: Connectors,
+        context: ConnectorContext,
+        *,
+        work: asyncio.TaskGroup,
+    ) -> None:
+        self._me = me
+        self._routes = routes
+        self._connectors = connectors
+        self._context = context
+        self._work = work
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._releases: dict[str, Release] = {}
+        self._begun: dict[str, asyncio.Event] = {}
+        self._faults: dict[str, str] = {}
+
+    async def would(self, route: Route, topics: frozenset[str]) -> dict[str, Any]:
+        """What a release now would do; errors as `Release.plan`."""
+        release = self._release(route, topics)
+        return release.would(await release.plan())
+
+    async def order(
+        self,
+        route: Route,
+        topics: frozenset[str],
+        others: Mapping[str, Any],
+        *,
+        publish: Callable[[], Awaitable[None]],
+    ) -> dict[str, Any]:
+        """Releases what is parked for `topics`, or for all if there are none; what is due later is seen to here.
+
+        Args:
+            others: the live workers besides this one.
+            publish: has the group know of the order before anything is sent.
+
+        Returns:
+            what was done by the time that all was sent that could be sent at once.
+
+        Raises:
+            ReplicatorError: that could not be done in time; it is tried again, and may be ordered again.
+        """
+        known = route.sync.ledger.get("release")
+        if known and not known["done"] and known["by"] in others:
+            raise ReplicatorError(
+                f"worker {known['by']} releases the parked messages already",
+                hint="ask that worker, or end it and repeat the failover here",
+            )
+        await self._end(route.name)
+        route.sync.ledger.put("release", {"by": self._me, "topics": sorted(topics), "done": False})
+        await publish()
+        begun = self._start(route)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(begun.wait(), _PATIENCE)
+        if not begun.is_set():
+            raise ReplicatorError(
+                f"parked messages could not be released: {self._faults.get(route.name, 'it takes long')}",
+                hint="it is tried again; repeat the failover to see how it stands",
+            )
+        return self._releases[route.name].done.shown()
+
+    async def look(self) -> None:
+        """Goes on with releases that this worker saw to before it was restarted."""
+        for route in self._routes:
+            if not isinstance(route, Route):
+                continue
+            known, task = route.sync.ledger.get("release"), self._tasks.get(route.name)
+            if known and known["by"] == self._me and not known["done"] and self._is_over(route) and task is None:
+                log.info("the release of parked messages goes on", connector=route.name)
+                self._start(route)
+
+    async def close(self) -> None:
+        """Ends all; whoever is started with this worker's id goes on."""
+        for name in list(self._tasks):
+            await self._end(name)
+
+    # The work.
+
+    def _release(self, route: Route, topics: frozenset[str]) -> Release:
+        return Release(route.name, self._context, lambda topic: not topics or topic in topics)
+
+    def _start(self, route: Route) -> asyncio.Event:
+        topics = frozenset(route.sync.ledger.get("release")["topics"])
+        release = self._releases[route.name] = self._release(route, topics)
+        begun = self._begun[route.name] = asyncio.Event()
+        see_to_it = self._see_to_it(route, release, begun)
+        self._tasks[route.name] = self._work.create_task(see_to_it, name=f"release of {route.name}")
+        return begun
+
+    async def _end(self, name: str) -> None:
+        task = self._tasks.pop(name, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _see_to_it(self, route: Route, release: Release, begun: asyncio.Event) -> None:
+        """Plans anew after each fault: what is at the target says what was sent."""
+        backoff = Backoff(_BACKOFF_FIRST, _BACKOFF_MOST)
+        mine = partial(self._is_mine, route)
+        while mine():
+            try:
+                # What a worker sent before it died may still wait inside a broker.
+                await asyncio.sleep(self._context.settle_timeout)
+                await release.begin(await release.plan())
+                begun.set()
+                log.info("parked messages released", connector=route.name, **release.done.shown())
+                await release.go_on(mine)
+            except ReplicatorError as error:
+                self._faults[route.name] = str(error)
+                log.warning("parked messages cannot be released now", connector=route.name, reason=str(error))
+                await asyncio.sleep(backoff.next())
+            except Exception:  # a bug here ends neither the worker nor the copying
+                log.exception("parked messages cannot be released", connector=route.name)
+                return
+            else:
+                break
+        if mine() and not release.done.waiting:
+            route.sync.ledger.put("release", {**route.sync.ledger.get("release"), "done": True})
+            log.info("all parked messages are released", connector=route.name)
+
+    def _is_mine(self, route: Route) -> bool:
+        known = route.sync.ledger.get("release")
+        return bool(known) and known["by"] == self._me and self._is_over(route)
+
+    def _is_over(self, route: Route) -> bool:
+        """Whether what is released is not copied any more: the route, or the copy of these topics, has ended."""
+        connector, now = self._connectors.all().get(route.name), self._routes.get(route.name)
+        if connector is None or not isinstance(now, Route):
+            return False
+        topics = route.sync.ledger.get("release").get("topics", [])
+        return connector.state is State.STOPPED or (bool(topics) and not any(map(now.topics.is_copied, topics)))
