@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from replicator.observe.logging import configure, tell_repeats
+from replicator.observe.recent_events import recent_events
 from tests.support.page import PagedWorker, paged_worker
 
 
@@ -18,8 +20,10 @@ def paged(tmp_path: Path) -> Iterator[PagedWorker]:
 
 
 @pytest.fixture(autouse=True)
-def logged() -> Iterator[None]:
-    """What is logged is remembered, and no event is left out as the repeat of another test's."""
+def logged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What is logged is remembered, without what other tests have logged: no event is left out as their repeat, or
+    because theirs fill the list."""
+    monkeypatch.setattr(recent_events, "_events", deque(maxlen=500))
     configure(terminal=False)
     tell_repeats(now=True)
     yield
