@@ -51,7 +51,7 @@ def with_settings(
             name.replace(".", "__"), inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(name, field)
         )
         for name, field in sorted(fields, key=lambda each: _ORDER.index(section_of(each[0])))
-        if not name.endswith(("secret_key", "token"))  # it would be visible in the list of processes
+        if not name.endswith(("secret_key", "token", "password"))  # it would be visible in the list of processes
     ]
 
     def run(**values: Any) -> None:
