@@ -68,7 +68,7 @@ def _rows(section: str) -> str:
 
 
 def _row(name: str, field: FieldInfo) -> str:
-    secret = name.endswith(("secret_key", "rest.token"))
+    secret = name.endswith(("secret_key", "token", "password"))
     flag = "none" if secret else f"`--{name.removesuffix('.namesrv').replace('.', '-').replace('_', '-')}`"
     default = "" if field.default is PydanticUndefined or field.default is None else field.default
     shown = ",".join(default) if isinstance(default, list) else str(default)

@@ -90,7 +90,7 @@ def _settings() -> Iterator[str]:
         yield f'.SS "{_text(section)}"'
         for name, field in setting_fields():
             if section_of(name) == section:
-                secret = name.endswith(("secret_key", "rest.token"))
+                secret = name.endswith(("secret_key", "token", "password"))
                 yield from _item(rf"\fB{_text(name if secret else flag_of(name))}\fR", field.description)
 
 
