@@ -8,9 +8,9 @@ STAMP = $(VENV)/.installed
 TOOLS = $(VENV)/.tools
 ARGS =
 # The tests that need no brokers, no Spark and no network.
-ALONE = -n 2 --dist loadgroup -m "not (brokers or spark or fetched)"
+ALONE = -n 2 --dist loadgroup -m "not (brokers or spark or fetched or nightly)"
 
-.PHONY: help demo test check coverage lint bench simulate soak mutants dist site audit fuzz venv lock clean
+.PHONY: help demo test nightly check coverage lint bench simulate soak mutants dist site audit fuzz venv lock clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -18,8 +18,12 @@ help: ## Show this
 demo: $(STAMP) ## Two clusters, orders flowing, a live view (ARGS="--seconds 20" ends by itself)
 	@$(BIN)/replicator demo $(ARGS)
 
-test: lint ## All checks and tests (ARGS goes to pytest)
+test: lint ## All checks, and all tests but the longest (ARGS goes to pytest)
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not nightly" $(ARGS)
+
+nightly: lint ## All checks and all tests, and the floor of branch coverage (ARGS goes to pytest)
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	@$(MAKE) --no-print-directory coverage ARGS=
 
 check: lint ## All that needs no brokers, no Spark and no network, in two minutes (ARGS goes to pytest)
 	@$(BIN)/python -m pytest $(ALONE) $(ARGS)

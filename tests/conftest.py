@@ -13,6 +13,7 @@ from tests.support.attempt import ATTEMPT, attempt
 
 pytest_plugins = [
     "tests.support.clusters",
+    "tests.support.nightly",
     "tests.support.s3",
     "tests.support.scene",
     "tests.support.second_attempts",

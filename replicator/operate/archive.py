@@ -72,14 +72,14 @@ class Archive:
 
     @classmethod
     def begin(cls, location: Location, contents: Contents) -> Archive:
-        """Creates and writes a manifest where nothing is.
+        """Creates and writes a manifest where nothing is, but for one that a killed process has not finished.
 
         Raises:
             ConfigError: there is something.
             StartupError: the store cannot be read, or cannot be written.
         """
         try:
-            names = location.names()
+            names = set(location.names()) - {location.draft(MANIFEST)}
         except OSError as error:
             raise location.failed("read", error) from None
         if names:

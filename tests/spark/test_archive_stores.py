@@ -12,6 +12,7 @@ import pytest
 from pyarrow import dataset, fs
 from structlog.testing import capture_logs
 
+from replicator.errors import ConfigError
 from replicator.operate.archive import MANIFEST, Archive, Contents
 from replicator.protocol.message import StoredMessage
 from replicator.routing.queue_map import Queue
@@ -69,6 +70,21 @@ def test_an_attempt_that_lost_takes_nothing_from_the_one_that_won(place: str) ->
     again.sweep()
     assert sorted(location.names()) == sorted([MANIFEST, *(file.path for file in files)])
     del killed
+
+
+def test_a_manifest_that_was_never_finished_takes_no_place(tmp_path: Path) -> None:
+    """Of an export that was killed in its first moment; any other file does."""
+    location = Location.of(str(tmp_path / "a"))
+    contents = Contents(id=None, cluster="c", namesrv="n:1", selection={}, topics={}, slices=[])
+    with location.create(MANIFEST) as unfinished:
+        unfinished.write(b"{")
+    Archive.begin(location, contents)
+    assert location.names() == [MANIFEST]
+    other = Location.of(str(tmp_path / "b"))
+    with other.create("of-others") as file:
+        file.write(b"{")
+    with pytest.raises(ConfigError, match="is not empty"):
+        Archive.begin(other, contents)
 
 
 def test_files_that_may_not_be_removed_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

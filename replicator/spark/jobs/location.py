@@ -110,7 +110,7 @@ class Location:
         return await asyncio.to_thread(work, *arguments) if self.is_remote else work(*arguments)
 
     def names(self) -> list[str]:
-        """The files in it and below; none if it does not exist."""
+        """The files in it and below, also unfinished ones; none if it does not exist."""
         store, path = self._opened
         try:  # `allow_not_found` would allow a missing bucket too
             found = store.get_file_info(fs.FileSelector(path, recursive=True))
@@ -176,6 +176,10 @@ class Location:
                 except FileNotFoundError:
                     continue
 
+    def draft(self, name: str) -> str:
+        """What a file is called while it is written."""
+        return _draft(name) if self._renames else name
+
     @property
     def _opened(self) -> tuple[Any, str]:
         return _open(self.uri)
@@ -194,7 +198,7 @@ class Location:
         return f"{self._opened[1].rstrip('/')}/{name}"
 
     def _draft_path(self, name: str) -> str:
-        return self._path(_draft(name) if self._renames else name)
+        return self._path(self.draft(name))
 
 
 @lru_cache

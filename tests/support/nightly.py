@@ -1,0 +1,95 @@
+"""Tests that `make nightly` runs and `make test` leaves out: long ones, of which it runs a quicker relative.
+
+What is left out is another pair of versions, another way to die, or a whole cluster of another product. Each line
+is a test's id, without parameters for all of its cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import pytest
+
+__all__ = ["NIGHTLY", "is_nightly", "unknown"]
+
+NIGHTLY: Final = frozenset(
+    {
+        # the same on other versions
+        "tests/e2e/test_faults.py::test_retention_overtook_the_position[4.9.7]",
+        "tests/e2e/test_metadata_takeover.py::test_consumers_go_on_at_the_target[5.3.3-5.3.3]",
+        "tests/e2e/test_metadata_takeover.py::test_consumers_go_on_at_the_target[5.5.0-5.5.0]",
+        "tests/e2e/test_parked_messages.py::test_the_site_is_lost[4.9.7]",
+        "tests/e2e/test_parked_messages.py::test_waiting_messages_are_parked[4.9.7-5.5.0]",
+        "tests/e2e/test_parked_messages.py::test_waiting_messages_are_parked[5.5.0-4.9.7]",
+        "tests/e2e/test_reading_slaves.py::test_a_slave_serves_when_the_master_is_gone[4.9.7]",
+        "tests/e2e/test_target_loss.py::test_before_the_next_message[4.9.7]",
+        "tests/e2e/test_target_loss.py::test_while_nothing_flows[4.9.7]",
+        "tests/protocol/test_uniform_run.py::test_on_aarch64_the_result_is_the_same",
+        "tests/spark/test_slave.py::test_history_is_read_from_the_slave[5.3.3]",
+        # the same on the other side
+        "tests/e2e/test_group_faults.py::test_a_worker_that_is_cut_off_from_one_cluster[source]",
+        "tests/e2e/test_name_servers.py::test_a_worker_waits_for_the_first_broker[source]",
+        "tests/e2e/test_name_servers.py::test_one_of_two_name_servers_dies_and_comes_back_empty[source-4.9.7]",
+        "tests/e2e/test_recovery.py::test_one_of_two_brokers_killed_and_started_again[source]",
+        "tests/e2e/test_controller_mode.py::test_at_the_target",
+        "tests/e2e/test_brokers_come_and_go.py::test_at_the_target",
+        # another way or another moment to die
+        "tests/e2e/test_faults.py::test_topic_deleted_and_made_anew_while_it_is_away[shorter]",
+        "tests/e2e/test_interrupted_failover.py::test_killed_at_any_moment_and_repeated_at_another_worker[1]",
+        "tests/e2e/test_interrupted_failover.py::test_killed_at_any_moment_and_repeated_at_another_worker[2]",
+        "tests/e2e/test_recovery.py::test_kill_9_at_random_moments_under_load[with its store]",
+        "tests/e2e/test_truncated_source.py::test_grown_beyond_the_position_since[running]",
+        "tests/e2e/test_upgrade.py::test_in_place_under_load[SIGKILL first]",
+        "tests/spark/test_archive.py::test_exports_and_imports_that_fail_are_made_again",
+        "tests/spark/test_brokers_away.py::test_a_source_broker",
+        "tests/spark/test_cluster.py::test_executors_are_killed_in_mid_task",
+        "tests/spark/test_killed_driver.py::test_export_then_import_then_backfill",
+        "tests/spark/test_retention.py::test_messages_that_are_gone",
+        "tests/spark/test_route_backfill.py::test_by_default_spark_copies_where_enough_is_behind",
+        "tests/spark/test_route_backfill.py::test_drained_while_spark_copies_and_then_spark_dies",
+        "tests/spark/test_route_backfill.py::test_nothing_comes_twice_when_the_owner_changes",
+        "tests/spark/test_speculation.py::test_the_data_source_does_not_write",
+        "tests/spark/test_streaming.py::test_a_stream_goes_on_exactly_where_it_was",
+        "tests/spark/test_surroundings.py::test_brokers_that_go_in_the_middle_of_a_job",
+        "tests/spark/test_writing.py::test_a_message_above_the_limit_of_the_broker",
+        "tests/spark/test_writing.py::test_a_topic_that_is_not_there",
+        # with accounts and TLS, with another Spark, with documents run whole
+        "tests/demo/test_demo.py::test_without_the_independent_client_our_own_is_used",
+        "tests/sandbox/test_commands.py::test_up_with_accounts_tls_and_brokers",
+        "tests/spark/test_accounts.py::test_accounts_that_lack_a_right",
+        "tests/spark/test_connect.py::test_topics_are_read_and_written",
+        "tests/spark/test_examples.py::test_the_cells_run",
+        "tests/spark/test_hadoop.py::test_a_cluster_of_yarn",
+        "tests/spark/test_route_backfill.py::test_between_guarded_clusters",
+        "tests/spark/test_surroundings.py::test_a_stream_between_guarded_clusters",
+    }
+)
+
+
+def is_nightly(identifier: str) -> bool:
+    """Whether a test is left out of `make test`, by its id with or without parameters."""
+    return identifier in NIGHTLY or identifier.partition("[")[0] in NIGHTLY
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """The marker that `make test` leaves out."""
+    if is_nightly(item.nodeid):
+        item.add_marker("nightly")
+
+
+def unknown(collected: Iterable[str]) -> set[str]:
+    """The lines that are no test, of files that are collected whole, by the ids of their tests."""
+    ids = set(collected)
+    known = ids | {each.partition("[")[0] for each in ids}
+    files = {each.partition("::")[0] for each in ids}
+    return {line for line in NIGHTLY if line.partition("::")[0] in files and line not in known}
+
+
+@pytest.hookimpl(tryfirst=True)  # before any are deselected
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A line that is no test is an error, unless single tests are asked for."""
+    if any("::" in each for each in config.args):
+        return
+    if lines := unknown(item.nodeid for item in items):
+        raise pytest.UsageError(f"{__file__} lists what is no test: {', '.join(sorted(lines))}")
