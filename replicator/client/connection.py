@@ -14,6 +14,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, cast
 
+from replicator.client.line_window import LineWindow
 from replicator.client.security import Security
 from replicator.client.writer import SocketWriter
 from replicator.errors import ClientError, NoTls, ProtocolError, RequestTimeout, Unreachable
@@ -43,7 +44,7 @@ _HIGH_WATER: Final = 8 * 1024 * 1024
 class Connection(asyncio.BufferedProtocol):
     """A live connection to `address`; made by `Endpoint`, gone when `closed` is set.
 
-    `heard` says that a frame has come: the peer is one, and serves.
+    `heard` says that a frame has come: the peer is one, and serves. `line` limits large answers under way.
 
     Args:
         security: in whose name each request is signed.
@@ -57,6 +58,7 @@ class Connection(asyncio.BufferedProtocol):
         self.heard = False
         self._security = security
         self._loop = asyncio.get_running_loop()
+        self.line = LineWindow(self._loop.time)
         self._transport: asyncio.Transport | None = None
         self._decoder = FrameDecoder()
         self._opaque = itertools.count(1)

@@ -38,6 +38,7 @@ class HistoryConnection:
 
     def __init__(self, master: Connection, slave: Endpoint) -> None:
         self.address = master.address
+        self.line = master.line  # what the slave sends crosses the same distance
         self._master = master
         self._endpoint = slave
         self._slave: Connection | None = None

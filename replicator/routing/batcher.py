@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from replicator.routing.channel import Channel, Transformed
 from replicator.routing.packing import Pack, Packer
 
@@ -63,9 +65,10 @@ class Batcher:
         self._packer = packer
         self._transformed = transformed
 
-    def take(self) -> Batch:
-        """The next batch; without messages when all that the channel held had been filtered out.
+    def take(self, most: float = math.inf) -> Batch:
+        """The next batch, of `most` bytes if they are fewer than the packer's limit.
 
+        It is without messages when all that the channel held had been filtered out.
         A message that is over a limit, or that a transform refuses, comes alone.
         """
         batch = Batch()
@@ -76,7 +79,7 @@ class Batcher:
                 break
             chunk.pack(self._packer)
             packs = chunk.packs
-            while packs and self._put(batch, packs[0]):
+            while packs and self._put(batch, packs[0], most):
                 packs.popleft()
             batch.position = packs[0].offsets[0] if packs else chunk.next_offset
             batch.last_stored = 0 if packs else chunk.last_stored
@@ -87,12 +90,12 @@ class Batcher:
             batch.held += self._channel.pop()
         return batch
 
-    def _put(self, batch: Batch, pack: Pack) -> bool:
+    def _put(self, batch: Batch, pack: Pack, most: float) -> bool:
         """Adds `pack` if it fits into the batch; returns whether it does."""
         if batch.packs:
             packer, first, count = self._packer, batch.packs[0], batch.count + len(pack)
             if (
-                batch.size + len(pack.data) + count * packer.more > packer.limit
+                batch.size + len(pack.data) + count * packer.more > min(packer.limit, most)
                 or count > packer.max_messages
                 or pack.sys_flag != first.sys_flag
                 or pack.reconsume_times != first.reconsume_times

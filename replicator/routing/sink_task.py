@@ -16,6 +16,7 @@ from typing import Final
 from replicator.aio.clock import now
 from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
+from replicator.client.line_turn import crossing
 from replicator.client.pull import GROUP
 from replicator.client.send import Stored, send_batch, send_single
 from replicator.observe.logging import get_logger
@@ -123,7 +124,7 @@ class SinkTask:
         while self._channel.chunks:
             if self._transforming is not None:
                 await self._transforming.see(self._channel.chunks)
-            batch = self._batcher.take()
+            batch = self._batcher.take(self._connection.line.portion)
             self._on_taken()
             try:
                 if batch.packs:
@@ -163,32 +164,33 @@ class SinkTask:
 
     async def _send(self, batch: Batch) -> Stored:
         fields, body = self._fields(batch), self._body(batch)
-        return await self._insist(lambda connection: send_batch(connection, fields, body))
+        return await self._insist(lambda connection: send_batch(connection, fields, body), batch.size)
 
-    async def _insist(self, send: Callable[[Connection], Awaitable[Stored]]) -> Stored:
-        """Sends until the target takes it; a busy target is left alone for longer and longer.
+    async def _insist(self, send: Callable[[Connection], Awaitable[Stored]], size: int) -> Stored:
+        """Sends `size` bytes until the target takes them; a busy target is left alone for longer and longer.
 
         Raises:
             TargetBlocked: it has taken nothing for about two seconds.
         """
         for pause in _PAUSES:
             try:
-                return await self._once(send)
+                return await self._once(send, size)
             except TargetBlocked as blocked:
                 self._state.counters.retries += 1
                 self._state.counters.error(blocked)
                 self._state.reason = str(blocked)
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
-        return await self._once(send)
+        return await self._once(send, size)
 
-    async def _once(self, send: Callable[[Connection], Awaitable[Stored]]) -> Stored:
-        connection = await checked(self._target, self._connection)
-        # Asked last: nothing is awaited between this and the write, so the lease holds when the request leaves.
-        if not self._may_send():
-            raise LeaseLost("the lease has expired: others may own this queue by now")
+    async def _once(self, send: Callable[[Connection], Awaitable[Stored]], size: int) -> Stored:
+        self._state.counters.waits.begin(TARGET)
         try:
-            self._state.counters.waits.begin(TARGET)
-            return await outcome(send(connection))
+            async with crossing(self._connection.line, size):
+                connection = await checked(self._target, self._connection)
+                # Asked last: nothing is awaited between this and the write, so the lease holds when it leaves.
+                if not self._may_send():
+                    raise LeaseLost("the lease has expired: others may own this queue by now")
+                return await outcome(send(connection))
         finally:
             self._state.counters.waits.end()
 
@@ -247,7 +249,9 @@ class SinkTask:
         # "l": a message that was tried often is not to go to the dead letters on its way.
         fields |= {"h": str(message.flag), "i": raw.decode(errors="surrogateescape"), "l": _OFTEN, "m": "false"}
         try:
-            stored = await self._insist(lambda connection: send_single(connection, fields, message.content))
+            stored = await self._insist(
+                lambda connection: send_single(connection, fields, message.content), batch.size
+            )
         except MessageRejected as again:
             return await self._reject(batch, again.message)
         self._settle(batch, stored, alone=True)

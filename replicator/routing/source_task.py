@@ -12,6 +12,7 @@ from typing import Final
 from replicator.client.connection import Answer, Connection
 from replicator.client.endpoint import Endpoint
 from replicator.client.history import HistoryConnection
+from replicator.client.line_window import Crossing
 from replicator.client.pull import PULL_TIMEOUT, SUSPEND, Pulled, pull_fields, read
 from replicator.errors import BrokerRefused, ClientError, ProtocolError
 from replicator.protocol import properties
@@ -108,7 +109,9 @@ class SourceTask:
             if (not pull.wait or budget.spent) and not self._reserve(pull):
                 self._in_line = True
                 return
-            self._send(pull)
+            if not self._send(pull):
+                self._in_line = True
+                return
 
     def _reserve(self, pull: Pull) -> bool:
         size = max(_LEAST, int(self._per_offset * pull.span))
@@ -128,11 +131,32 @@ class SourceTask:
             self._budget.release(size)
         else:
             pull.reserved = size
-        self._send(pull)
-        self._pump()
+        if self._send(pull):
+            self._pump()
+        else:
+            self._in_line = True
 
-    def _send(self, pull: Pull) -> None:
+    def _send(self, pull: Pull) -> bool:
+        """Makes the pull, at once or when the line has room; whether at once.
+
+        What fills a hole does not wait: what came after it is of use only then. Neither does a long poll.
+        """
+        line, size = self._connection.line, pull.reserved
+        if not size or line.has_room or (pull.offset == self._window.head and self._window.in_flight > 1):
+            self._request(pull)
+            return True
+        line.wait(lambda: self._has_room(pull))
+        return False
+
+    def _has_room(self, pull: Pull) -> None:
+        self._in_line = False
+        if not self._stopped:
+            self._request(pull)
+            self._pump()
+
+    def _request(self, pull: Pull) -> None:
         suspend = SUSPEND if pull.wait else 0.0
+        crossing = self._connection.line.begin(pull.reserved)
         self._connection.request(
             Request.PULL_MESSAGE,
             pull_fields(
@@ -143,11 +167,13 @@ class SourceTask:
                 suspend=suspend,
                 subscription=self._options.subscription,
             ),
-            lambda answer: self._answered(pull, answer),
+            lambda answer: self._answered(pull, crossing, answer),
             timeout=PULL_TIMEOUT + suspend,
         )
 
-    def _answered(self, pull: Pull, answer: Answer) -> None:
+    def _answered(self, pull: Pull, crossing: Crossing, answer: Answer) -> None:
+        received = 0 if isinstance(answer, ClientError) else len(answer.body)
+        self._connection.line.end(crossing, received)
         if self._stopped:
             return
         if isinstance(answer, ClientError):

@@ -12,6 +12,7 @@ from replicator.client import history
 from replicator.client.connection import Answer, Connection, OnAnswer
 from replicator.client.endpoint import Endpoint
 from replicator.client.history import HistoryConnection
+from replicator.client.line_window import LineWindow
 from replicator.client.pull import pull_fields, read
 from replicator.errors import Unreachable
 from replicator.protocol.frame import Frame
@@ -31,6 +32,7 @@ class Broker:
         self.answer: Answer | None = None
         self.asked: list[int] = []
         self.address = "broker:1"
+        self.line = LineWindow(lambda: 0.0)
 
     async def connection(self) -> Connection:
         return cast("Connection", self)

@@ -156,7 +156,7 @@ async def test_at_the_target(clusters: ClusterPool, tmp_path: Path, topic_name: 
             async with Producer(source, topic, per_second=300) as producer:
                 await lost.start()  # with copies that nobody counts on any more
                 await until(lambda: "forgotten broker is back" in worker.log)
-            await worker.caught_up(topic, 1100 + producer.acknowledged)
+            await worker.caught_up(topic, 1100 + producer.acknowledged, in_all=True)
             assert {queue["target"]["broker"] for queue in worker.queues(topic)} == {other.name}
             assert (worker.topic(topic)["duplicates"], worker.topic(topic)["foreign"]) == (0, 0)
 

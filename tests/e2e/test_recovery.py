@@ -123,13 +123,13 @@ async def test_one_of_two_brokers_killed_and_started_again(scene: SceneOf, side:
                 await until(its_queues_wait, seconds=40)
                 for _ in range(40):
                     await send(client, read_at[alive.name], topic, 0, [(b"for the living one", {})] * 100)
-                await until(partial(worker.has_copied, topic, 8000))
+                await until(partial(worker.has_copied, topic, 8000, in_all=True))
             assert its_queues_wait()
             await dead.start()
             await until(lambda: worker.topic(topic)["state"] == "RUNNING", seconds=40)
             assert "no longer waiting" in worker.log
             await route.produce(1000, start=4000)
-            await worker.caught_up(topic, 9000 if side == "source" else 9020)
+            await worker.caught_up(topic, 9000 if side == "source" else 9020, in_all=True)
         await route.assert_clean()
 
 

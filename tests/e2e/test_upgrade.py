@@ -50,7 +50,7 @@ async def test_in_place_under_load(
                     await upgrade(cluster, version, kill=kill)
                 after = producer.acknowledged
                 await until(lambda: producer.acknowledged > after + 100)
-            await until(lambda: worker.topic(topic)["copied"] >= producer.acknowledged)
+            await until(lambda: worker.has_copied(topic, producer.acknowledged, in_all=True))
             await until(lambda: worker.metric("lag_messages") == 0)
         verdict = await judge(source, target, topic)
         assert verdict.clean, verdict.report()

@@ -11,6 +11,7 @@ import pytest
 
 from replicator.client.cluster import Cluster, Topology
 from replicator.client.connection import Answer
+from replicator.client.line_window import LineWindow
 from replicator.errors import ReplicatorError, StartupError, Unreachable
 from replicator.ranges import access
 from replicator.ranges import reader as reader_module
@@ -80,6 +81,7 @@ class _Endpoint:
     def __init__(self, broker: Shown) -> None:
         self._broker = broker
         self.address = broker.address
+        self.line = LineWindow(lambda: 0.0)
 
     async def connection(self) -> _Endpoint:
         return self

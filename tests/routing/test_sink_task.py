@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
+from replicator.client.line_window import LineWindow
 from replicator.client.send import Stored
 from replicator.errors import BrokerRefused
 from replicator.protocol.codes import Response
@@ -52,8 +53,10 @@ async def send(
             raise answer
         return answer
 
-    async def connection() -> None:
-        return None
+    over = cast("Any", SimpleNamespace(line=LineWindow(lambda: 0.0)))
+
+    async def connection() -> Any:
+        return over
 
     monkeypatch.setattr(sink_task, "send_batch", send_batch)
     monkeypatch.setattr(sink_task, "_PAUSES", (0.0,))
@@ -65,7 +68,7 @@ async def send(
     channel.put(Chunk([message], 3, 10, copies=False, last_stored=99))
     task = SinkTask(
         cast("Any", SimpleNamespace(connection=connection, address="b:10909")),
-        cast("Any", None),
+        over,
         channel,
         Batcher(channel, packer),
         topic="T",

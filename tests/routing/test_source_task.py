@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replicator.client.connection import Answer, Connection
+from replicator.client.line_window import LineWindow
 from replicator.client.pull import Subscription
 from replicator.errors import ReplicatorError, Unreachable
 from replicator.protocol.frame import Frame
@@ -41,6 +42,7 @@ class Broker:
     properties: bytes = b""
     every: int = 1
     address: str = "broker:1"
+    line: LineWindow = field(default_factory=lambda: LineWindow(lambda: 0.0))
     asked: list[tuple[Mapping[str, str], Callable[[Answer], None]]] = field(default_factory=list)
 
     def request(

@@ -70,9 +70,9 @@ def _provenance_dropped() -> None:
 def _resent_after_a_time_out() -> None:
     once = SinkTask._once
 
-    async def twice(self: SinkTask, send: Callable[[Connection], Awaitable[Stored]]) -> Stored:
+    async def twice(self: SinkTask, send: Callable[[Connection], Awaitable[Stored]], size: int) -> Stored:
         try:
-            return await once(self, send)
+            return await once(self, send, size)
         except OutcomeUnknown:
             return await send(await self._target.connection())
 

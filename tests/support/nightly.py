@@ -31,6 +31,7 @@ NIGHTLY: Final = frozenset(
         "tests/e2e/test_group_faults.py::test_a_worker_that_is_cut_off_from_one_cluster[source]",
         "tests/e2e/test_name_servers.py::test_a_worker_waits_for_the_first_broker[source]",
         "tests/e2e/test_name_servers.py::test_one_of_two_name_servers_dies_and_comes_back_empty[source-4.9.7]",
+        "tests/e2e/test_poor_line.py::test_one_way_is_silent_for_a_while[up]",
         "tests/e2e/test_recovery.py::test_one_of_two_brokers_killed_and_started_again[source]",
         "tests/e2e/test_controller_mode.py::test_at_the_target",
         "tests/e2e/test_brokers_come_and_go.py::test_at_the_target",

@@ -26,6 +26,21 @@ class Faults(Protocol):
     max_buffer: int
 
 
+class Line:
+    """One direction of a line that all connections share, with `rate` bytes a second; 0: as many as there are."""
+
+    def __init__(self, rate: float = 0.0) -> None:
+        self.rate = rate
+        self._free_at = 0.0
+
+    def leaves(self, now: float, size: int) -> float:
+        """When the last of `size` bytes that come now has left."""
+        if not self.rate:
+            return now
+        self._free_at = max(now, self._free_at) + size / self.rate
+        return self._free_at
+
+
 def reset(transport: asyncio.Transport) -> None:
     """Closes with RST."""
     if not transport.is_closing():
@@ -36,8 +51,9 @@ def reset(transport: asyncio.Transport) -> None:
 class Pipe:
     """Chunks leave in order, each `delay` after it came, while nothing is stalled."""
 
-    def __init__(self, faults: Faults, on_end: Callable[[], None], *, stalled: bool) -> None:
+    def __init__(self, faults: Faults, line: Line, on_end: Callable[[], None], *, stalled: bool) -> None:
         self.faults = faults
+        self.line = line
         self.on_end = on_end
         self.source: asyncio.Transport | None = None
         self.sink: asyncio.Transport | None = None
@@ -56,13 +72,14 @@ class Pipe:
             data = self.cutter.cut(data)
             if not data:
                 return
-        if self.queue or self.blocked or self.stalled or self.faults.delay or self.sink is None:
+        slow = self.faults.delay or self.line.rate
+        if self.queue or self.blocked or self.stalled or slow or self.sink is None:
             self.enqueue(data)
         else:
             self.sink.write(data)
 
     def enqueue(self, data: bytes) -> None:
-        self.queue.append((self._loop.time() + self.faults.delay, data))
+        self.queue.append((self.line.leaves(self._loop.time(), len(data)) + self.faults.delay, data))
         self._queued += len(data)
         self.drain()
 

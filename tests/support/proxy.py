@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self, TypeAlias, cast
 
 from tests.support.frames import Cutter, Frame, Swallow, read_frame
-from tests.support.pipe import CLOSE, EOF, RESET, Pipe, reset
+from tests.support.pipe import CLOSE, EOF, RESET, Line, Pipe, reset
 from tests.support.sockets import ports_of
 
 Address: TypeAlias = tuple[str, int]
@@ -37,6 +37,7 @@ class FaultProxy:
         self.listen = listen
         self.upstream = upstream
         self.delay = delay
+        self.line_up, self.line_down = Line(), Line()
         self.frames = frames or on_frame is not None
         self.on_frame = on_frame
         self.max_buffer = max_buffer
@@ -181,8 +182,8 @@ class _Link:
 
     def __init__(self, proxy: FaultProxy) -> None:
         self.proxy = proxy
-        self.up = Pipe(proxy, self._end, stalled=proxy.stalled_up)
-        self.down = Pipe(proxy, self._end, stalled=proxy.stalled_down)
+        self.up = Pipe(proxy, proxy.line_up, self._end, stalled=proxy.stalled_up)
+        self.down = Pipe(proxy, proxy.line_down, self._end, stalled=proxy.stalled_down)
         self.awaited: dict[int, Swallow] = {}
         self.client_port = 0
         self.cut = False
@@ -311,6 +312,12 @@ class BrokerProxies:
         self.main = proxy("main", port)
         self.vip = proxy("vip", port - VIP_OFFSET)
         self._stack = contextlib.AsyncExitStack()
+
+    def become(self, *, delay: float, rate: float, buffer: int) -> None:
+        """From now on each port is behind such a line, in front of which `buffer` bytes wait."""
+        for proxy in self.both:
+            proxy.delay, proxy.max_buffer = delay, buffer
+            proxy.line_up.rate = proxy.line_down.rate = rate
 
     def cut(self, pid: int) -> None:
         """For process `pid` alone the broker is out of reach."""

@@ -79,6 +79,10 @@ def group_of_test() -> str:
     return f"test-{zlib.crc32(os.environ['PYTEST_CURRENT_TEST'].rpartition(' ')[0].encode()):08x}{attempt()}"
 
 
+#: What counts as copied, by whether that of others does too.
+_COPIED = {False: "copied", True: "copied_in_all"}
+
+
 class Worker:
     """`replicator --source … --target …` with `flags`; its output is in `log`.
 
@@ -237,19 +241,28 @@ class Worker:
         """The status of the queues of one topic."""
         return [queue for queue in self.get("/status/queues") if queue["topic"] == name]
 
-    def has_copied(self, name: str, count: int) -> bool:
-        """Whether this process copied at least `count` messages of a topic."""
-        return bool(self.topic(name).get("copied", 0) >= count)
+    def has_copied(self, name: str, count: int, *, in_all: bool = False) -> bool:
+        """Whether this process copied at least `count` messages of a topic.
 
-    async def caught_up(self, name: str, copied: int, *, seconds: float = 60.0) -> None:
-        """Waits until the topic's queues run without lag and this process copied at least `copied` of them."""
+        Args:
+            in_all: also what others copied, and what was found at the target after its answer had been lost, as
+                happens where a target broker is killed.
+        """
+        return bool(self.topic(name).get(_COPIED[in_all], 0) >= count)
+
+    async def caught_up(self, name: str, copied: int, *, seconds: float = 60.0, in_all: bool = False) -> None:
+        """Waits until the topic's queues run without lag and this process copied at least `copied` of them.
+
+        Args:
+            in_all: as of `has_copied`.
+        """
 
         def done() -> bool:
             queues = self.queues(name)
             return (
                 bool(queues)
                 and all(q["state"] == "RUNNING" and q["position"] == q["max_offset"] for q in queues)
-                and sum(q["copied"] for q in queues) >= copied
+                and sum(q[_COPIED[in_all]] for q in queues) >= copied
             )
 
         try:
