@@ -335,7 +335,7 @@ class SinkTask:
         if policy == "dead-letter":
             # It goes to another topic, over a connection of its own: only the lease matters, not what was checked.
             place = (state.target.broker, state.topic, state.source)
-            await self._insist(lambda _: self._dead_letters.put(*place, first.message(), reason))
+            await self._insist(lambda _: self._dead_letters.put(*place, first.message(), reason), batch.size)
             state.counters.skip("dead-letter", 1)
         else:
             state.counters.skip("error", 1)
