@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import Final
 
 import pytest
@@ -105,9 +106,14 @@ def test_one_may_always_be_under_way() -> None:
 
 def test_they_wait_in_turn() -> None:
     window, order = LineWindow(lambda: 0.0), list[int]()
+
+    def ready(each: int) -> None:
+        order.append(each)
+        window.begin(window.limit)
+
     crossing = window.begin(window.limit)
     for each in range(3):
-        window.wait(lambda each=each: (order.append(each), window.begin(window.limit)))  # type: ignore[misc]
+        window.wait(partial(ready, each))
     assert not window.has_room
     window.end(crossing, 0)
     assert order == [0]  # the others do not fit beside it
