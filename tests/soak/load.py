@@ -59,6 +59,9 @@ class Load:
             if time.monotonic() - looked > 3:
                 looked = time.monotonic()
                 lanes = [lane for broker in client.brokers() for lane in await self._lanes(client, broker)] or lanes
+            if not lanes:  # no broker was up when it looked
+                await asyncio.sleep(_PAUSE)
+                continue
             broker, queue_id = self._chance.choice(lanes)
             numbers = range(self._number, self._number + _BATCH)
             self._number += _BATCH
