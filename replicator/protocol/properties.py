@@ -28,8 +28,9 @@ __all__ = [
 MAX_PROPERTIES: Final = 32_767
 
 #: What brokers append to each message that they store. In a batch they append without removing the
-#: old ones (4.9.7: CLUSTER; 5.3.3: MSG_REGION and TRACE_ON too), so that they would pile up hop by hop.
-BROKER_MADE: Final = (b"MSG_REGION", b"TRACE_ON", b"CLUSTER")
+#: old ones (4.9.7: CLUSTER; 5.3.3: MSG_REGION and TRACE_ON too), so that they would pile up hop by hop. With
+#: `enabledAppendPropCRC` (5.x) a checksum of the message as it is stored there is among them.
+BROKER_MADE: Final = (b"MSG_REGION", b"TRACE_ON", b"CLUSTER", b"__CRC32#")
 
 #: What a sender adds to the first message of a batch to prove that it is the sender's.
 SEAL: Final = b"__RPL_SEAL"

@@ -36,6 +36,7 @@ ITEMS = st.sampled_from(
             b"\xff\xfe\x01\xff",
         ),
         *(b"MSG_REGION\x01DefaultRegion", b"TRACE_ON\x01true", b"CLUSTER\x01east", b"CLUSTER\x01", b"CLUSTER"),
+        *(b"__CRC32#\x010123456789", b"__CRC32\x01mine"),
         *(b"CLUSTERS\x01x", b"MSG_REGIO\x01x", b"XCLUSTER\x01x", b"KEYS\x01a\x01CLUSTER\x01b"),
     ]
 )
@@ -262,12 +263,15 @@ def test_a_missing_library_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     assert uniform_run._load() is None
 
 
-@given(st.lists(REGULAR, min_size=1, max_size=8), st.integers(0, 3))
+@given(st.lists(REGULAR, min_size=1, max_size=8), st.integers(0, 4))
 def test_what_was_sent_can_be_told_from_what_is_stored(messages: list[Written], appended: int) -> None:
     """To the byte, in compiled code and without: whatever the target appends, or leaves out at the end."""
     packer = Packer(Stamp("east", "a", 0), topic=TOPIC, limit=10**7, max_messages=1000, exact_born=False)
     (pack,) = packer.pack(messages_in(answer(messages)), copies=False)
-    tail = (b"", b"CLUSTER\x01west\x02", b"CLUSTER\x01west", b"MSG_REGION\x01r\x02TRACE_ON\x01true\x02")[appended]
+    tail = (
+        *(b"", b"CLUSTER\x01west\x02", b"CLUSTER\x01west", b"MSG_REGION\x01r\x02TRACE_ON\x01true\x02"),
+        b"CLUSTER\x01west\x02__CRC32#\x010123456789\x02",
+    )[appended]
     at, data, offset = 0, b"", 40
     while at < len(pack.data):
         size = size_of(pack.data, at)
