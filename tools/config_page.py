@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from replicator.operate.options import flag_of, has_flag
 from replicator.settings import ENV_PREFIX, SECTIONS, is_size, section_of, setting_fields, size_text
 
 PAGE = Path(__file__).parent.parent / "docs" / "CONFIG.md"
@@ -68,8 +69,7 @@ def _rows(section: str) -> str:
 
 
 def _row(name: str, field: FieldInfo) -> str:
-    secret = name.endswith(("secret_key", "rest.token"))
-    flag = "none" if secret else f"`--{name.removesuffix('.namesrv').replace('.', '-').replace('_', '-')}`"
+    flag = f"`{flag_of(name)}`" if has_flag(name) else "none"
     default = "" if field.default is PydanticUndefined or field.default is None else field.default
     shown = ",".join(default) if isinstance(default, list) else str(default)
     if is_size(field):

@@ -13,17 +13,12 @@ from replicator.client.address import split_address
 from replicator.client.security import Security
 from replicator.errors import Unreachable
 
-__all__ = ["AddressServer", "is_address_server"]
+__all__ = ["AddressServer"]
 
 #: Seconds within which it must answer, and bytes that an answer may have: some twenty an address.
 _TIMEOUT: Final = 5.0
 _BYTES: Final = 65536
 _LINE_END: Final = re.compile(r"[\r\n]")
-
-
-def is_address_server(namesrv: str) -> bool:
-    """Whether it is the URL of an address server, and not the `host:port` of a name server."""
-    return namesrv.startswith(("http://", "https://"))
 
 
 class AddressServer:

@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from replicator.client.address_server import AddressServer, is_address_server
+from replicator.client.address_server import AddressServer
 from replicator.client.endpoint import Endpoint
 from replicator.client.security import Security
 from replicator.errors import ClientError, NoTls, RequestTimeout, StartupError, Unreachable
 from replicator.observe.logging import get_logger
 from replicator.protocol.frame import Frame
+from replicator.settings.clusters import is_address_server
 
 __all__ = ["NameServers", "NoBrokers", "NothingKnown"]
 

@@ -21,7 +21,7 @@ from replicator.metadata.groups import GroupSelector
 from replicator.observe.logging import get_logger
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.parked import parked_topics
-from replicator.routing.plan import TopicPlan, Topics, make_plan, plan_parked
+from replicator.routing.plan import TopicPlan, Topics, make_plan, plan_topics
 from replicator.routing.queue_map import Queue, QueueMap
 from replicator.routing.recovery import last_copy
 from replicator.routing.selector import TopicSelector
@@ -122,7 +122,7 @@ class RouteTopics:
             forgotten=gone,
             left=left,
         )
-        plans += plan_parked(source, target, known, self.parked, forgotten=gone, left=left)
+        plans += plan_topics(source, target, known, self.parked, forgotten=gone, left=left)
         return sorted([*plans, *away], key=lambda plan: plan.topic)
 
     def _is_away(self, topic: str, queue_map: QueueMap) -> bool:

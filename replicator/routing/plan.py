@@ -12,7 +12,7 @@ from replicator.routing.options import Identity
 from replicator.routing.queue_map import Queue, QueueMap, extend, needed_queues, write_queues
 from replicator.routing.selector import TopicSelector, rename
 
-__all__ = ["MAX_QUEUES", "TopicPlan", "Topics", "make_plan", "plan_parked", "unsupported"]
+__all__ = ["MAX_QUEUES", "TopicPlan", "Topics", "make_plan", "plan_topics", "unsupported"]
 
 #: Per broker: its topics by name.
 Topics = Mapping[str, Mapping[str, TopicConfig]]
@@ -91,33 +91,25 @@ def make_plan(
         ConfigError: two topics would get one name, or one an impossible name.
     """
     names = {name for topics in source.values() for name in topics if selector.selects(name, system=system)}
-    return [
-        _plan_topic(
-            name,
-            rename(template, name, source=identity.source, target=identity.target),
-            {broker: topics[name] for broker, topics in source.items() if name in topics},
-            target,
-            known.get(name, {}),
-            forgotten=forgotten,
-            left=left.get(name, ()),
-        )
-        for name in sorted(names)
-    ]
+    renamed = {
+        name: rename(template, name, source=identity.source, target=identity.target) for name in sorted(names)
+    }
+    return plan_topics(source, target, known, renamed, forgotten=forgotten, left=left)
 
 
-def plan_parked(
+def plan_topics(
     source: Topics,
     target: Topics,
     known: Mapping[str, QueueMap],
-    parked: Mapping[str, str],
+    names: Mapping[str, str],
     *,
     forgotten: Collection[str] = (),
     left: Mapping[str, Collection[Queue]] = MappingProxyType({}),
 ) -> list[TopicPlan]:
-    """A plan for each system topic of the source whose messages are parked.
+    """A plan for each of `names` that the source has.
 
     Args:
-        parked: these topics, each with its name at the target.
+        names: topics of the source, each with its name at the target.
         target, known, forgotten, left: as for `make_plan`.
     """
     return [
@@ -130,7 +122,7 @@ def plan_parked(
             forgotten=forgotten,
             left=left.get(name, ()),
         )
-        for name, target_name in parked.items()
+        for name, target_name in names.items()
         if any(name in topics for topics in source.values())
     ]
 

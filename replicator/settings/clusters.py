@@ -20,6 +20,7 @@ __all__ = [
     "as_network",
     "comma_list",
     "expand_cluster",
+    "is_address_server",
     "is_loopback",
     "some_path",
     "valid_id",
@@ -64,6 +65,11 @@ def _addresses(value: object) -> object:
 def _is_address(value: str) -> bool:
     host, _, port = value.rpartition(":")
     return bool(_HOST.fullmatch(host) and _PORT.fullmatch(port) and 0 < int(port) < 65536)
+
+
+def is_address_server(namesrv: str) -> bool:
+    """Whether it is the URL of an address server, and not the `host:port` of a name server."""
+    return namesrv.startswith(("http://", "https://"))
 
 
 def _check_address_server(url: str, given: list[str]) -> None:
@@ -212,7 +218,7 @@ class ClusterSettings(BaseModel):
     @classmethod
     def _host_and_port(cls, value: list[str]) -> list[str]:
         for address in value:
-            if address.startswith(("http://", "https://")):
+            if is_address_server(address):
                 _check_address_server(address, value)
                 continue
             if not _is_address(address):

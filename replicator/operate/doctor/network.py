@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from replicator.aio.bounded import bounded
-from replicator.client.address_server import AddressServer, is_address_server
+from replicator.client.address_server import AddressServer
 from replicator.client.cluster import Broker, Cluster, Topology
 from replicator.client.endpoint import Endpoint
 from replicator.client.security import Security
@@ -20,6 +20,7 @@ from replicator.operate.doctor.finding import Finding, bad, good, odd, unchecked
 from replicator.operate.doctor.pair import judge_access
 from replicator.protocol.codes import Request
 from replicator.settings import ClusterSettings, RouteSettings
+from replicator.settings.clusters import is_address_server
 
 __all__ = ["Heard", "Side", "examine_side", "judge_name_servers"]
 
