@@ -66,7 +66,7 @@ class Batcher:
     def take(self) -> Batch:
         """The next batch; without messages when all that the channel held had been filtered out.
 
-        A message that is over a limit, or that a transform refuses, comes alone.
+        A message that is over a limit, that a transform refuses, or that is in light message queues comes alone.
         """
         batch = Batch()
         chunks = self._channel.chunks

@@ -40,6 +40,9 @@ ITEMS = st.sampled_from(
         *(b"CLUSTERS\x01x", b"MSG_REGIO\x01x", b"XCLUSTER\x01x", b"KEYS\x01a\x01CLUSTER\x01b"),
     ]
 )
+LIGHT = st.sampled_from(
+    [b"INNER_MULTI_DISPATCH\x01%LMQ%a", b"INNER_MULTI_QUEUE_OFFSET\x017", b"INNER_MULTI_QUEUE_OFFSET\x01"]
+)
 COPIED = st.sampled_from([b"__RPL_ORIGIN\x01here", b"__RPL_SOURCE\x01east/a/0/3/4", b"__RPL_"])
 
 
@@ -49,7 +52,7 @@ def properties_of(items: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
     )
 
 
-OWN, PROPERTIES = properties_of(ITEMS), properties_of(st.one_of(ITEMS, COPIED))
+OWN, PROPERTIES = properties_of(ITEMS), properties_of(st.one_of(ITEMS, COPIED, LIGHT))
 #: Bytes of properties that are too long once they have our provenance, and that are just not.
 LONG = st.sampled_from([MAX_PROPERTIES - 200, MAX_PROPERTIES - 55, MAX_PROPERTIES - 1]).map(
     lambda size: b"a\x01" + b"x" * (size - 3) + b"\x02"
@@ -163,6 +166,22 @@ def test_limits_hold_to_the_byte(count: int, off: int) -> None:
     assert taken == packed(parse_messages(data), limit=limit)
     fits = off >= 0 or count == 1
     assert (len(taken), found._cut is None) == ((1, True) if fits else (2, False))
+
+
+def test_messages_in_light_queues_are_alone() -> None:
+    """Without the offsets that they have there at the source; those that are in none share a pack."""
+    queues, offsets = b"INNER_MULTI_DISPATCH\x01%LMQ%a\x02", b"INNER_MULTI_QUEUE_OFFSET\x017\x02"
+    blank = b"INNER_MULTI_DISPATCH\x01\x02"
+    own = [b"KEYS\x01k\x02", b"", queues + offsets, offsets + queues, queues, blank + offsets]
+    data = answer([Written(properties=each) for each in own])
+    packer = Packer(Stamp("east", "a", 0), topic=TOPIC, limit=10**7, max_messages=1000, exact_born=False)
+    for messages in (messages_in(data), parse_messages(data)):
+        packs = packer.pack(messages, copies=False)
+        assert [(len(pack), pack.light, pack.alone) for pack in packs] == [
+            *((2, False, False), (1, True, True), (1, True, True), (2, False, False))
+        ]
+        assert not any(b"INNER_MULTI_QUEUE_OFFSET" in pack.data for pack in packs)
+        assert packs[1].message().properties.endswith(b"\x02" + queues)
 
 
 @pytest.mark.parametrize("off", [-1, 0, 1])
