@@ -42,8 +42,27 @@ def unsupported(config: TopicConfig) -> str:
         return "it has a batch consume queue (queue.type=BatchCQ), whose offsets do not count messages"
     if config.attributes.get("cleanup.policy") == "COMPACTION":
         return "it is compacted (cleanup.policy=COMPACTION): its offsets have gaps that do not mean losses"
+    if config.attributes.get("message.type") == "LITE":
+        return "it is a lite topic (message.type=LITE): copies would not get into its light queues"
+    if config.static:
+        return (
+            "it is a static topic (updateStaticTopic), whose queues and offsets are those of a mapping over brokers"
+        )
     if config.queues > MAX_QUEUES:
         return f"it has {config.queues:,} queues on a broker, and up to {MAX_QUEUES:,} can be copied"
+    return ""
+
+
+def _moved_levels(source: Mapping[str, TopicConfig], queue_map: QueueMap) -> str:
+    """Why the levels of a PRIORITY topic would not be kept, which are its queue numbers; empty when they are."""
+    if all(config.attributes.get("message.type") != "PRIORITY" for config in source.values()):
+        return ""
+    for (broker, level), target in sorted(queue_map.items()):
+        if level != target.queue_id:
+            return (
+                f"its queue numbers are priorities (message.type=PRIORITY), and {broker}/{level} would be"
+                f" {target.broker}/{target.queue_id}: a target with as many brokers as the source keeps them"
+            )
     return ""
 
 
@@ -119,13 +138,16 @@ def _plan_topic(
     left: Collection[Queue],
 ) -> TopicPlan:
     there = [topics[target_name] for topics in target.values() if target_name in topics]
-    too_many = (f"at the target {unsupported(each)}" for each in there if each.queues > MAX_QUEUES)
-    problem = next(filter(None, (*map(unsupported, source.values()), *too_many)), "")
+    odd = (f"at the target {unsupported(each)}" for each in there if each.static or each.queues > MAX_QUEUES)
+    problem = next(filter(None, (*map(unsupported, source.values()), *odd)), "")
     copied = {source: queue for source, queue in known.items() if source.broker not in forgotten}
     if problem:
         return TopicPlan(topic=name, target_topic=target_name, queue_map=copied, problem=problem)
     queues = [Queue(broker, i) for broker, config in source.items() for i in range(config.queues)]
     queue_map = extend(known, queues, list(target), left=left)
+    moved = _moved_levels(source, {queue: queue_map[queue] for queue in queues})
+    if moved:
+        return TopicPlan(topic=name, target_topic=target_name, queue_map=copied, problem=moved)
     model = next(iter(source.values()))
     writes = []
     for broker, count in sorted(needed_queues(queue_map).items()):

@@ -118,7 +118,11 @@ def test_plans_are_sorted_and_selected() -> None:
 
 @pytest.mark.parametrize(
     ("attributes", "words"),
-    [({"queue.type": "BatchCQ"}, "BatchCQ"), ({"cleanup.policy": "COMPACTION"}, "compacted")],
+    [
+        ({"queue.type": "BatchCQ"}, "BatchCQ"),
+        ({"cleanup.policy": "COMPACTION"}, "compacted"),
+        ({"message.type": "LITE"}, "message.type=LITE"),
+    ],
 )
 def test_what_cannot_be_copied_says_why(attributes: dict[str, str], words: str) -> None:
     """If one source broker has it so; and then nothing is written."""
@@ -129,7 +133,50 @@ def test_what_cannot_be_copied_says_why(attributes: dict[str, str], words: str) 
     assert made.writes == ()
 
 
-@pytest.mark.parametrize("attributes", [{}, {"queue.type": "SimpleCQ"}, {"cleanup.policy": "DELETE"}])
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_static_topics_are_refused(side: str) -> None:
+    """On either side: their queue numbers and offsets are not those of a broker."""
+    plain, static = {"T": topic()}, {"T": topic(static=True)}
+    source, target = ({"a": plain, "b": static}, {"x": {}}) if side == "source" else ({"a": plain}, {"x": static})
+    (made,) = plan(source, target)
+    assert "static topic" in made.problem
+    assert made.problem.startswith("at the target") == (side == "target")
+    assert made.writes == ()
+
+
+PRIORITY = {"message.type": "PRIORITY"}
+
+
+def test_priorities_are_copied_where_queues_keep_their_numbers() -> None:
+    """One target broker for each source broker."""
+    model = topic(attributes=PRIORITY)
+    (made,) = plan({"a": {"T": model}, "b": {"T": model}}, {"x": {}, "y": {}})
+    assert made.problem == ""
+    assert [(broker, config.attributes) for broker, config in made.writes] == [("x", PRIORITY), ("y", PRIORITY)]
+    assert all(queue.queue_id == target.queue_id for queue, target in made.queue_map.items())
+
+
+def test_priorities_that_would_be_moved_are_refused() -> None:
+    """Two source brokers share a target broker: it says which queue would get another level."""
+    model = topic(attributes=PRIORITY)
+    (made,) = plan({"a": {"T": model}, "b": {"T": model}}, {"x": {}})
+    assert "message.type=PRIORITY" in made.problem
+    assert "b/0 would be x/4" in made.problem
+    assert made.writes == ()
+    assert made.queue_map == {}
+
+
+def test_priorities_that_were_moved_before_are_refused() -> None:
+    """A map made before stays as it is, and is not taken for one that keeps levels."""
+    known = {"T": {Queue("a", 0): Queue("x", 7)}}
+    (made,) = plan({"a": {"T": topic(read=1, attributes=PRIORITY)}}, {"x": {}}, dict(known))
+    assert "a/0 would be x/7" in made.problem
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [{}, {"queue.type": "SimpleCQ"}, {"cleanup.policy": "DELETE"}, {"message.type": "FIFO"}, PRIORITY],
+)
 def test_ordinary_topics_can_be_copied(attributes: dict[str, str]) -> None:
     """No reason against it."""
     assert unsupported(topic(attributes=attributes)) == ""
