@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
@@ -58,6 +58,7 @@ def make_plan(
     system: Sequence[str],
     forgotten: Collection[str] = (),
     left: Mapping[str, Collection[Queue]] = MappingProxyType({}),
+    own_queues: bool = False,
 ) -> list[TopicPlan]:
     """A plan for every selected topic of the source, sorted by name.
 
@@ -67,6 +68,7 @@ def make_plan(
         system: names of clusters and brokers, which brokers use as topics of their own.
         forgotten: source brokers whose queues are known and not copied any more.
         left: target queues that nothing may go to, by source topic.
+        own_queues: new queues go behind those that the target has, so that nobody else's messages are in them.
 
     Raises:
         ConfigError: two topics would get one name, or one an impossible name.
@@ -81,6 +83,7 @@ def make_plan(
             known.get(name, {}),
             forgotten=forgotten,
             left=left.get(name, ()),
+            own_queues=own_queues,
         )
         for name in sorted(names)
     ]
@@ -125,6 +128,7 @@ def _plan_topic(
     *,
     forgotten: Collection[str],
     left: Collection[Queue],
+    own_queues: bool = False,
 ) -> TopicPlan:
     there = [topics[target_name] for topics in target.values() if target_name in topics]
     too_many = (f"at the target {unsupported(each)}" for each in there if each.queues > MAX_QUEUES)
@@ -133,7 +137,8 @@ def _plan_topic(
     if problem:
         return TopicPlan(topic=name, target_topic=target_name, queue_map=copied, problem=problem)
     queues = [Queue(broker, i) for broker, config in source.items() for i in range(config.queues)]
-    queue_map = extend(known, queues, list(target), left=left)
+    taken = _existing(target, target_name) if own_queues else ()
+    queue_map = extend(known, queues, list(target), left=[*left, *taken])
     model = next(iter(source.values()))
     writes = []
     for broker, count in sorted(needed_queues(queue_map).items()):
@@ -145,6 +150,13 @@ def _plan_topic(
             writes.append((broker, wanted))
     copied = {source: queue for source, queue in queue_map.items() if source.broker not in forgotten}
     return TopicPlan(topic=name, target_topic=target_name, queue_map=copied, writes=writes)
+
+
+def _existing(target: Topics, name: str) -> Iterator[Queue]:
+    """All queues that a topic has at the target."""
+    for broker, topics in target.items():
+        if name in topics:
+            yield from (Queue(broker, queue_id) for queue_id in range(topics[name].queues))
 
 
 def _wanted(
