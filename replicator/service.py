@@ -111,8 +111,8 @@ def _watched(settings: Settings, security: Mapping[str, Security], tokens: Token
 
     for side, cluster in (("source", settings.source), ("target", settings.target)):
         tls = cluster.tls
-        of_tls = (tls.ca_file, tls.cert_file, tls.key_file)
-        files.watch(side, (cluster.secret_key_file, *of_tls), partial(renew, side, cluster))
+        secrets = (cluster.secret_key_file, cluster.socks.password_file)
+        files.watch(side, (*secrets, tls.ca_file, tls.cert_file, tls.key_file), partial(renew, side, cluster))
     of_rest = (rest.token_file, rest.operate_token_file, rest.read_token_file)
     files.watch("rest tokens", of_rest, lambda: tokens.renew(Tokens(**rest.bearers())))
     return files

@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from replicator.operate.options import flag_of, has_flag
 from replicator.settings import ENV_PREFIX, SECTIONS, is_size, section_of, setting_fields, size_text
 
 PAGE = Path(__file__).parent.parent / "docs" / "CONFIG.md"
@@ -33,7 +34,7 @@ _TAIL = """
 `source` and `target` may also be given as the name servers alone: `source = "10.0.0.1:9876"`. Secret keys and tokens have no flag,
 since flags can be seen in the list of processes; a `secret_key_file` or `rest.token_file` must not be readable by others.
 
-**Files are read again when they change**, without a restart: `secret_key_file`, the files of `tls`, the token files of REST, and REST's certificate and key. A
+**Files are read again when they change**, without a restart: `secret_key_file`, `socks.password_file`, the files of `tls`, the token files of REST, and REST's certificate and key. A
 worker looks every two seconds, and uses a change once it has rested from one look to the next. A new secret signs the next request, a new
 certificate is for new connections. What cannot be used is logged as an error, and what was read before stays in use. Not read again:
 `worker_group_secret_file`, since all workers change it together, `rest.tls.ca_file`, and what Spark tasks were started with.
@@ -68,8 +69,7 @@ def _rows(section: str) -> str:
 
 
 def _row(name: str, field: FieldInfo) -> str:
-    secret = name.endswith(("secret_key", "rest.token"))
-    flag = "none" if secret else f"`--{name.removesuffix('.namesrv').replace('.', '-').replace('_', '-')}`"
+    flag = f"`{flag_of(name)}`" if has_flag(name) else "none"
     default = "" if field.default is PydanticUndefined or field.default is None else field.default
     shown = ",".join(default) if isinstance(default, list) else str(default)
     if is_size(field):

@@ -12,7 +12,7 @@ from typer.main import get_command
 from replicator import __version__
 from replicator.cli import app
 from replicator.exit_codes import ExitCode
-from replicator.operate.options import flag_of
+from replicator.operate.options import flag_of, has_flag
 from replicator.settings import ENV_PREFIX, SECTIONS, section_of, setting_fields
 
 PAGE = Path(__file__).parent.parent / "docs" / "man" / "replicator.1"
@@ -90,8 +90,8 @@ def _settings() -> Iterator[str]:
         yield f'.SS "{_text(section)}"'
         for name, field in setting_fields():
             if section_of(name) == section:
-                secret = name.endswith(("secret_key", "rest.token"))
-                yield from _item(rf"\fB{_text(name if secret else flag_of(name))}\fR", field.description)
+                shown = flag_of(name) if has_flag(name) else name
+                yield from _item(rf"\fB{_text(shown)}\fR", field.description)
 
 
 def _tail() -> Iterator[str]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from replicator.aio.backoff import Backoff
+from replicator.client.address import split_address
 from replicator.client.connection import Connection
 from replicator.client.security import Security
 from replicator.errors import BrokerRefused, NoTls, Unreachable
@@ -21,7 +22,7 @@ from replicator.observe.logging import get_logger
 from replicator.protocol.codes import Response
 from replicator.protocol.frame import Frame
 
-__all__ = ["CONNECT_TIMEOUT", "REQUEST_TIMEOUT", "Endpoint", "split_address"]
+__all__ = ["CONNECT_TIMEOUT", "REQUEST_TIMEOUT", "Endpoint"]
 
 #: Seconds until a TCP and TLS handshake must be done. RocketMQ's own clients allow 3.
 CONNECT_TIMEOUT: Final = 3.0
@@ -34,18 +35,6 @@ _BACKOFF_FIRST: Final = 0.2
 _BACKOFF_MOST: Final = 5.0
 
 log = get_logger(__name__)
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """Host and port of `host:port`, also of `[v6]:port`.
-
-    Raises:
-        ValueError: no such form, or no such port.
-    """
-    host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ValueError(f"{address!r} is not host:port")
-    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def _reason(error: OSError) -> str:
@@ -120,13 +109,7 @@ class Endpoint:
         try:
             host, port = split_address(self.address)
             async with asyncio.timeout(CONNECT_TIMEOUT):
-                _, connection = await loop.create_connection(
-                    lambda: Connection(self.address, self._security, self._may_go_on),
-                    host,
-                    port,
-                    ssl=tls,
-                    server_hostname=host if tls is not None else None,
-                )
+                connection = await self._open(host, port, tls)
         except TimeoutError:
             raise self._failed(f"no connection within {CONNECT_TIMEOUT:g} s") from None
         except ssl.SSLCertVerificationError as error:
@@ -144,6 +127,19 @@ class Endpoint:
             raise self._failed(str(error)) from None
         self._connection = connection
         log.debug("connected", address=self.address, tls=tls is not None)
+        return connection
+
+    async def _open(self, host: str, port: int, tls: ssl.SSLContext | None) -> Connection:
+        loop, name = asyncio.get_running_loop(), host if tls is not None else None
+
+        def make() -> Connection:
+            return Connection(self.address, self._security, self._may_go_on)
+
+        if (socks := self._security.socks) is None:
+            _, connection = await loop.create_connection(make, host, port, ssl=tls, server_hostname=name)
+        else:
+            sock = await socks.connect(host, port)
+            _, connection = await loop.create_connection(make, sock=sock, ssl=tls, server_hostname=name)
         return connection
 
     def _judge_last(self) -> None:

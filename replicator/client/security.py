@@ -9,6 +9,7 @@ from typing import Literal
 
 from replicator.client.address_map import AS_ADVERTISED, AddressMap
 from replicator.client.broker_hosts import ANY_HOST, BrokerHosts
+from replicator.client.socks import SocksProxy
 from replicator.errors import ConfigError
 
 __all__ = ["Credentials", "Security", "TlsMode", "tls_context"]
@@ -37,10 +38,11 @@ class Security:
     tls: ssl.SSLContext | None = None
     broker_hosts: BrokerHosts = ANY_HOST
     address_map: AddressMap = AS_ADVERTISED
+    socks: SocksProxy | None = None
 
     def renew(self, fresh: Security) -> None:
         """From now on requests are signed, and connections made, as `fresh` says; those that stand stay."""
-        self.credentials, self.tls = fresh.credentials, fresh.tls
+        self.credentials, self.tls, self.socks = fresh.credentials, fresh.tls, fresh.socks
 
 
 def tls_context(

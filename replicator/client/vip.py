@@ -11,8 +11,9 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 
+from replicator.client.address import split_address
 from replicator.client.connection import Connection
-from replicator.client.endpoint import REQUEST_TIMEOUT, Endpoint, split_address
+from replicator.client.endpoint import REQUEST_TIMEOUT, Endpoint
 from replicator.client.security import Security
 from replicator.errors import ClientError, Unreachable
 from replicator.protocol.codes import Request

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final
@@ -127,7 +127,7 @@ class Release:
             BrokerRefused, Unreachable, RequestTimeout: a broker gives nothing that is parked.
         """
         self.done = done = Released.of(plan)
-        lanes: dict[Queue, list[Parked]] = {}
+        lanes: dict[Queue, list[Parked]] = {}  # each by due time, as the plan
         for parked in plan.release:
             if (why := self._hindrance(parked)) is not None:
                 done.left[parked.topic, why] += 1
@@ -148,7 +148,7 @@ class Release:
                 failures.append(error)
             return late
 
-        late = await bounded(send, _ordered(lanes.values()), at_once=_AT_ONCE)
+        late = await bounded(send, lanes.values(), at_once=_AT_ONCE)
         if failures:
             raise failures[0]
         done.waiting = deque(sorted(chain.from_iterable(late), key=lambda each: each.due))
@@ -266,8 +266,3 @@ async def _insist(send: Callable[[], Awaitable[Stored]]) -> None:
         else:
             return
     await outcome(send())
-
-
-def _ordered(lanes: Iterable[list[Parked]]) -> list[list[Parked]]:
-    """The messages of each queue in order of their due times."""
-    return [sorted(lane, key=lambda each: each.due) for lane in lanes]

@@ -186,9 +186,8 @@ class Route:
     def _restored(self, key: MessageQueue, target: Queue) -> QueueState:
         state = QueueState(key.topic, key.queue, target, route=self.name)
         self._context.store.restore(state)
-        if (
-            self.settings.audit == "off" or key.topic in self.topics.parked
-        ):  # what was found before does not stand against a failover any more
+        # Without an audit, what one found before does not stand against a failover any more.
+        if self.settings.audit == "off" or key.topic in self.topics.parked:
             state.audit = AuditTrail()
         return state
 

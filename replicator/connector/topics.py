@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from replicator.metadata.groups import GroupSelector
 from replicator.observe.logging import get_logger
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.parked import parked_topics
-from replicator.routing.plan import TopicPlan, Topics, make_plan, plan_parked
+from replicator.routing.plan import TopicPlan, Topics, make_plan, plan_topics
 from replicator.routing.queue_map import Queue, QueueMap
 from replicator.routing.recovery import last_copy
 from replicator.routing.selector import TopicSelector
@@ -70,8 +70,6 @@ class RouteTopics:
         self._targets: dict[str, str] = {}
         #: Topics whose copies another connector that is not stopped makes, each with its name.
         self._rivals: dict[str, str] = {}
-        #: Queue maps of topics that are being made. What was made of one counts as existing when the rest is tried again.
-        self._intended: dict[str, QueueMap] = {}
 
     def plan(self) -> None:
         """Reads what both clusters have now. A topic that another connector already copies there is left out.
@@ -111,7 +109,7 @@ class RouteTopics:
         if not source:  # it has been away since our start: its topics are those that the group copies
             return away
         target = self._context.target.topics
-        known = self._intended | {topic: store.whole_queue_map(self.name, topic) for topic in maps}
+        known = {topic: store.whole_queue_map(self.name, topic) for topic in maps}
         gone, left = forgotten(store.state, "source"), {topic: store.left(self.name, topic) for topic in maps}
         plans = make_plan(
             source,
@@ -123,9 +121,8 @@ class RouteTopics:
             system=[*self._context.system_names()],
             forgotten=gone,
             left=left,
-            own_queues=self.settings.on_other_source == "own-queues",
         )
-        plans += plan_parked(source, target, known, self.parked, forgotten=gone, left=left)
+        plans += plan_topics(source, target, known, self.parked, forgotten=gone, left=left)
         return sorted([*plans, *away], key=lambda plan: plan.topic)
 
     def _is_away(self, topic: str, queue_map: QueueMap) -> bool:
@@ -198,48 +195,10 @@ class RouteTopics:
         before = self._context.target.topics
 
         async def make(plan: TopicPlan) -> None:
-            if plan.topic not in maps or not await self._is_apart(plan, maps[plan.topic]):
-                return
-            self._intended[plan.topic] = plan.queue_map
-            if await self._make(plan):
-                del self._intended[plan.topic]
+            if plan.topic in maps and await self._make(plan):
                 self._keep_map(plan, maps[plan.topic], before, new_route=new_route)
 
         await bounded(make, [plan for plan in self.plans if not plan.problem], at_once=_AT_ONCE)
-
-    async def _is_apart(self, plan: TopicPlan, known: QueueMap) -> bool:
-        """Whether no other cluster is copied into the queues that a topic is about to get; it has a problem else."""
-        if self.settings.on_other_source == "share" or plan.topic in self.parked:
-            return True
-        known = {} if self.is_renamed(plan.topic) else known
-        new = {target for source, target in plan.queue_map.items() if source not in known}
-        try:
-            others = await self._read_others(plan.target_topic, new)
-        except (ClientError, ProtocolError) as error:
-            self._tell(plan.topic, error, "let the target's account read the topic")
-            return False
-        if others:
-            queue, cluster = min(others.items())
-            self._name_problem(
-                plan.topic,
-                f"queue {queue.queue_id} of {plan.target_topic} at {queue.broker} holds copies from cluster {cluster}: "
-                "set on_other_source to own-queues, to share to mix both there, or give the copy another name with"
-                " rename, as {topic}-{source}",
-            )
-        return not others
-
-    async def _read_others(self, topic: str, queues: Collection[Queue]) -> dict[Queue, str]:
-        """Those of the target queues in which another cluster was copied last, each with that cluster's id."""
-        context = self._context
-        found: dict[Queue, str] = {}
-        for broker, queue_id in sorted(queues):
-            config = context.target.topics.get(broker, {}).get(topic)
-            if config is not None and queue_id < config.queues:
-                master = context.target.cluster.master(broker)
-                copy = await last_copy(master, topic, queue_id, look_back=_LOOK_BACK)
-                if copy is not None and copy.cluster != context.identity.source:
-                    found[Queue(broker, queue_id)] = copy.cluster
-        return found
 
     async def _make(self, plan: TopicPlan) -> bool:
         """Creates the topic at the target's brokers; returns whether it exists now."""
@@ -260,9 +219,7 @@ class RouteTopics:
         return True
 
     def _tell(self, topic: str, error: ReplicatorError, hint: str) -> None:
-        self._name_problem(topic, f"{error}: {hint}" if isinstance(error, BrokerRefused) else str(error))
-
-    def _name_problem(self, topic: str, problem: str) -> None:
+        problem = f"{error}: {hint}" if isinstance(error, BrokerRefused) else str(error)
         if self.problems.get(topic) != problem:
             log.warning("topic cannot be prepared at the target", connector=self.name, topic=topic, reason=problem)
         self.problems[topic] = problem

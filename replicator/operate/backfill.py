@@ -34,7 +34,6 @@ SETTINGS: Final = (
     "on_error",
     "on_gap",
     "on_target_loss",
-    "on_other_source",
     "dead_letter_topic",
     "rate_messages",
     "rate_bytes",

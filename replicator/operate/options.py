@@ -14,7 +14,7 @@ from pydantic_core import PydanticUndefined
 from replicator.command_app import completing
 from replicator.settings import SECTIONS, is_size, section_of, setting_fields, size_text
 
-__all__ = ["SELECTION", "ConfigFile", "MetricsPort", "flag_of", "is_of", "with_settings"]
+__all__ = ["SELECTION", "ConfigFile", "MetricsPort", "flag_of", "has_flag", "is_of", "with_settings"]
 
 #: The route's settings that select the messages to copy, and name the target topic.
 SELECTION: Final = ("topics", "exclude_topics", "rename", "start_from", "tags", "sql", "forward")
@@ -28,6 +28,11 @@ Command = Callable[..., None]
 
 def flag_of(name: str) -> str:
     return "--" + name.removesuffix(".namesrv").replace(".", "-").replace("_", "-")
+
+
+def has_flag(name: str) -> bool:
+    """Whether a setting may be given as a flag: a secret would be visible in the list of processes."""
+    return not name.endswith(("secret_key", "token", "password"))
 
 
 def with_settings(
@@ -51,7 +56,7 @@ def with_settings(
             name.replace(".", "__"), inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(name, field)
         )
         for name, field in sorted(fields, key=lambda each: _ORDER.index(section_of(each[0])))
-        if not name.endswith(("secret_key", "token"))  # it would be visible in the list of processes
+        if has_flag(name)
     ]
 
     def run(**values: Any) -> None:

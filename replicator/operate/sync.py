@@ -148,16 +148,16 @@ def _next(found: dict[str, Any]) -> Text:
 
 def _pending(found: dict[str, Any]) -> list[Text]:
     """What waits at the source, which a switch leaves there."""
-    lines = pending_lines(found)
-    head = [Text("held back by the source, and copied once it delivers them:")] if lines else []
-    return head + [Text(f"- {line}") for line in lines]
+    return _listed("held back by the source, and copied once it delivers them:", pending_lines(found))
 
 
 def _released(found: dict[str, Any] | None) -> list[Text]:
     """What became of parked messages."""
-    lines = released_lines(found)
-    head = [Text("parked messages:")] if lines else []
-    return head + [Text(f"- {line}") for line in lines]
+    return _listed("parked messages:", released_lines(found))
+
+
+def _listed(head: str, lines: list[str]) -> list[Text]:
+    return [Text(head), *(Text(f"- {line}") for line in lines)] if lines else []
 
 
 def _missing(topic: dict[str, Any]) -> list[str]:

@@ -15,8 +15,9 @@ from replicator.client.address_map import AddressMap
 from replicator.client.broker_hosts import BrokerHosts
 from replicator.client.cluster import Cluster
 from replicator.client.security import Credentials, Security, TlsMode, tls_context
+from replicator.client.socks import SocksProxy
 from replicator.errors import ClientError, StartupError
-from replicator.settings import ClusterSettings
+from replicator.settings import ClusterSettings, SocksSettings
 
 __all__ = ["Access", "run"]
 
@@ -40,13 +41,14 @@ class Access:
     key_file: Path | None = None
     broker_hosts: tuple[str, ...] = ()
     address_map: tuple[str, ...] = ()
+    socks: SocksProxy | None = None
 
     @classmethod
     def of(cls, settings: ClusterSettings) -> Access:
         """The access for a cluster's settings.
 
         Raises:
-            ConfigError: the file with its secret cannot be used.
+            ConfigError: the file with a secret of it cannot be used.
         """
         return cls(
             namesrv=tuple(settings.namesrv),
@@ -59,6 +61,7 @@ class Access:
             key_file=settings.tls.key_file,
             broker_hosts=tuple(settings.broker_hosts),
             address_map=tuple(settings.address_map),
+            socks=_socks(settings.socks),
         )
 
     def security(self) -> Security:
@@ -67,7 +70,8 @@ class Access:
         if self.access_key is not None and self.secret_key is not None:
             credentials = Credentials(self.access_key, self.secret_key)
         tls = tls_context(self.tls, ca_file=self.ca_file, cert_file=self.cert_file, key_file=self.key_file)
-        return Security(credentials, tls, BrokerHosts.of(self.broker_hosts), AddressMap.of(self.address_map))
+        hosts, addresses = BrokerHosts.of(self.broker_hosts), AddressMap.of(self.address_map)
+        return Security(credentials, tls, hosts, addresses, self.socks)
 
     @asynccontextmanager
     async def connected(
@@ -89,6 +93,12 @@ class Access:
             yield cluster
         finally:
             await cluster.close()
+
+
+def _socks(settings: SocksSettings) -> SocksProxy | None:
+    if settings.address is None:
+        return None
+    return SocksProxy(settings.address, settings.username, settings.secret())
 
 
 async def _refreshed(cluster: Cluster, until: float) -> None:

@@ -67,8 +67,6 @@ class QueuePair:
         self._path: DataPath | None = None
         self._fault: ReplicatorError | None = None
         self._loss: SourceGap | SourceReset | None = None
-        #: Clusters that were found to be copied into the target queue, too.
-        self._others: set[str] = set()
         self._log = log.bind(connector=state.route, queue=str(MessageQueue(state.topic, *state.source)))
         self._target = TargetCheck(state, shared, topic, self._log)
         self._actions = {
@@ -114,15 +112,7 @@ class QueuePair:
             self._differs(self._twin(found, offset))
             return
         self.state.counters.foreign += 1
-        if found is None:
-            return
-        if found.cluster != self.shared.options.identity.source:
-            if found.cluster not in self._others:
-                self._others.add(found.cluster)
-                self._log.warning(
-                    "another cluster is copied into the same queue", cluster=found.cluster, offset=offset
-                )
-        else:
+        if found is not None and found.cluster == self.shared.options.identity.source:
             place = f"{found.broker}/{found.queue_id}/{found.offset}"
             self._differs(Difference("misplaced", None, offset, f"a copy of {place}"))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
@@ -12,7 +12,7 @@ from replicator.routing.options import Identity
 from replicator.routing.queue_map import Queue, QueueMap, extend, needed_queues, write_queues
 from replicator.routing.selector import TopicSelector, rename
 
-__all__ = ["MAX_QUEUES", "TopicPlan", "Topics", "make_plan", "plan_parked", "unsupported"]
+__all__ = ["MAX_QUEUES", "TopicPlan", "Topics", "make_plan", "plan_topics", "unsupported"]
 
 #: Per broker: its topics by name.
 Topics = Mapping[str, Mapping[str, TopicConfig]]
@@ -58,7 +58,6 @@ def make_plan(
     system: Sequence[str],
     forgotten: Collection[str] = (),
     left: Mapping[str, Collection[Queue]] = MappingProxyType({}),
-    own_queues: bool = False,
 ) -> list[TopicPlan]:
     """A plan for every selected topic of the source, sorted by name.
 
@@ -68,40 +67,30 @@ def make_plan(
         system: names of clusters and brokers, which brokers use as topics of their own.
         forgotten: source brokers whose queues are known and not copied any more.
         left: target queues that nothing may go to, by source topic.
-        own_queues: new queues go behind those that the target has, so that nobody else's messages are in them.
 
     Raises:
         ConfigError: two topics would get one name, or one an impossible name.
     """
     names = {name for topics in source.values() for name in topics if selector.selects(name, system=system)}
-    return [
-        _plan_topic(
-            name,
-            rename(template, name, source=identity.source, target=identity.target),
-            {broker: topics[name] for broker, topics in source.items() if name in topics},
-            target,
-            known.get(name, {}),
-            forgotten=forgotten,
-            left=left.get(name, ()),
-            own_queues=own_queues,
-        )
-        for name in sorted(names)
-    ]
+    renamed = {
+        name: rename(template, name, source=identity.source, target=identity.target) for name in sorted(names)
+    }
+    return plan_topics(source, target, known, renamed, forgotten=forgotten, left=left)
 
 
-def plan_parked(
+def plan_topics(
     source: Topics,
     target: Topics,
     known: Mapping[str, QueueMap],
-    parked: Mapping[str, str],
+    names: Mapping[str, str],
     *,
     forgotten: Collection[str] = (),
     left: Mapping[str, Collection[Queue]] = MappingProxyType({}),
 ) -> list[TopicPlan]:
-    """A plan for each system topic of the source whose messages are parked.
+    """A plan for each of `names` that the source has.
 
     Args:
-        parked: these topics, each with its name at the target.
+        names: topics of the source, each with its name at the target.
         target, known, forgotten, left: as for `make_plan`.
     """
     return [
@@ -114,7 +103,7 @@ def plan_parked(
             forgotten=forgotten,
             left=left.get(name, ()),
         )
-        for name, target_name in parked.items()
+        for name, target_name in names.items()
         if any(name in topics for topics in source.values())
     ]
 
@@ -128,7 +117,6 @@ def _plan_topic(
     *,
     forgotten: Collection[str],
     left: Collection[Queue],
-    own_queues: bool = False,
 ) -> TopicPlan:
     there = [topics[target_name] for topics in target.values() if target_name in topics]
     too_many = (f"at the target {unsupported(each)}" for each in there if each.queues > MAX_QUEUES)
@@ -137,8 +125,7 @@ def _plan_topic(
     if problem:
         return TopicPlan(topic=name, target_topic=target_name, queue_map=copied, problem=problem)
     queues = [Queue(broker, i) for broker, config in source.items() for i in range(config.queues)]
-    taken = _existing(target, target_name) if own_queues else ()
-    queue_map = extend(known, queues, list(target), left=[*left, *taken])
+    queue_map = extend(known, queues, list(target), left=left)
     model = next(iter(source.values()))
     writes = []
     for broker, count in sorted(needed_queues(queue_map).items()):
@@ -150,13 +137,6 @@ def _plan_topic(
             writes.append((broker, wanted))
     copied = {source: queue for source, queue in queue_map.items() if source.broker not in forgotten}
     return TopicPlan(topic=name, target_topic=target_name, queue_map=copied, writes=writes)
-
-
-def _existing(target: Topics, name: str) -> Iterator[Queue]:
-    """All queues that a topic has at the target."""
-    for broker, topics in target.items():
-        if name in topics:
-            yield from (Queue(broker, queue_id) for queue_id in range(topics[name].queues))
 
 
 def _wanted(

@@ -5,7 +5,7 @@ from the environment or from files, never from flags.
 """
 
 from replicator.settings.acl import AclSettings
-from replicator.settings.clusters import ClusterSettings, TlsSettings, valid_id
+from replicator.settings.clusters import ClusterSettings, SocksSettings, TlsSettings, valid_id
 from replicator.settings.loading import explain, leaves, load, origins
 from replicator.settings.model import ENV_PREFIX, Settings, setting_fields
 from replicator.settings.rest import RestSettings, RestTls
@@ -22,6 +22,7 @@ __all__ = [
     "RestTls",
     "RouteSettings",
     "Settings",
+    "SocksSettings",
     "TlsSettings",
     "explain",
     "is_size",

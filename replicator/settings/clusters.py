@@ -6,6 +6,7 @@ import re
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Final, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
 
@@ -14,10 +15,12 @@ from replicator.settings.secret_file import read_secret
 __all__ = [
     "Cluster",
     "ClusterSettings",
+    "SocksSettings",
     "TlsSettings",
     "as_network",
     "comma_list",
     "expand_cluster",
+    "is_address_server",
     "is_loopback",
     "some_path",
     "valid_id",
@@ -57,6 +60,33 @@ def some_path(value: object) -> object:
 
 def _addresses(value: object) -> object:
     return comma_list(value.replace(";", ",")) if isinstance(value, str) else value
+
+
+def _is_address(value: str) -> bool:
+    host, _, port = value.rpartition(":")
+    return bool(_HOST.fullmatch(host) and _PORT.fullmatch(port) and 0 < int(port) < 65536)
+
+
+def is_address_server(namesrv: str) -> bool:
+    """Whether it is the URL of an address server, and not the `host:port` of a name server."""
+    return namesrv.startswith(("http://", "https://"))
+
+
+def _check_address_server(url: str, given: list[str]) -> None:
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        if not _HOST.fullmatch(host):
+            ip_address(host)
+        right = parts.port != 0 and "@" not in parts.netloc
+    except ValueError:
+        right = False
+    if not right or parts.path in ("", "/") or parts.fragment or not re.fullmatch(r"[!-~]+", url):
+        raise ValueError(
+            f"{url!r} is not the URL of an address server, which is http://HOST:8080/rocketmq/nsaddr by default"
+        )
+    if len(given) > 1:
+        raise ValueError(f"{url!r} is an address server, which names the name servers: give it alone")
 
 
 def is_loopback(host: str) -> bool:
@@ -111,13 +141,56 @@ class TlsSettings(BaseModel):
         return self
 
 
+class SocksSettings(BaseModel):
+    """A SOCKS5 proxy that the name servers and brokers of a cluster are reached through."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    address: str | None = Field(
+        None, description="SOCKS5 proxy, host:port, that name servers and brokers are reached through"
+    )
+    username: str | None = Field(None, min_length=1, max_length=255, description="user at the proxy")
+    password: SecretStr | None = Field(
+        None, min_length=1, max_length=255, description="its password; from the environment or the file only"
+    )
+    password_file: Path | None = Field(None, description="file with the password, readable by its owner only")
+
+    @field_validator("address")
+    @classmethod
+    def _host_and_port(cls, value: str | None) -> str | None:
+        if value is not None and not _is_address(value):
+            raise ValueError(f"{value!r} is not host:port; SOCKS proxies listen on port 1080 by default")
+        return value
+
+    @model_validator(mode="after")
+    def _together(self) -> SocksSettings:
+        if self.password is not None and self.password_file is not None:
+            raise ValueError("password and password_file are both set: keep one")
+        if (self.username is None) != (self.password is None and self.password_file is None):
+            raise ValueError("username and a password go together: give both or neither")
+        if self.username is not None and self.address is None:
+            raise ValueError("username without address would have no effect: give the proxy's address")
+        return self
+
+    def secret(self) -> str | None:
+        """The password itself, if there is one.
+
+        Raises:
+            ConfigError: its file cannot be read, or others can read it.
+        """
+        if self.password_file is not None:
+            return read_secret("socks.password_file", self.password_file)
+        return None if self.password is None else self.password.get_secret_value()
+
+
 class ClusterSettings(BaseModel):
     """One cluster."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     namesrv: Annotated[list[str], BeforeValidator(_addresses), Field(min_length=1)] = Field(
-        description="name servers, host:port, separated by commas"
+        description="name servers, host:port, separated by commas; or the URL of an address server, which"
+        " names them, as http://HOST:8080/rocketmq/nsaddr"
     )
     id: str | None = Field(None, description="the cluster's id in provenance (default: its name)")
     cluster: str | None = Field(
@@ -139,13 +212,16 @@ class ClusterSettings(BaseModel):
     )
     secret_key_file: Path | None = Field(None, description="file with the secret, readable by its owner only")
     tls: TlsSettings = TlsSettings()
+    socks: SocksSettings = SocksSettings()
 
     @field_validator("namesrv")
     @classmethod
     def _host_and_port(cls, value: list[str]) -> list[str]:
         for address in value:
-            host, _, port = address.rpartition(":")
-            if not _HOST.fullmatch(host) or not _PORT.fullmatch(port) or not 0 < int(port) < 65536:
+            if is_address_server(address):
+                _check_address_server(address, value)
+                continue
+            if not _is_address(address):
                 raise ValueError(f"{address!r} is not host:port; name servers listen on port 9876 by default")
         return value
 

@@ -85,11 +85,6 @@ class RouteSettings(BaseModel):
         description="what to do when the target has lost messages that it had acknowledged: copy them again before"
         " anything new, stop the queue, or wait until the target has them again",
     )
-    on_other_source: Literal["fail", "own-queues", "share"] = Field(
-        "fail",
-        description="what to do with a topic into whose queues at the target another cluster is copied: leave it out"
-        " and say so, copy into queues of its own behind those that the target has, or mix both in the same queues",
-    )
     audit: Literal["on", "off"] = Field(
         "on", description="read back what was copied, and compare it with what was sent, while the route runs"
     )

@@ -132,7 +132,7 @@ class Releases:
             await asyncio.wait([task])
 
     async def _see_to_it(self, route: Route, release: Release, begun: asyncio.Event) -> None:
-        """Plans anew after each fault: what is at the target says what was sent."""
+        """Plans again after each fault: what is at the target says what was sent."""
         backoff = Backoff(_BACKOFF_FIRST, _BACKOFF_MOST)
         mine = partial(self._is_mine, route)
         while mine():

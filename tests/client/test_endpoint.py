@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from replicator.client import endpoint as module
-from replicator.client.endpoint import Endpoint, split_address
+from replicator.client.endpoint import Endpoint
 from replicator.client.security import Security
 from replicator.errors import BrokerRefused, ClientError, Unreachable
 from replicator.protocol.frame import Frame
@@ -216,22 +216,6 @@ async def test_a_hung_peer_is_left_and_found_again(monkeypatch: pytest.MonkeyPat
         assert (await endpoint.invoke(1, {})).code == 0
         assert len(peer.sessions) == 2
         await endpoint.close()
-
-
-@pytest.mark.parametrize(
-    ("address", "parts"),
-    [("127.0.0.1:9876", ("127.0.0.1", 9876)), ("[::1]:10911", ("::1", 10911)), ("mq.example:1", ("mq.example", 1))],
-)
-def test_addresses_are_split(address: str, parts: tuple[str, int]) -> None:
-    """Host and port, for IPv6 too."""
-    assert split_address(address) == parts
-
-
-@pytest.mark.parametrize("address", ["", ":1", "a", "a:", "a:b", "a:0", "a:65536", "a:-1", "a:1.5"])
-def test_what_is_no_address_is_refused(address: str) -> None:
-    """No host, no port, or no such port."""
-    with pytest.raises(ValueError, match="is not host:port"):
-        split_address(address)
 
 
 async def test_who_looks_at_many_is_not_kept_by_a_pause() -> None:

@@ -79,7 +79,10 @@ async def test_waiting_messages_are_parked(version: str, target: str, scene: Sce
             assert sum(map(len, (await raw_topic(route.target, parked_at(SCHEDULE_TOPIC))).values())) == 2
 
 
-FLAGS = (*SYNC_QUICKLY[2:], "--sync", "topics,groups,offsets,pending", "--session-timeout", "3")
+FLAGS = (
+    *(*SYNC_QUICKLY[2:], "--sync", "topics,groups,offsets,pending", "--session-timeout", "3"),
+    *("--sync-groups", "of-no-other-test"),
+)
 
 
 async def arrived(cluster: Cluster, topic: str) -> Counter[str]:

@@ -22,7 +22,8 @@ def paged(tmp_path: Path) -> Iterator[PagedWorker]:
 @pytest.fixture(autouse=True)
 def logged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What is logged is remembered, without what other tests have logged: no event is left out as their repeat, or
-    because theirs fill the list."""
+    because theirs fill the list.
+    """
     monkeypatch.setattr(recent_events, "_events", deque(maxlen=500))
     configure(terminal=False)
     tell_repeats(now=True)

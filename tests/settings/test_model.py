@@ -46,7 +46,19 @@ def mistakes(given: dict[str, Any]) -> str:
             {"source__access_key": "", "source__secret_key": "x"},
             ["source.access_key", "''", "at least 1 character"],
         ),
-        ({"source__namesrv": "http://a:9876"}, ["source.namesrv", "'http://a:9876' is not host:port"]),
+        ({"source__namesrv": "ftp://a:9876"}, ["source.namesrv", "'ftp://a:9876' is not host:port"]),
+        ({"source__namesrv": "http://a:9876"}, ["source.namesrv", "is not the URL", "/rocketmq/nsaddr by default"]),
+        ({"source__namesrv": "http://:8080/x"}, ["source.namesrv", "'http://:8080/x' is not the URL"]),
+        ({"source__namesrv": "http://a:0/x"}, ["source.namesrv", "'http://a:0/x' is not the URL"]),
+        ({"source__namesrv": "http://me:pw@a/x"}, ["source.namesrv", "is not the URL"]),
+        ({"source__namesrv": "http://a/x,b:1"}, ["source.namesrv", "'http://a/x'", "give it alone"]),
+        ({"source__socks": {"address": "a"}}, ["source.socks.address", "'a' is not host:port", "1080"]),
+        ({"target__socks": {"address": "a:1", "username": "u"}}, ["target.socks", "username and a password"]),
+        ({"target__socks": {"username": "u", "password": "p"}}, ["target.socks", "without address"]),
+        (
+            {"target__socks": {"address": "a:1", "username": "u", "password": "p", "password_file": "f"}},
+            ["target.socks", "password and password_file are both set"],
+        ),
         ({"source__namesrv": "a b:9876"}, ["source.namesrv", "'a b:9876' is not host:port"]),
         ({"source__namesrv": "a:١٢٣"}, ["source.namesrv", "is not host:port"]),
         ({"source__broker_hosts": "10.1.0.7/16"}, ["source.broker_hosts", "'10.1.0.7/16'", "as in 10.1.0.0/16"]),
@@ -70,6 +82,11 @@ def test_a_value_out_of_all_bounds_has_one_line(given: dict[str, Any], words: li
     (line,) = mistakes(flags(**given)).splitlines()
     for word in words:
         assert word in line
+
+
+@pytest.mark.parametrize("url", ["http://a:8080/rocketmq/nsaddr", "https://[::1]/ns?unit=a"])
+def test_an_address_server(url: str) -> None:
+    assert load(flags(source__namesrv=url), file=None).source.namesrv == [url]
 
 
 @pytest.mark.parametrize("address", ["[::1]:9876", "a.b-c_d:1", "10.0.0.1:65535", "[fe80::1%eth0]:1"])

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal
 
+from replicator.client.address import split_address
 from replicator.client.connection import Connection
-from replicator.client.endpoint import split_address
 from replicator.client.pull import pull_fields
 from replicator.client.security import Security
 from replicator.client.vip import vip_address

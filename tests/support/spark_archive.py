@@ -19,6 +19,9 @@ from replicator.spark.engine.java import java_home
 
 __all__ = ["archive_flags"]
 
+#: A JVM says on its standard output, which tests read, why it cannot use an archive: it does so now and then.
+_SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+
 #: What a driver does at first: a plan, a task, Python, Arrow.
 _STARTING = """
 from replicator.spark.engine.session import session
@@ -41,7 +44,7 @@ def archive_flags() -> str:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not path.exists():
                 _make(path)
-    return f"-Xshare:auto -XX:SharedArchiveFile={path}" if path.exists() else ""
+    return f"-Xshare:auto -XX:SharedArchiveFile={path} {_SILENT}" if path.exists() else ""
 
 
 def _home_on_path() -> Path:
@@ -51,7 +54,7 @@ def _home_on_path() -> Path:
 
 def _make(path: Path) -> None:
     fresh = path.with_suffix(".fresh")
-    options = f"-XX:ArchiveClassesAtExit={fresh} -Xlog:cds=off -Xlog:cds+dynamic=off"
+    options = f"-XX:ArchiveClassesAtExit={fresh} {_SILENT}"
     environment = {**os.environ, "SPARK_SUBMIT_OPTS": options}
     environment.pop("SPARK_CONF_DIR", None)
     subprocess.run([sys.executable, "-c", _STARTING], env=environment, check=True, timeout=240, capture_output=True)

@@ -52,6 +52,10 @@ def _compiled() -> Finding:
 
 def _secrets(settings: Settings) -> Iterator[Finding]:
     for side, cluster in (("source", settings.source), ("target", settings.target)):
+        try:
+            cluster.socks.secret()
+        except ConfigError as error:
+            yield bad(_CHECK, f"{side}.socks.password_file", error.message, error.hint)
         if cluster.access_key is None:
             continue
         try:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from replicator.aio.bounded import bounded
+from replicator.client.address_server import AddressServer
 from replicator.client.cluster import Broker, Cluster, Topology
 from replicator.client.endpoint import Endpoint
 from replicator.client.security import Security
@@ -19,6 +20,7 @@ from replicator.operate.doctor.finding import Finding, bad, good, odd, unchecked
 from replicator.operate.doctor.pair import judge_access
 from replicator.protocol.codes import Request
 from replicator.settings import ClusterSettings, RouteSettings
+from replicator.settings.clusters import is_address_server
 
 __all__ = ["Heard", "Side", "examine_side", "judge_name_servers"]
 
@@ -64,7 +66,8 @@ async def examine_side(
         writes: the route sends something there, if only its heartbeats.
     """
     found = Side()
-    heard = await bounded(lambda address: _name_server(address, security), settings.namesrv, at_once=_AT_ONCE)
+    servers = await _name_servers(side, settings.namesrv, security, found.findings)
+    heard = await bounded(lambda address: _name_server(address, security), servers, at_once=_AT_ONCE)
     found.findings += judge_name_servers(side, heard)
     try:
         found.topology = await cluster.refresh()
@@ -86,6 +89,22 @@ async def examine_side(
     if found.facts:
         found.findings += judge_access(side, settings, found.facts)
     return found
+
+
+async def _name_servers(
+    side: str, given: Sequence[str], security: Security, findings: list[Finding]
+) -> Sequence[str]:
+    """The name servers; those that an address server names, with what is found of it."""
+    if not is_address_server(given[0]):
+        return given
+    check = f"{side} address server"
+    try:
+        named = await AddressServer(given[0], security).read()
+    except ReplicatorError as error:
+        findings.append(bad(check, given[0], error.message, error.hint or "check the URL, and that it runs"))
+        return ()
+    findings.append(good(check, given[0], f"names {', '.join(named)}"))
+    return named
 
 
 async def _name_server(address: str, security: Security) -> Heard:

@@ -47,6 +47,16 @@ _ELSEWHERE: Final = {
     "subExpression": "leave it out, and filter the rows: where(\"tags = 'paid'\")",
 }
 _KAFKAS: Final = "it is for Kafka's client; here are accessKey with secretKeyFile, and tls with tlsCaFile"
+#: Options that are settings in a table of their own.
+_TABLES: Final = {
+    "tls": {"mode": "tls", "ca_file": "tlsCaFile", "cert_file": "tlsCertFile", "key_file": "tlsKeyFile"},
+    "socks": {
+        "address": "socksAddress",
+        "username": "socksUsername",
+        "password": "socksPassword",
+        "password_file": "socksPasswordFile",
+    },
+}
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 #: A number for each queue, by topic, broker and queue number.
@@ -144,15 +154,9 @@ class GivenOptions:
     def access(self) -> Access:
         if self["nameServer"] is None:
             raise ConfigError("nameServer is missing", hint="give the name servers, host:port, separated by commas")
-        tls = {
-            name: value
-            for name, option in (
-                ("mode", "tls"),
-                ("ca_file", "tlsCaFile"),
-                ("cert_file", "tlsCertFile"),
-                ("key_file", "tlsKeyFile"),
-            )
-            if (value := self[option]) is not None
+        tables = {
+            table: {name: value for name, option in options.items() if (value := self[option]) is not None}
+            for table, options in _TABLES.items()
         }
         try:
             settings = ClusterSettings(
@@ -161,7 +165,7 @@ class GivenOptions:
                 access_key=self["accessKey"],
                 secret_key=self["secretKey"],
                 secret_key_file=None if self["secretKeyFile"] is None else Path(str(self["secretKeyFile"])),
-                tls=tls,
+                **tables,
                 broker_hosts=self["brokerHosts"] or [],
                 address_map=self["addressMap"] or [],
             )

@@ -29,6 +29,10 @@ _CLUSTER: Final = (
     "tlsKeyFile",
     "brokerHosts",
     "addressMap",
+    "socksAddress",
+    "socksUsername",
+    "socksPassword",
+    "socksPasswordFile",
 )
 _WHAT: Final = ("topic", "topicsPattern", "assign")
 _READ: Final = (

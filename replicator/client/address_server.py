@@ -1,0 +1,81 @@
+"""The HTTP server that tells where a cluster's name servers are, as RocketMQ's clients ask it (`TopAddressing`)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Final
+from urllib.parse import urlsplit
+
+from replicator.client.address import split_address
+from replicator.client.security import Security
+from replicator.errors import Unreachable
+
+__all__ = ["AddressServer"]
+
+#: Seconds within which it must answer, and bytes that an answer may have: some twenty an address.
+_TIMEOUT: Final = 5.0
+_BYTES: Final = 65536
+_LINE_END: Final = re.compile(r"[\r\n]")
+
+
+class AddressServer:
+    """Asks the address server at `url`, without the proxy that brokers may be reached through.
+
+    Args:
+        security: whose CAs an https URL is checked with, if it checks peers; else the system's are used.
+    """
+
+    def __init__(self, url: str, security: Security) -> None:
+        self.url = url
+        self._security = security
+
+    async def read(self) -> list[str]:
+        """The name servers, `host:port` each, at least one.
+
+        Raises:
+            Unreachable: it does not answer, not with 200, or with something else.
+        """
+        try:
+            status, body = await asyncio.to_thread(self._get)
+        except (OSError, HTTPException, ValueError) as error:
+            reason = str(error) or type(error).__name__
+            raise Unreachable(self.url, f"the address server does not answer ({reason})") from None
+        if status != 200:
+            raise Unreachable(self.url, f"the address server answers with status {status}")
+        return self._parse(body)
+
+    def _get(self) -> tuple[int, bytes]:
+        parts = urlsplit(self.url)
+        host, port = parts.hostname or "", parts.port
+        if parts.scheme == "https":
+            connection: HTTPConnection = HTTPSConnection(host, port, timeout=_TIMEOUT, context=self._tls())
+        else:
+            connection = HTTPConnection(host, port, timeout=_TIMEOUT)
+        try:
+            connection.request("GET", f"{parts.path}?{parts.query}" if parts.query else parts.path)
+            answer = connection.getresponse()
+            return answer.status, answer.read(_BYTES)
+        finally:
+            connection.close()
+
+    def _tls(self) -> ssl.SSLContext:
+        tls = self._security.tls
+        return tls if tls is not None and tls.verify_mode is ssl.CERT_REQUIRED else ssl.create_default_context()
+
+    def _parse(self, body: bytes) -> list[str]:
+        """As RocketMQ's clients do: the first line, with `;` between addresses."""
+        line = _LINE_END.split(body.decode("utf-8", "replace").strip(), maxsplit=1)[0]
+        addresses = list(dict.fromkeys(part.strip() for part in line.split(";") if part.strip()))
+        try:
+            for address in addresses:
+                split_address(address)
+        except ValueError:
+            addresses = []
+        if not addresses:
+            raise Unreachable(
+                self.url, f"the address server answers with {line[:100]!r}, not with host:port;host:port"
+            )
+        return addresses

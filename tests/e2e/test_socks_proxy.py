@@ -1,0 +1,50 @@
+"""A source that only a SOCKS proxy reaches, whose name servers an HTTP address server names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.address_server import served
+from tests.support.scene import SceneOf
+from tests.support.socks import PASSWORD, USER, socks_proxy
+from tests.support.traffic import judge, produce
+from tests.support.worker import SYNC_QUICKLY, Worker, command, until
+
+
+@pytest.mark.fetched
+async def test_all_goes_through_it(scene: SceneOf, tmp_path: Path) -> None:
+    """The proxy is away for a while: copying waits, says why, and goes on."""
+    async with scene() as here, socks_proxy(tmp_path) as proxy:
+        with served(here.source.namesrv) as server:
+            secret = {"REPLICATOR_SOURCE__SOCKS__PASSWORD": PASSWORD}
+            socks = ("--source-socks-address", proxy.address, "--source-socks-username", USER)
+            await produce(here.source, here.topic, 100)
+            route = Worker(
+                server.url,
+                here.target,
+                tmp_path,
+                "--topics",
+                here.topic,
+                *socks,
+                *SYNC_QUICKLY,
+                environment=secret,
+            )
+            async with route as worker:
+                await worker.caught_up(here.topic, 100)
+                assert f":{here.source.namesrv.rpartition(':')[2]}" in proxy.log
+                assert here.target.namesrv.rpartition(":")[2] not in proxy.log
+                await proxy.stop()
+                await produce(here.source, here.topic, 100, start=100)
+                await until(lambda: f"the SOCKS proxy {proxy.address} is not reached" in worker.log)
+                await proxy.start()
+                await worker.caught_up(here.topic, 200)
+                assert PASSWORD not in worker.log + json.dumps(worker.get("/connectors/route/config"))
+                assert await worker.drain() == 0
+            assert (await judge(here.source, here.target, here.topic)).clean
+            asked = ("--source", server.url, "--target", here.target.namesrv, *socks, "-o", "json")
+            told = json.loads(command(secret, "doctor", *asked).stdout)["findings"]
+            seen = {each["check"]: each["level"] for each in told if each["check"].startswith("source ")}
+            assert (seen["source address server"], seen["source name server"], seen["source broker"]) == ("ok",) * 3
