@@ -42,7 +42,9 @@ __all__ = [
     "topics_of",
 ]
 
-RESERVED = frozenset({"__RPL_ORIGIN", "__RPL_SOURCE", "__RPL_SEAL", "CLUSTER", "MSG_REGION", "TRACE_ON"})
+RESERVED = frozenset(
+    {"__RPL_ORIGIN", "__RPL_SOURCE", "__RPL_VIA", "__RPL_SEAL", "CLUSTER", "MSG_REGION", "TRACE_ON"}
+)
 
 
 @asynccontextmanager
