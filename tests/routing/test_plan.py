@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from replicator.client.topics import TopicConfig
 from replicator.errors import ConfigError
 from replicator.routing.options import Identity
-from replicator.routing.plan import TopicPlan, Topics, make_plan, unsupported
+from replicator.routing.plan import TopicPlan, Topics, chosen_names, plan_topics, unsupported
 from replicator.routing.queue_map import Queue, QueueMap
 from replicator.routing.selector import TopicSelector, compile_patterns
 
@@ -25,16 +27,11 @@ def plan(
     *,
     topics: str = ".*",
     template: str = "{topic}",
+    own_queues: bool = False,
 ) -> list[TopicPlan]:
-    return make_plan(
-        source,
-        target,
-        known or {},
-        selector=TopicSelector(compile_patterns("topics", [topics])),
-        template=template,
-        identity=IDENTITY,
-        system=["east", "a"],
-    )
+    selector = TopicSelector(compile_patterns("topics", [topics]))
+    names = chosen_names(source, selector, template, IDENTITY, system=["east", "a"])
+    return plan_topics(source, target, known or {}, names, own_queues=own_queues)
 
 
 def test_a_missing_topic_is_created_like_the_source() -> None:
@@ -51,14 +48,11 @@ def test_a_missing_topic_is_created_like_the_source() -> None:
 def test_queues_of_a_forgotten_broker_keep_their_places() -> None:
     """They are not copied; nothing else goes where they went, and the target keeps its queues."""
     known = {Queue("a", 0): Queue("x", 0), Queue("b", 0): Queue("x", 1)}
-    (made,) = make_plan(
+    (made,) = plan_topics(
         {"a": {"T": topic(read=2)}},
         {"x": {}},
         {"T": known},
-        selector=TopicSelector(compile_patterns("topics", ["T"])),
-        template="{topic}",
-        identity=IDENTITY,
-        system=[],
+        {"T": "T"},
         forgotten={"b"},
         left={"T": [Queue("x", 2)]},
     )
@@ -198,3 +192,28 @@ def test_a_topic_with_more_queues_than_any_has_is_a_problem(side: str) -> None:
     assert bad.queue_map == {}
     assert (good.topic, good.problem, len(good.queue_map)) == ("U", "", 4)
     assert not unsupported(topic(read=16_384))
+
+
+SIDE = st.dictionaries(st.sampled_from("abcd"), st.integers(1, 5), min_size=1, max_size=3)
+
+
+@given(SIDE, st.dictionaries(st.sampled_from("abwxyz"), st.integers(0, 5), min_size=1, max_size=3))
+@example({"a": 4, "b": 4}, {"x": 0})
+def test_two_ways_do_not_widen_each_other_for_ever(one: dict[str, int], other: dict[str, int]) -> None:
+    """Whatever brokers and queues they have: both come to have equally many, and then nothing is written."""
+    sides: list[dict[str, dict[str, TopicConfig]]] = [
+        {broker: {"T": topic(read=count)} if count else {} for broker, count in side.items()}
+        for side in (one, other)
+    ]
+    known: list[dict[str, QueueMap]] = [{}, {}]
+    written = []
+    for turn in range(8):
+        source, target = sides[turn % 2], sides[1 - turn % 2]
+        made = plan(source, target, known[turn % 2])
+        written.append(sum(len(each.writes) for each in made))
+        for each in made:
+            known[turn % 2][each.topic] = each.queue_map
+            for broker, config in each.writes:
+                target[broker]["T"] = config
+    assert written[-4:] == [0, 0, 0, 0]
+    assert len({sum(held["T"].queues for held in side.values() if "T" in held) for side in sides}) == 1

@@ -45,7 +45,7 @@ __all__ = [
 
 RESERVED = frozenset(
     {
-        *("__RPL_ORIGIN", "__RPL_SOURCE", "__RPL_SEAL", "CLUSTER", "MSG_REGION", "TRACE_ON"),
+        *("__RPL_ORIGIN", "__RPL_SOURCE", "__RPL_VIA", "__RPL_SEAL", "CLUSTER", "MSG_REGION", "TRACE_ON"),
         "INNER_MULTI_QUEUE_OFFSET",
     }
 )
