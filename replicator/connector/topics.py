@@ -86,6 +86,9 @@ class RouteTopics:
         self.plans = [
             replace(plan, problem=_taken(plan, self._rivals)) if self._gives_way(plan) else plan for plan in plans
         ]
+        for plan in self.plans:
+            if plan.problem and (plan.topic, plan.problem) not in found:
+                log.warning("topic cannot be copied", connector=self.name, topic=plan.topic, reason=plan.problem)
         self.problems = made | {plan.topic: plan.problem for plan in self.plans if plan.problem}
         self.tasks = self._name_tasks()
 

@@ -27,11 +27,10 @@ def plan(
     *,
     topics: str = ".*",
     template: str = "{topic}",
-    own_queues: bool = False,
 ) -> list[TopicPlan]:
     selector = TopicSelector(compile_patterns("topics", [topics]))
     names = chosen_names(source, selector, template, IDENTITY, system=["east", "a"])
-    return plan_topics(source, target, known or {}, names, own_queues=own_queues)
+    return plan_topics(source, target, known or {}, names)
 
 
 def test_a_missing_topic_is_created_like_the_source() -> None:
