@@ -30,13 +30,19 @@ class TableRequest:
     seq: str
     most: str
     total: str
+    #: A second table, of which each page has what belongs to its entries; empty when none is wanted.
+    beside: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """A whole table, the last page's other members, and the raw answers, to see cheaply what has changed."""
+    """A whole table, the last page's other members, and the raw answers, to see cheaply what has changed.
+
+    `beside` is the second table that was asked for; brokers that do not have it leave it empty.
+    """
 
     entries: dict[str, Any]
+    beside: dict[str, Any]
     last: dict[str, Any]
     raw: tuple[bytes, ...]
 
@@ -63,6 +69,7 @@ class _Changed(Exception):
 async def _read(broker: Endpoint, request: TableRequest, known: tuple[bytes, ...]) -> Pages | None:
     raw: list[bytes] = []
     entries: dict[str, Any] = {}
+    beside: dict[str, Any] = {}
     version = ""
     while True:
         answer = await broker.ask(
@@ -79,9 +86,10 @@ async def _read(broker: Endpoint, request: TableRequest, known: tuple[bytes, ...
             raise _Changed
         before = len(entries)
         entries.update(members(page.get(request.table)))
+        beside.update(members(page.get(request.beside) or {}))
         total = answer.number(request.total) if request.total in answer.fields else 0
         if len(entries) >= total or len(entries) == before:
-            return Pages(entries, page, tuple(raw))
+            return Pages(entries, beside, page, tuple(raw))
 
 
 def members(value: object) -> dict[str, Any]:

@@ -27,13 +27,21 @@ READABLE: Final = 4
 WRITABLE: Final = 2
 
 _TABLE: Final = TableRequest(
-    Request.GET_ALL_TOPIC_CONFIG, "topicConfigTable", "topicSeq", "maxTopicNum", "totalTopicNum"
+    Request.GET_ALL_TOPIC_CONFIG,
+    "topicConfigTable",
+    "topicSeq",
+    "maxTopicNum",
+    "totalTopicNum",
+    beside="topicQueueMappingDetailMap",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
-    """A topic on one broker."""
+    """A topic on one broker.
+
+    `static`: its queue numbers are those of a queue mapping over several brokers (5.x, `updateStaticTopic`).
+    """
 
     name: str
     read_queues: int
@@ -43,6 +51,7 @@ class TopicConfig:
     sys_flag: int = 0
     order: bool = False
     attributes: Mapping[str, str] = field(default_factory=dict)
+    static: bool = False
 
     @property
     def queues(self) -> int:
@@ -74,10 +83,12 @@ async def read_topics(broker: Endpoint, *, known: TopicTable | None = None) -> T
     if pages is None:
         assert known is not None  # noqa: S101 - only what is known can be unchanged
         return known
-    return TopicTable({name: _topic(name, config) for name, config in pages.entries.items()}, pages.raw)
+    mapped = pages.beside
+    topics = {name: _topic(name, config, static=name in mapped) for name, config in pages.entries.items()}
+    return TopicTable(topics, pages.raw)
 
 
-def _topic(name: str, config: object) -> TopicConfig:
+def _topic(name: str, config: object, *, static: bool = False) -> TopicConfig:
     values = members(config)
     try:
         return TopicConfig(
@@ -89,6 +100,7 @@ def _topic(name: str, config: object) -> TopicConfig:
             sys_flag=int(values.get("topicSysFlag") or 0),
             order=bool(values.get("order")),
             attributes=dict(values.get("attributes") or {}),
+            static=static,
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ProtocolError(f"topic {name!r} has an unreadable configuration ({error!r})") from None

@@ -21,7 +21,7 @@ from replicator.metadata.groups import GroupSelector
 from replicator.observe.logging import get_logger
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.parked import parked_topics
-from replicator.routing.plan import TopicPlan, Topics, make_plan, plan_topics
+from replicator.routing.plan import TopicPlan, Topics, chosen_names, plan_topics
 from replicator.routing.queue_map import Queue, QueueMap
 from replicator.routing.recovery import last_copy
 from replicator.routing.selector import TopicSelector
@@ -86,6 +86,9 @@ class RouteTopics:
         self.plans = [
             replace(plan, problem=_taken(plan, self._rivals)) if self._gives_way(plan) else plan for plan in plans
         ]
+        for plan in self.plans:
+            if plan.problem and (plan.topic, plan.problem) not in found:
+                log.warning("topic cannot be copied", connector=self.name, topic=plan.topic, reason=plan.problem)
         self.problems = made | {plan.topic: plan.problem for plan in self.plans if plan.problem}
         self.tasks = self._name_tasks()
 
@@ -111,18 +114,15 @@ class RouteTopics:
         target = self._context.target.topics
         known = {topic: store.whole_queue_map(self.name, topic) for topic in maps}
         gone, left = forgotten(store.state, "source"), {topic: store.left(self.name, topic) for topic in maps}
-        plans = make_plan(
+        names = chosen_names(
             source,
-            target,
-            known,
-            selector=self.selector,
-            template=self.settings.rename,
-            identity=self._context.identity,
+            self.selector,
+            self.settings.rename,
+            self._context.identity,
             system=[*self._context.system_names()],
-            forgotten=gone,
-            left=left,
         )
-        plans += plan_topics(source, target, known, self.parked, forgotten=gone, left=left)
+        names |= self.parked
+        plans = plan_topics(source, target, known, names, forgotten=gone, left=left)
         return sorted([*plans, *away], key=lambda plan: plan.topic)
 
     def _is_away(self, topic: str, queue_map: QueueMap) -> bool:

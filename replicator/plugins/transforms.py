@@ -15,7 +15,7 @@ from replicator.plugins.installed import TRANSFORMS, load
 from replicator.plugins.interface import Message, Transform
 from replicator.protocol.compression import compress, decompress
 from replicator.protocol.message import StoredMessage, checksum
-from replicator.protocol.properties import BROKER_MADE
+from replicator.protocol.properties import BROKER_MADE, LIGHT_OFFSETS
 from replicator.routing.faults import TransformRefused
 from replicator.routing.provenance import PREFIX
 from replicator.routing.queue_map import Queue
@@ -74,12 +74,15 @@ class Chain:
 
 
 def _split(raw: bytes) -> tuple[list[bytes], dict[str, str]]:
-    """Properties that are ours, as bytes, and those that a transform sees; what brokers made is in neither."""
+    """Properties that a transform does not see but that stay, as bytes, and those that it sees.
+
+    What brokers made is in neither, except for what says that a message is in light message queues.
+    """
     hidden: list[bytes] = []
     seen: dict[str, str] = {}
     for part in raw.split(b"\x02"):
         name, _, value = part.partition(b"\x01")
-        if part.startswith(PREFIX):
+        if part.startswith(PREFIX) or name == LIGHT_OFFSETS:
             hidden.append(part)
         elif name and name not in BROKER_MADE:
             seen[name.decode(errors=_ODD)] = value.decode(errors=_ODD)

@@ -12,6 +12,8 @@ from typing import Final
 
 __all__ = [
     "BROKER_MADE",
+    "LIGHT_OFFSETS",
+    "LIGHT_QUEUES",
     "MAX_PROPERTIES",
     "SEAL",
     "Stripping",
@@ -19,6 +21,7 @@ __all__ = [
     "decode",
     "encode",
     "find",
+    "is_light",
     "is_stripped",
     "strip",
     "without",
@@ -28,8 +31,14 @@ __all__ = [
 MAX_PROPERTIES: Final = 32_767
 
 #: What brokers append to each message that they store. In a batch they append without removing the
-#: old ones (4.9.7: CLUSTER; 5.3.3: MSG_REGION and TRACE_ON too), so that they would pile up hop by hop.
-BROKER_MADE: Final = (b"MSG_REGION", b"TRACE_ON", b"CLUSTER")
+#: old ones (4.9.7: CLUSTER; 5.3.3: MSG_REGION and TRACE_ON too), so that they would pile up hop by hop. With
+#: `enabledAppendPropCRC` (5.x) a checksum of the message as it is stored there is among them.
+BROKER_MADE: Final = (b"MSG_REGION", b"TRACE_ON", b"CLUSTER", b"__CRC32#", b"INNER_MULTI_QUEUE_OFFSET")
+
+#: The light message queues (LMQ) that a message is for, with commas between; and its offsets in them, which brokers
+#: with LMQ give to single sends, not to batches: without them a message is in none.
+LIGHT_QUEUES: Final = b"INNER_MULTI_DISPATCH"
+LIGHT_OFFSETS: Final = BROKER_MADE[-1]
 
 #: What a sender adds to the first message of a batch to prove that it is the sender's.
 SEAL: Final = b"__RPL_SEAL"
@@ -109,6 +118,13 @@ def without(properties: bytes, names: Sequence[bytes]) -> bytes:
     """`properties` but for those called so."""
     marks = tuple(name + b"\x01" for name in names)
     return b"\x02".join(part for part in properties.split(b"\x02") if not part.startswith(marks))
+
+
+def is_light(properties: bytes) -> bool:
+    """Whether a stored message is in light message queues."""
+    if LIGHT_OFFSETS not in properties:
+        return False
+    return all((find(properties, name) or b"").strip() for name in (LIGHT_QUEUES, LIGHT_OFFSETS))
 
 
 def decode(properties: bytes) -> dict[str, str]:

@@ -69,7 +69,7 @@ class Batcher:
         """The next batch, of `most` bytes if they are fewer than the packer's limit.
 
         It is without messages when all that the channel held had been filtered out.
-        A message that is over a limit, or that a transform refuses, comes alone.
+        A message that is over a limit, that a transform refuses, or that is in light message queues comes alone.
         """
         batch = Batch()
         chunks = self._channel.chunks

@@ -7,12 +7,12 @@ batch then are a few large pieces, not thousands of small ones.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Final
 
 from replicator.protocol.batch import KEPT_SYS_FLAGS, pack_head, pack_length, size_of, unpack
 from replicator.protocol.message import StoredMessage
-from replicator.protocol.properties import MAX_PROPERTIES
+from replicator.protocol.properties import LIGHT_OFFSETS, MAX_PROPERTIES, is_light
 from replicator.protocol.uniform_run import UniformRun
 from replicator.routing.provenance import Stamp
 
@@ -31,12 +31,14 @@ class Pack:
     `offsets` are theirs in the source queue, `stored` the times at which the source stored them (milliseconds
     since the epoch). `sys_flag` (what is kept of it), `reconsume_times`, and `born_timestamp`, that of the first
     one, are what a batch has once. `refused` says why a transform refuses the one message of it, `too_long` how
-    many bytes its properties have where no request can hold them; such a pack is not to be sent.
+    many bytes its properties have where no request can hold them; such a pack is not to be sent. `light`: its one
+    message is in light message queues of the source, and gets into those of the target in a single send only.
     """
 
     __slots__ = (
         "born_timestamp",
         "data",
+        "light",
         "offsets",
         "reconsume_times",
         "refused",
@@ -63,14 +65,15 @@ class Pack:
         self.born_timestamp = born_timestamp
         self.refused = ""
         self.too_long = 0
+        self.light = False
 
     def __len__(self) -> int:
         return len(self.offsets)
 
     @property
     def alone(self) -> bool:
-        """Whether it shares a batch with no other: it is not to be sent."""
-        return self.too_long > 0 or self.refused != ""
+        """Whether it shares a batch with no other: it is not to be sent, or not in a batch."""
+        return self.too_long > 0 or self.refused != "" or self.light
 
     def message(self) -> StoredMessage:
         """The first one as it goes out: its properties have provenance, and nothing that brokers made."""
@@ -135,17 +138,21 @@ class Packer:
         """
         if not messages:
             return []
-        if isinstance(messages, UniformRun) and not copies and not refused:
+        light = _light(messages)
+        if isinstance(messages, UniformRun) and not copies and not refused and not light:
             pack = self._alike(messages)
             if pack is not None:
                 return [pack]
         stamped = (self._stamp.renew if copies else self._stamp.put)(messages)
+        apart = refused.keys() | light
         packs: list[Pack] = []
         start = 0
         while start < len(messages):
-            packs.append(self._run(messages, stamped, start, self._stop(messages, start, refused)))
-            start += len(packs[-1])
-            packs[-1].refused = refused.get(packs[-1].offsets[0], "")
+            pack = self._run(messages, stamped, start, self._stop(messages, start, apart))
+            start += len(pack)
+            pack.refused = refused.get(pack.offsets[0], "")
+            pack.light = pack.offsets[0] in light
+            packs.append(pack)
         return packs
 
     def _alike(self, messages: UniformRun) -> Pack | None:
@@ -165,14 +172,14 @@ class Packer:
             born_timestamp=messages.born_timestamp,
         )
 
-    def _stop(self, messages: Sequence[StoredMessage], start: int, refused: Mapping[int, str]) -> int:
-        """Where a pack from `start` on ends at the latest."""
+    def _stop(self, messages: Sequence[StoredMessage], start: int, apart: Set[int]) -> int:
+        """Where a pack from `start` on ends at the latest; each offset of `apart` has a pack of its own."""
         stop = min(len(messages), start + self.max_messages)
-        if not refused:
+        if not apart:
             return stop
-        if messages[start].queue_offset in refused:
+        if messages[start].queue_offset in apart:
             return start + 1
-        return next((i for i in range(start, stop) if messages[i].queue_offset in refused), stop)
+        return next((i for i in range(start, stop) if messages[i].queue_offset in apart), stop)
 
     def _run(self, messages: Sequence[StoredMessage], stamped: Sequence[bytes], start: int, stop: int) -> Pack:
         """As many messages as may share a pack, from `start` on."""
@@ -213,6 +220,13 @@ class Packer:
         if len(stamped[start]) > MAX_PROPERTIES:
             pack.too_long = len(stamped[start])
         return pack
+
+
+def _light(messages: Sequence[StoredMessage]) -> Set[int]:
+    """The offsets of those that are in light message queues of the source."""
+    if isinstance(messages, UniformRun) and not messages.mention(LIGHT_OFFSETS):
+        return frozenset()
+    return {message.queue_offset for message in messages if is_light(message.properties)}
 
 
 def _offsets(run: Sequence[StoredMessage]) -> Sequence[int]:

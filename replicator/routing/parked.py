@@ -69,6 +69,7 @@ _NAMES: Final = (
     properties.SEAL,
     provenance.ORIGIN,
     provenance.SOURCE,
+    provenance.VIA,
     DUE,
     RELEASED,
     *properties.BROKER_MADE,

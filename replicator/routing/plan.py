@@ -12,7 +12,7 @@ from replicator.routing.options import Identity
 from replicator.routing.queue_map import Queue, QueueMap, extend, needed_queues, write_queues
 from replicator.routing.selector import TopicSelector, rename
 
-__all__ = ["MAX_QUEUES", "TopicPlan", "Topics", "make_plan", "plan_topics", "unsupported"]
+__all__ = ["MAX_QUEUES", "TopicPlan", "Topics", "chosen_names", "plan_topics", "unsupported"]
 
 #: Per broker: its topics by name.
 Topics = Mapping[str, Mapping[str, TopicConfig]]
@@ -42,40 +42,43 @@ def unsupported(config: TopicConfig) -> str:
         return "it has a batch consume queue (queue.type=BatchCQ), whose offsets do not count messages"
     if config.attributes.get("cleanup.policy") == "COMPACTION":
         return "it is compacted (cleanup.policy=COMPACTION): its offsets have gaps that do not mean losses"
+    if config.attributes.get("message.type") == "LITE":
+        return "it is a lite topic (message.type=LITE): copies would not get into its light queues"
+    if config.static:
+        return (
+            "it is a static topic (updateStaticTopic), whose queues and offsets are those of a mapping over brokers"
+        )
     if config.queues > MAX_QUEUES:
         return f"it has {config.queues:,} queues on a broker, and up to {MAX_QUEUES:,} can be copied"
     return ""
 
 
-def make_plan(
-    source: Topics,
-    target: Topics,
-    known: Mapping[str, QueueMap],
-    *,
-    selector: TopicSelector,
-    template: str,
-    identity: Identity,
-    system: Sequence[str],
-    forgotten: Collection[str] = (),
-    left: Mapping[str, Collection[Queue]] = MappingProxyType({}),
-) -> list[TopicPlan]:
-    """A plan for every selected topic of the source, sorted by name.
+def _moved_levels(source: Mapping[str, TopicConfig], queue_map: QueueMap) -> str:
+    """Why the levels of a PRIORITY topic would not be kept, which are its queue numbers; empty when they are."""
+    if all(config.attributes.get("message.type") != "PRIORITY" for config in source.values()):
+        return ""
+    for (broker, level), target in sorted(queue_map.items()):
+        if level != target.queue_id:
+            return (
+                f"its queue numbers are priorities (message.type=PRIORITY), and {broker}/{level} would be"
+                f" {target.broker}/{target.queue_id}: a target with as many brokers as the source keeps them"
+            )
+    return ""
+
+
+def chosen_names(
+    source: Topics, selector: TopicSelector, template: str, identity: Identity, *, system: Sequence[str]
+) -> dict[str, str]:
+    """The topics of the source that are selected, sorted, each with its name at the target.
 
     Args:
-        target: its brokers that have a master; at least one.
-        known: queue maps made before, by source topic. They are only ever extended.
         system: names of clusters and brokers, which brokers use as topics of their own.
-        forgotten: source brokers whose queues are known and not copied any more.
-        left: target queues that nothing may go to, by source topic.
 
     Raises:
-        ConfigError: two topics would get one name, or one an impossible name.
+        ConfigError: a topic would get an impossible name.
     """
     names = {name for topics in source.values() for name in topics if selector.selects(name, system=system)}
-    renamed = {
-        name: rename(template, name, source=identity.source, target=identity.target) for name in sorted(names)
-    }
-    return plan_topics(source, target, known, renamed, forgotten=forgotten, left=left)
+    return {name: rename(template, name, source=identity.source, target=identity.target) for name in sorted(names)}
 
 
 def plan_topics(
@@ -90,8 +93,11 @@ def plan_topics(
     """A plan for each of `names` that the source has.
 
     Args:
+        target: its brokers that have a master; at least one.
+        known: queue maps made before, by source topic. They are only ever extended.
         names: topics of the source, each with its name at the target.
-        target, known, forgotten, left: as for `make_plan`.
+        forgotten: source brokers whose queues are known and not copied any more.
+        left: target queues that nothing may go to, by source topic.
     """
     return [
         _plan_topic(
@@ -119,13 +125,17 @@ def _plan_topic(
     left: Collection[Queue],
 ) -> TopicPlan:
     there = [topics[target_name] for topics in target.values() if target_name in topics]
-    too_many = (f"at the target {unsupported(each)}" for each in there if each.queues > MAX_QUEUES)
-    problem = next(filter(None, (*map(unsupported, source.values()), *too_many)), "")
+    odd = (f"at the target {unsupported(each)}" for each in there if each.static or each.queues > MAX_QUEUES)
+    problem = next(filter(None, (*map(unsupported, source.values()), *odd)), "")
     copied = {source: queue for source, queue in known.items() if source.broker not in forgotten}
     if problem:
         return TopicPlan(topic=name, target_topic=target_name, queue_map=copied, problem=problem)
     queues = [Queue(broker, i) for broker, config in source.items() for i in range(config.queues)]
-    queue_map = extend(known, queues, list(target), left=left)
+    existing = _queues_of(target, target_name)
+    queue_map = extend(known, queues, list(target), left=left, existing=existing)
+    moved = _moved_levels(source, {queue: queue_map[queue] for queue in queues})
+    if moved:
+        return TopicPlan(topic=name, target_topic=target_name, queue_map=copied, problem=moved)
     model = next(iter(source.values()))
     writes = []
     for broker, count in sorted(needed_queues(queue_map).items()):
@@ -137,6 +147,16 @@ def _plan_topic(
             writes.append((broker, wanted))
     copied = {source: queue for source, queue in queue_map.items() if source.broker not in forgotten}
     return TopicPlan(topic=name, target_topic=target_name, queue_map=copied, writes=writes)
+
+
+def _queues_of(target: Topics, name: str) -> list[Queue]:
+    """All queues that a topic has at the target."""
+    return [
+        Queue(broker, queue_id)
+        for broker, topics in target.items()
+        if name in topics
+        for queue_id in range(topics[name].queues)
+    ]
 
 
 def _wanted(

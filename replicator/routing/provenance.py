@@ -4,6 +4,9 @@
 hops, so that no message returns to its origin. `__RPL_SOURCE` is `cluster/broker/queue/offset/timestamp`
 of the message that this one was copied from; recovery and verification stand on it. The timestamp is
 when the source stored it: a recreated topic has the same offsets, but at other store times.
+
+From the third hop on, `__RPL_VIA` lists the clusters between origin and source, so that a message that came into a
+ring from outside ends its way, too.
 """
 
 from __future__ import annotations
@@ -15,11 +18,24 @@ from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.uniform_run import UniformRun
 
-__all__ = ["ORIGIN", "PREFIX", "SOURCE", "Provenance", "Stamp", "among", "birthplace", "read"]
+__all__ = [
+    "ORIGIN",
+    "PREFIX",
+    "SOURCE",
+    "VIA",
+    "Provenance",
+    "Stamp",
+    "among",
+    "birthplace",
+    "came_through",
+    "read",
+]
 
 PREFIX: Final = b"__RPL_"
 ORIGIN: Final = PREFIX + b"ORIGIN"
 SOURCE: Final = PREFIX + b"SOURCE"
+#: Ids of clusters, each after a slash: ids have none.
+VIA: Final = PREFIX + b"VIA"
 
 
 class Provenance(NamedTuple):
@@ -52,6 +68,12 @@ def read(raw: bytes) -> Provenance | None:
 def birthplace(raw: bytes, here: bytes) -> bytes:
     """The id of the cluster that a message was born in, by its properties; `here` unless they say another."""
     return (properties.find(raw, ORIGIN) or here) if PREFIX in raw else here
+
+
+def came_through(raw: bytes, cluster: bytes) -> bool:
+    """Whether a copy with these properties was in `cluster` on its way, after its origin."""
+    source, via = properties.find(raw, SOURCE) or b"", properties.find(raw, VIA) or b""
+    return source.startswith(cluster + b"/") or cluster in via.split(b"/")
 
 
 def among(messages: Sequence[StoredMessage]) -> bool:
@@ -98,4 +120,14 @@ class Stamp:
         kept = b"\x02".join(part for part in raw.split(b"\x02") if part and not part.startswith(PREFIX))
         (own,) = properties.strip([kept])
         place = (message.queue_offset, message.store_timestamp)
-        return b"%b\x01%b\x02%b%d/%d%b\x02" % (ORIGIN, origin, self._source, *place, own)
+        via = _via(raw, origin)
+        return b"%b\x01%b\x02%b%b%d/%d%b\x02" % (ORIGIN, origin, via, self._source, *place, own)
+
+
+def _via(raw: bytes, origin: bytes) -> bytes:
+    """The property `VIA` of what is copied from a copy; empty where that came straight from its origin."""
+    before = properties.find(raw, VIA) or b""
+    last, slash, _ = (properties.find(raw, SOURCE) or b"").partition(b"/")
+    if not slash or last == origin:
+        return b"%b\x01%b\x02" % (VIA, before) if before else b""
+    return b"%b\x01%b/%b\x02" % (VIA, before, last)

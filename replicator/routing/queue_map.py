@@ -3,6 +3,9 @@
 A source queue keeps its id where that is free. Where fewer target brokers take the queues of more
 source brokers, ids are shifted; two source queues never share a target queue, or order and offsets
 would be lost. Pure functions; the same input gives the same map.
+
+Queues that the target has are used before it gets more. Then two clusters that are copied to each other come to
+have equally many: each would make room for what the other has made for it, again and again, otherwise.
 """
 
 from __future__ import annotations
@@ -27,7 +30,12 @@ QueueMap = Mapping[Queue, Queue]
 
 
 def extend(
-    known: QueueMap, sources: Iterable[Queue], target_brokers: Sequence[str], *, left: Iterable[Queue] = ()
+    known: QueueMap,
+    sources: Iterable[Queue],
+    target_brokers: Sequence[str],
+    *,
+    left: Iterable[Queue] = (),
+    existing: Iterable[Queue] = (),
 ) -> dict[Queue, Queue]:
     """`known` with a target for each of `sources` that has none.
 
@@ -35,6 +43,7 @@ def extend(
         known: stays as it is, whatever brokers exist now.
         target_brokers: names, at least one.
         left: target queues that nothing may go to: they hold what was copied there before they were given up.
+        existing: queues that the target has now, to be used before it gets more.
 
     Returns:
         A map in which no two source queues share a target.
@@ -45,17 +54,43 @@ def extend(
     taken = {*known.values(), *left}
     targets = sorted(target_brokers)
     home = _homes(known, targets)
+    there = set(existing)
+    elsewhere = []
     for source in sorted(set(sources) - set(known)):
         if source.broker not in home:
             home[source.broker] = _next_home(source.broker, home, targets)
+        target = source._replace(broker=home[source.broker])
+        if target in taken or (there and target not in there):
+            elsewhere.append(source)
+            continue
+        taken.add(target)
+        result[source] = target
+    spare = _Spare(there - taken, targets)
+    for source in elsewhere:
         broker = home[source.broker]
-        target = source._replace(broker=broker)
+        target = spare.take(broker) or source._replace(broker=broker)
         if target in taken:
-            free = 1 + max(queue.queue_id for queue in taken if queue.broker == broker)
-            target = Queue(broker, free)
+            target = Queue(broker, 1 + max(queue.queue_id for queue in taken if queue.broker == broker))
         taken.add(target)
         result[source] = target
     return result
+
+
+class _Spare:
+    """Queues that the target has and that nothing goes to yet."""
+
+    def __init__(self, queues: Iterable[Queue], targets: Sequence[str]) -> None:
+        self._last_first: dict[str, list[Queue]] = {broker: [] for broker in targets}
+        for queue in sorted(queues, reverse=True):
+            if queue.broker in self._last_first:
+                self._last_first[queue.broker].append(queue)
+
+    def take(self, broker: str) -> Queue | None:
+        """The first one, on `broker` if it has any left."""
+        for queues in (self._last_first[broker], *self._last_first.values()):
+            if queues:
+                return queues.pop()
+        return None
 
 
 def _homes(known: QueueMap, targets: Sequence[str]) -> dict[str, str]:

@@ -41,6 +41,7 @@ from replicator.routing.options import RouteOptions
 from replicator.routing.packing import Pack
 from replicator.routing.seal import Extent
 from replicator.routing.selector import RETRY_PREFIX
+from replicator.routing.single_send import HELD_BACK, hindrance
 from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState, Seen
 from replicator.routing.transforming import Transforming
 from replicator.routing.wait_timer import SOURCE, TARGET
@@ -50,10 +51,11 @@ __all__ = ["SinkTask"]
 #: Seconds between attempts while the target is busy: 2 in all, before memory is given back to others.
 _PAUSES: Final = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 0.74)
 
-_WAYS_OUT: Final = {"the target": "raise the target's limit", "a transform": "fix the transform"}
-
-#: A single send of a message with one of these would be delayed or held back once more.
-_NOT_SINGLY = (b"DELAY", b"TIMER_DELIVER_MS", b"TIMER_DELAY_SEC", b"TIMER_DELAY_MS", b"TRAN_MSG")
+_WAYS_OUT: Final = {
+    "the target": "raise the target's limit",
+    "a transform": "fix the transform",
+    "the replicator": "take away the property with a transform",
+}
 
 _OFTEN: Final = str(2**31 - 1)
 
@@ -148,8 +150,9 @@ class SinkTask:
         if first.too_long:
             size = first.too_long
             return await self._reject(batch, f"its properties are {size} bytes with provenance, 32767 are possible")
-        if self._topic.startswith(RETRY_PREFIX):
-            return await self._deliver_retry(batch)
+        retry = self._topic.startswith(RETRY_PREFIX)
+        if retry or first.light:
+            return await (self._deliver_retry if retry else self._deliver_light)(batch)
         try:
             stored = await self._send(batch)
         except MessageRejected as rejected:
@@ -228,8 +231,15 @@ class SinkTask:
     async def _deliver_single(self, batch: Batch, rejected: MessageRejected) -> None:
         """A body of nearly the target's `maxMessageSize` fits in a single send where no batch holds it."""
         message = batch.packs[0].message()
-        if any(properties.find(message.properties, name) is not None for name in _NOT_SINGLY):
+        if hindrance(message):
             return await self._reject(batch, rejected.message)
+        return await self._send_singly(batch, message, message.properties)
+
+    async def _deliver_light(self, batch: Batch) -> None:
+        """A message that is in light message queues: the target puts it into its own only in a single send."""
+        message = batch.packs[0].message()
+        if why := hindrance(message):
+            return await self._reject(batch, f"it is in light message queues, and {why}", by="the replicator")
         return await self._send_singly(batch, message, message.properties)
 
     async def _deliver_retry(self, batch: Batch) -> None:
@@ -240,7 +250,7 @@ class SinkTask:
         message = batch.packs[0].message()
         if not message.body_length:
             return await self._reject(batch, "it has no body, which a single send requires")
-        return await self._send_singly(batch, message, properties.without(message.properties, _NOT_SINGLY))
+        return await self._send_singly(batch, message, properties.without(message.properties, HELD_BACK))
 
     async def _send_singly(self, batch: Batch, message: StoredMessage, raw: bytes) -> None:
         fields, seal = self._fields(batch), self._seal(batch)

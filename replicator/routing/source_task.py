@@ -305,11 +305,13 @@ def select(
 
 
 def _may_pass(messages: Sequence[StoredMessage], options: RouteOptions) -> list[StoredMessage]:
-    """Those that were not born at the target, and that `forward` lets through."""
+    """Those that have not been at the target, and that `forward` lets through."""
     target, forward = options.identity.target.encode(), options.forward == "all"
     origins = [properties.find(m.properties, provenance.ORIGIN) for m in messages]
     return [
-        m for m, origin in zip(messages, origins, strict=True) if origin is None or (forward and origin != target)
+        m
+        for m, origin in zip(messages, origins, strict=True)
+        if origin is None or (forward and origin != target and not provenance.came_through(m.properties, target))
     ]
 
 

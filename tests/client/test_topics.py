@@ -33,13 +33,18 @@ class Table:
     def __init__(self, names: list[str], *, page: int = 0) -> None:
         self.names = names
         self.page = page
+        self.mapped: set[str] = set()
         self.asked: list[dict[str, str | None]] = []
 
     def __call__(self, session: Session, request: Frame) -> None:
         self.asked.append(dict(request.fields))
         begin = int(request.fields["topicSeq"] or 0) if self.page else 0
         names = self.names[begin : begin + self.page] if self.page else self.names
-        body = {"dataVersion": VERSION, "topicConfigTable": {name: config(name) for name in names}}
+        body: dict[str, Any] = {"dataVersion": VERSION, "topicConfigTable": {name: config(name) for name in names}}
+        if self.mapped:
+            body["topicQueueMappingDetailMap"] = {
+                name: {"hostedQueues": {}} for name in names if name in self.mapped
+            }
         fields = {"totalTopicNum": str(len(self.names))} if self.page else {}
         session.answer(request, fields=fields, body=json.dumps(body).encode())
 
@@ -68,6 +73,18 @@ async def test_a_table_in_pages() -> None:
             "",
             *[json.dumps(VERSION, separators=(",", ":"))] * 2,
         ]
+        await endpoint.close()
+
+
+@pytest.mark.parametrize("page", [0, 10])
+async def test_topics_with_a_queue_mapping_are_static(page: int) -> None:
+    """Each page has the mappings of its own topics."""
+    table = Table([f"t{i}" for i in range(25)], page=page)
+    table.mapped = {"t3", "t24"}
+    async with Peer(table) as peer:
+        endpoint = Endpoint(peer.address, Security())
+        topics = (await read_topics(endpoint)).topics
+        assert {name for name, topic in topics.items() if topic.static} == table.mapped
         await endpoint.close()
 
 

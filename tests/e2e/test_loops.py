@@ -12,7 +12,7 @@ from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.proxy import FaultProxy
 from tests.support.traffic import create_topic, produce, raw_topic
-from tests.support.worker import Worker, until
+from tests.support.worker import Worker, group_of_test, until
 
 EAST = ClusterSpec(name="east", version="5.3.3")
 WEST = ClusterSpec(name="west", version="5.3.3")
@@ -36,7 +36,15 @@ async def _ring(
             await produce(cluster, topic, 100, start=1000 * at)
         workers = [
             await stack.enter_async_context(
-                Worker(clusters[a], clusters[b], tmp_path / f"{a}{b}", "--topics", topic, *flags)
+                Worker(
+                    clusters[a],
+                    clusters[b],
+                    tmp_path / f"{a}{b}",
+                    "--topics",
+                    topic,
+                    *flags,
+                    group=f"{group_of_test()}-{a}{b}",
+                )
             )
             for a, b in routes
         ]
@@ -69,6 +77,19 @@ async def test_a_ring_of_three(clusters: ClusterPool, tmp_path: Path, topic_name
     three = [await clusters.get(spec) for spec in (EAST, WEST_55, NORTH)]
     topic = topic_name("t")
     await _ring(three, tmp_path, topic, [(0, 1), (1, 2), (2, 0)])
+    for cluster in three:
+        counts = await _numbers(cluster, topic)
+        assert set(counts.values()) == {1}
+        assert len(counts) == 600
+
+
+async def test_a_hub_and_its_spokes(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """Both ways between west and each of the others: what one spoke gave reaches the other, and ends there."""
+    three = [await clusters.get(spec) for spec in (EAST, WEST_55, NORTH)]
+    topic = topic_name("t")
+    await _ring(three, tmp_path, topic, [(0, 1), (1, 0), (2, 1), (1, 2)])
     for cluster in three:
         counts = await _numbers(cluster, topic)
         assert set(counts.values()) == {1}

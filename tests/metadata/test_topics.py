@@ -12,7 +12,8 @@ from replicator.metadata.action import DropTopic, WriteTopic
 from replicator.metadata.ledger import FOUND, Entry, Key, Planned, remember
 from replicator.metadata.topics import TopicPolicy, plan_switch, plan_topics, settings_of
 from replicator.routing.options import Identity
-from replicator.routing.plan import TopicPlan, Topics, make_plan
+from replicator.routing.plan import TopicPlan, Topics, chosen_names
+from replicator.routing.plan import plan_topics as plan_copies
 from replicator.routing.selector import TopicSelector, compile_patterns
 
 
@@ -43,14 +44,9 @@ def plan(
 
 
 def _plans(source: Topics, target: Topics, template: str = "{topic}") -> list[TopicPlan]:
-    return make_plan(
-        source,
-        target,
-        {},
-        selector=TopicSelector(compile_patterns("topics", [".*"])),
-        template=template,
-        identity=Identity("east", "west"),
-        system=[],
+    selector = TopicSelector(compile_patterns("topics", [".*"]))
+    return plan_copies(
+        source, target, {}, chosen_names(source, selector, template, Identity("east", "west"), system=[])
     )
 
 

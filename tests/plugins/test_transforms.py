@@ -78,6 +78,18 @@ def test_it_sees_a_message_as_its_producer_wrote_it() -> None:
     ]
 
 
+def test_it_does_not_see_offsets_in_light_queues_which_stay() -> None:
+    """By them the message is known to be in light queues; they are not copied."""
+    message = stored(b"x", b"INNER_MULTI_QUEUE_OFFSET\x017\x02INNER_MULTI_DISPATCH\x01%LMQ%a\x02")
+    found = changed(message, lambda m: replace(m, properties={**m.properties, "n": str(len(m.properties))}))
+    assert found is not None
+    assert decode(found.properties) == {
+        "INNER_MULTI_QUEUE_OFFSET": "7",
+        "INNER_MULTI_DISPATCH": "%LMQ%a",
+        "n": "1",
+    }
+
+
 @given(st.binary(max_size=60), st.booleans())
 def test_what_is_left_alone_stays_to_the_byte(raw: bytes, compressed: bool) -> None:
     """Also properties that are no UTF-8, and a body whose compression is not ours."""

@@ -113,6 +113,12 @@ def test_user_properties_with_a_similar_name_survive(name: str) -> None:
     assert strip((made + mine).removesuffix(b"\x02")) == mine
 
 
+def test_the_checksum_of_a_stored_message_is_stripped() -> None:
+    """A copy is stored elsewhere, under other offsets: there it would be wrong, or the second one."""
+    assert strip(b"KEYS\x01k\x02__CRC32#\x010123456789\x02") == b"KEYS\x01k\x02"
+    assert strip(encode({"__CRC32": "mine", "__CRC32#": "0123456789"})) == encode({"__CRC32": "mine"})
+
+
 def test_a_broker_name_within_a_value_stays() -> None:
     """Only names are looked at."""
     raw = encode({"note": "CLUSTER", "CLUSTER": "east"})

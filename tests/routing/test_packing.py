@@ -36,8 +36,12 @@ ITEMS = st.sampled_from(
             b"\xff\xfe\x01\xff",
         ),
         *(b"MSG_REGION\x01DefaultRegion", b"TRACE_ON\x01true", b"CLUSTER\x01east", b"CLUSTER\x01", b"CLUSTER"),
+        *(b"__CRC32#\x010123456789", b"__CRC32\x01mine"),
         *(b"CLUSTERS\x01x", b"MSG_REGIO\x01x", b"XCLUSTER\x01x", b"KEYS\x01a\x01CLUSTER\x01b"),
     ]
+)
+LIGHT = st.sampled_from(
+    [b"INNER_MULTI_DISPATCH\x01%LMQ%a", b"INNER_MULTI_QUEUE_OFFSET\x017", b"INNER_MULTI_QUEUE_OFFSET\x01"]
 )
 COPIED = st.sampled_from([b"__RPL_ORIGIN\x01here", b"__RPL_SOURCE\x01east/a/0/3/4", b"__RPL_"])
 
@@ -48,7 +52,7 @@ def properties_of(items: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
     )
 
 
-OWN, PROPERTIES = properties_of(ITEMS), properties_of(st.one_of(ITEMS, COPIED))
+OWN, PROPERTIES = properties_of(ITEMS), properties_of(st.one_of(ITEMS, COPIED, LIGHT))
 #: Bytes of properties that are too long once they have our provenance, and that are just not.
 LONG = st.sampled_from([MAX_PROPERTIES - 200, MAX_PROPERTIES - 55, MAX_PROPERTIES - 1]).map(
     lambda size: b"a\x01" + b"x" * (size - 3) + b"\x02"
@@ -164,6 +168,22 @@ def test_limits_hold_to_the_byte(count: int, off: int) -> None:
     assert (len(taken), found._cut is None) == ((1, True) if fits else (2, False))
 
 
+def test_messages_in_light_queues_are_alone() -> None:
+    """Without the offsets that they have there at the source; those that are in none share a pack."""
+    queues, offsets = b"INNER_MULTI_DISPATCH\x01%LMQ%a\x02", b"INNER_MULTI_QUEUE_OFFSET\x017\x02"
+    blank = b"INNER_MULTI_DISPATCH\x01\x02"
+    own = [b"KEYS\x01k\x02", b"", queues + offsets, offsets + queues, queues, blank + offsets]
+    data = answer([Written(properties=each) for each in own])
+    packer = Packer(Stamp("east", "a", 0), topic=TOPIC, limit=10**7, max_messages=1000, exact_born=False)
+    for messages in (messages_in(data), parse_messages(data)):
+        packs = packer.pack(messages, copies=False)
+        assert [(len(pack), pack.light, pack.alone) for pack in packs] == [
+            *((2, False, False), (1, True, True), (1, True, True), (2, False, False))
+        ]
+        assert not any(b"INNER_MULTI_QUEUE_OFFSET" in pack.data for pack in packs)
+        assert packs[1].message().properties.endswith(b"\x02" + queues)
+
+
 @pytest.mark.parametrize("off", [-1, 0, 1])
 def test_properties_as_long_as_they_may_be(off: int) -> None:
     """With provenance in front they just fit, or do not, and then no request can hold them."""
@@ -262,12 +282,15 @@ def test_a_missing_library_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     assert uniform_run._load() is None
 
 
-@given(st.lists(REGULAR, min_size=1, max_size=8), st.integers(0, 3))
+@given(st.lists(REGULAR, min_size=1, max_size=8), st.integers(0, 4))
 def test_what_was_sent_can_be_told_from_what_is_stored(messages: list[Written], appended: int) -> None:
     """To the byte, in compiled code and without: whatever the target appends, or leaves out at the end."""
     packer = Packer(Stamp("east", "a", 0), topic=TOPIC, limit=10**7, max_messages=1000, exact_born=False)
     (pack,) = packer.pack(messages_in(answer(messages)), copies=False)
-    tail = (b"", b"CLUSTER\x01west\x02", b"CLUSTER\x01west", b"MSG_REGION\x01r\x02TRACE_ON\x01true\x02")[appended]
+    tail = (
+        *(b"", b"CLUSTER\x01west\x02", b"CLUSTER\x01west", b"MSG_REGION\x01r\x02TRACE_ON\x01true\x02"),
+        b"CLUSTER\x01west\x02__CRC32#\x010123456789\x02",
+    )[appended]
     at, data, offset = 0, b"", 40
     while at < len(pack.data):
         size = size_of(pack.data, at)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from replicator.client.topics import TopicConfig
 from replicator.errors import ConfigError
 from replicator.routing.options import Identity
-from replicator.routing.plan import TopicPlan, Topics, make_plan, unsupported
+from replicator.routing.plan import TopicPlan, Topics, chosen_names, plan_topics, unsupported
 from replicator.routing.queue_map import Queue, QueueMap
 from replicator.routing.selector import TopicSelector, compile_patterns
 
@@ -26,15 +28,9 @@ def plan(
     topics: str = ".*",
     template: str = "{topic}",
 ) -> list[TopicPlan]:
-    return make_plan(
-        source,
-        target,
-        known or {},
-        selector=TopicSelector(compile_patterns("topics", [topics])),
-        template=template,
-        identity=IDENTITY,
-        system=["east", "a"],
-    )
+    selector = TopicSelector(compile_patterns("topics", [topics]))
+    names = chosen_names(source, selector, template, IDENTITY, system=["east", "a"])
+    return plan_topics(source, target, known or {}, names)
 
 
 def test_a_missing_topic_is_created_like_the_source() -> None:
@@ -51,14 +47,11 @@ def test_a_missing_topic_is_created_like_the_source() -> None:
 def test_queues_of_a_forgotten_broker_keep_their_places() -> None:
     """They are not copied; nothing else goes where they went, and the target keeps its queues."""
     known = {Queue("a", 0): Queue("x", 0), Queue("b", 0): Queue("x", 1)}
-    (made,) = make_plan(
+    (made,) = plan_topics(
         {"a": {"T": topic(read=2)}},
         {"x": {}},
         {"T": known},
-        selector=TopicSelector(compile_patterns("topics", ["T"])),
-        template="{topic}",
-        identity=IDENTITY,
-        system=[],
+        {"T": "T"},
         forgotten={"b"},
         left={"T": [Queue("x", 2)]},
     )
@@ -118,7 +111,11 @@ def test_plans_are_sorted_and_selected() -> None:
 
 @pytest.mark.parametrize(
     ("attributes", "words"),
-    [({"queue.type": "BatchCQ"}, "BatchCQ"), ({"cleanup.policy": "COMPACTION"}, "compacted")],
+    [
+        ({"queue.type": "BatchCQ"}, "BatchCQ"),
+        ({"cleanup.policy": "COMPACTION"}, "compacted"),
+        ({"message.type": "LITE"}, "message.type=LITE"),
+    ],
 )
 def test_what_cannot_be_copied_says_why(attributes: dict[str, str], words: str) -> None:
     """If one source broker has it so; and then nothing is written."""
@@ -129,7 +126,50 @@ def test_what_cannot_be_copied_says_why(attributes: dict[str, str], words: str) 
     assert made.writes == ()
 
 
-@pytest.mark.parametrize("attributes", [{}, {"queue.type": "SimpleCQ"}, {"cleanup.policy": "DELETE"}])
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_static_topics_are_refused(side: str) -> None:
+    """On either side: their queue numbers and offsets are not those of a broker."""
+    plain, static = {"T": topic()}, {"T": topic(static=True)}
+    source, target = ({"a": plain, "b": static}, {"x": {}}) if side == "source" else ({"a": plain}, {"x": static})
+    (made,) = plan(source, target)
+    assert "static topic" in made.problem
+    assert made.problem.startswith("at the target") == (side == "target")
+    assert made.writes == ()
+
+
+PRIORITY = {"message.type": "PRIORITY"}
+
+
+def test_priorities_are_copied_where_queues_keep_their_numbers() -> None:
+    """One target broker for each source broker."""
+    model = topic(attributes=PRIORITY)
+    (made,) = plan({"a": {"T": model}, "b": {"T": model}}, {"x": {}, "y": {}})
+    assert made.problem == ""
+    assert [(broker, config.attributes) for broker, config in made.writes] == [("x", PRIORITY), ("y", PRIORITY)]
+    assert all(queue.queue_id == target.queue_id for queue, target in made.queue_map.items())
+
+
+def test_priorities_that_would_be_moved_are_refused() -> None:
+    """Two source brokers share a target broker: it says which queue would get another level."""
+    model = topic(attributes=PRIORITY)
+    (made,) = plan({"a": {"T": model}, "b": {"T": model}}, {"x": {}})
+    assert "message.type=PRIORITY" in made.problem
+    assert "b/0 would be x/4" in made.problem
+    assert made.writes == ()
+    assert made.queue_map == {}
+
+
+def test_priorities_that_were_moved_before_are_refused() -> None:
+    """A map made before stays as it is, and is not taken for one that keeps levels."""
+    known = {"T": {Queue("a", 0): Queue("x", 7)}}
+    (made,) = plan({"a": {"T": topic(read=1, attributes=PRIORITY)}}, {"x": {}}, dict(known))
+    assert "a/0 would be x/7" in made.problem
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [{}, {"queue.type": "SimpleCQ"}, {"cleanup.policy": "DELETE"}, {"message.type": "FIFO"}, PRIORITY],
+)
 def test_ordinary_topics_can_be_copied(attributes: dict[str, str]) -> None:
     """No reason against it."""
     assert unsupported(topic(attributes=attributes)) == ""
@@ -151,3 +191,28 @@ def test_a_topic_with_more_queues_than_any_has_is_a_problem(side: str) -> None:
     assert bad.queue_map == {}
     assert (good.topic, good.problem, len(good.queue_map)) == ("U", "", 4)
     assert not unsupported(topic(read=16_384))
+
+
+SIDE = st.dictionaries(st.sampled_from("abcd"), st.integers(1, 5), min_size=1, max_size=3)
+
+
+@given(SIDE, st.dictionaries(st.sampled_from("abwxyz"), st.integers(0, 5), min_size=1, max_size=3))
+@example({"a": 4, "b": 4}, {"x": 0})
+def test_two_ways_do_not_widen_each_other_for_ever(one: dict[str, int], other: dict[str, int]) -> None:
+    """Whatever brokers and queues they have: both come to have equally many, and then nothing is written."""
+    sides: list[dict[str, dict[str, TopicConfig]]] = [
+        {broker: {"T": topic(read=count)} if count else {} for broker, count in side.items()}
+        for side in (one, other)
+    ]
+    known: list[dict[str, QueueMap]] = [{}, {}]
+    written = []
+    for turn in range(8):
+        source, target = sides[turn % 2], sides[1 - turn % 2]
+        made = plan(source, target, known[turn % 2])
+        written.append(sum(len(each.writes) for each in made))
+        for each in made:
+            known[turn % 2][each.topic] = each.queue_map
+            for broker, config in each.writes:
+                target[broker]["T"] = config
+    assert written[-4:] == [0, 0, 0, 0]
+    assert len({sum(held["T"].queues for held in side.values() if "T" in held) for side in sides}) == 1

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
-from replicator.routing.provenance import ORIGIN, SOURCE, Provenance, Stamp, read
+from replicator.routing.provenance import ORIGIN, SOURCE, VIA, Provenance, Stamp, came_through, read
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02/"), min_size=1, max_size=10)
 BROKER = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), min_size=1, max_size=10)
@@ -76,6 +76,32 @@ def test_the_origin_is_kept_over_all_hops(own: dict[str, str], hops: list[tuple[
         assert raw.count(ORIGIN) == raw.count(SOURCE) == 1
     kept = {k: v for k, v in properties.decode(raw).items() if not k.startswith("__RPL_") and k != "CLUSTER"}
     assert kept == own
+
+
+@given(st.lists(TEXT, min_size=1, max_size=6, unique=True), TEXT)
+def test_a_copy_knows_all_clusters_on_its_way(way: list[str], other: str) -> None:
+    """Its origin by that property; a copy of a copy has no more than it needs."""
+    raw = b"KEYS\x01k\x02"
+    for cluster in way:
+        (raw,) = Stamp(cluster, "a", 0).renew([message(raw, 1, 2)])
+    assert properties.find(raw, ORIGIN) == way[0].encode()
+    assert [each for each in way if came_through(raw, each.encode())] == (way[1:] or way)
+    assert came_through(raw, other.encode()) == (other in (way[1:] or way))
+    assert (VIA in raw) == (len(way) > 2)
+
+
+@given(st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=16), st.integers(0, 5))
+def test_a_message_ends_its_way_whatever_routes_there_are(routes: set[tuple[int, int]], born: int) -> None:
+    """Each copy has been at no cluster twice, whether or not its origin is in a ring."""
+    under_way = [(born, b"KEYS\x01k\x02", [born])]
+    while under_way:
+        at, raw, way = under_way.pop()
+        (copied,) = Stamp(str(at), "a", 0).renew([message(raw, 1, 2)])
+        for target in (there for here, there in routes if here == at != there):
+            name = str(target).encode()
+            if properties.find(raw, ORIGIN) != name and not came_through(raw, name):
+                assert target not in way
+                under_way.append((target, copied, [*way, target]))
 
 
 def test_a_user_property_that_speaks_of_provenance_survives() -> None:

@@ -116,3 +116,14 @@ def test_moved_queues_take_new_places(looks: list[tuple[list[Queue], list[str]]]
     assert [new[source] for source in sorted(new)] == sorted(new.values())
     more = extend(whole, [Queue("e", i) for i in range(9)], [lost], left=left)
     assert left.isdisjoint(more.values())
+
+
+@given(QUEUES, QUEUES, BROKERS)
+def test_queues_that_exist_are_used_before_the_target_gets_more(
+    sources: list[Queue], existing: list[Queue], brokers: list[str]
+) -> None:
+    """One source queue each; new ones are needed only when none is left."""
+    there = {queue for queue in existing if queue.broker in brokers}
+    made = extend({}, sources, brokers, existing=existing)
+    assert len(set(made.values())) == len(made) == len(set(sources))
+    assert len(there & set(made.values())) == min(len(there), len(made))

@@ -226,12 +226,20 @@ async def test_a_lost_connection_ends_the_task() -> None:
 
 
 @pytest.mark.parametrize(
-    ("origin", "passes"),
-    [(b"west", False), (b"north", True), (b"east", True), (b"\xff\xfe", True), (b"", True)],
+    ("origin", "way", "passes"),
+    [
+        *[(b"west", b"x", False), (b"north", b"x", True), (b"east", b"x", True), (b"\xff\xfe", b"x", True)],
+        *[(b"", b"x", True), (b"north", b"west", False), (b"north", b"x/west", False), (b"north", b"x/y", True)],
+    ],
 )
-def test_a_copy_that_was_born_at_the_target_does_not_go_back(origin: bytes, passes: bool) -> None:
-    """Others pass, whatever bytes their origin has; what stays behind is counted."""
-    reading = one([10], properties=b"__RPL_ORIGIN\x01" + origin + b"\x02__RPL_SOURCE\x01x/a/0/1/2\x02")
+def test_a_copy_that_has_been_at_the_target_does_not_go_back(origin: bytes, way: bytes, passes: bool) -> None:
+    """It was born there, or came that way. Others pass, whatever bytes their origin has; what stays is counted."""
+    last, _, via = way.partition(b"/")
+    named = b"__RPL_VIA\x01/" + via + b"\x02" if via else b""
+    reading = one(
+        [10],
+        properties=b"__RPL_ORIGIN\x01" + origin + b"\x02" + named + b"__RPL_SOURCE\x01" + last + b"/a/0/1/2\x02",
+    )
     reading.broker.answer(0)
     assert reading.channel.chunks[0].last_stored == (0 if passes else 700)  # else its copy tells
     reading.drain()

@@ -15,7 +15,7 @@ from replicator.client.cluster import Cluster as Client
 from replicator.client.nameservers import NameServers
 from replicator.client.queue_range import read_range
 from replicator.client.security import Credentials, Security, tls_context
-from replicator.client.send import Stored, send_batch
+from replicator.client.send import Stored, new_fields, send_batch, send_single
 from replicator.client.topics import TopicConfig, delete_topic, read_topics, write_topic
 from replicator.errors import ClientError, ReplicatorError
 from replicator.protocol import properties
@@ -39,10 +39,16 @@ __all__ = [
     "read_topic",
     "remove_topic",
     "send",
+    "send_alone",
     "topics_of",
 ]
 
-RESERVED = frozenset({"__RPL_ORIGIN", "__RPL_SOURCE", "__RPL_SEAL", "CLUSTER", "MSG_REGION", "TRACE_ON"})
+RESERVED = frozenset(
+    {
+        *("__RPL_ORIGIN", "__RPL_SOURCE", "__RPL_VIA", "__RPL_SEAL", "CLUSTER", "MSG_REGION", "TRACE_ON"),
+        "INNER_MULTI_QUEUE_OFFSET",
+    }
+)
 
 
 @asynccontextmanager
@@ -138,6 +144,14 @@ async def send(
             if "code 2:" not in str(error):
                 raise
             await asyncio.sleep(0.05)
+
+
+async def send_alone(
+    client: Client, broker: str, topic: str, queue_id: int, body: bytes, told: Mapping[str, str]
+) -> Stored:
+    """One message in a single send, as the official client sends one."""
+    fields = new_fields(topic, queue_id, group="tests") | {"i": properties.encode(told).decode(), "m": "false"}
+    return await send_single(client.writer(broker), fields, body)
 
 
 async def produce(cluster: Cluster, topic: str, count: int, *, size: int = 100, start: int = 0) -> None:

@@ -10,7 +10,7 @@ from replicator.client.topics import TopicConfig
 from replicator.operate.doctor.finding import Finding, Level
 from replicator.operate.doctor.topics import judge_topics
 from replicator.routing.options import Identity
-from replicator.routing.plan import make_plan
+from replicator.routing.plan import chosen_names, plan_topics
 from replicator.routing.selector import TopicSelector
 from replicator.settings import RouteSettings
 
@@ -25,15 +25,9 @@ def judged(
     """All findings that are not ok, of broker a and broker b."""
     settings = RouteSettings(**route)
     ours, theirs = {"a": {each.name: each for each in source}}, {"b": {each.name: each for each in target}}
-    plans = make_plan(
-        ours,
-        theirs,
-        {},
-        selector=TopicSelector.of(settings.topics, settings.exclude_topics),
-        template=settings.rename,
-        identity=Identity("east", "west"),
-        system=[],
-    )
+    selector = TopicSelector.of(settings.topics, settings.exclude_topics)
+    names = chosen_names(ours, selector, settings.rename, Identity("east", "west"), system=[])
+    plans = plan_topics(ours, theirs, {}, names)
     found = judge_topics(plans, ours, theirs, settings, typed=typed, reserved={"west", "b"})
     return [each for each in found if each.level is not Level.OK]
 

@@ -1,0 +1,128 @@
+"""Messages that have light message queues (LMQ) are in those of the target, too, in their order."""
+
+from __future__ import annotations
+
+import asyncio
+
+from replicator.client.pull import pull
+from replicator.protocol.properties import find
+from replicator.sandbox import Cluster, ClusterSpec
+from tests.e2e.test_audit import verified
+from tests.support.scene import Scene, SceneOf
+from tests.support.traffic import connected, raw_topic, send, send_alone
+from tests.support.worker import until
+
+LMQ = {"enableLmq": "true", "enableMultiDispatch": "true"}
+#: Messages of each of two queues.
+EACH = 60
+
+
+def of(version: str, name: str) -> ClusterSpec:
+    """A cluster with light message queues."""
+    return ClusterSpec(name=name, version=version, properties=LMQ)
+
+
+async def produce(route: Scene, count: int) -> None:
+    """`count` messages to each of both queues; of four the first and the third have light message queues."""
+    a, b, c = (f"%LMQ%{route.topic}-{name}" for name in "abc")
+    async with connected(route.source) as client:
+        for i in range(0, count, 4):
+            for queue_id, (first, third) in enumerate([(a, f"{a},{b}"), (c, c)]):
+                place = ("east-a", route.topic, queue_id)
+                plain = {"KEYS": "plain", "TAGS": "t"}
+                await send_alone(client, *place, b"%d" % i, {"KEYS": f"k{i}", "INNER_MULTI_DISPATCH": first})
+                await send(client, *place, [(b"%d" % (i + 1), plain)])
+                await send_alone(client, *place, b"%d" % (i + 2), {"INNER_MULTI_DISPATCH": third, "TAGS": "t"})
+                await send(client, *place, [(b"%d" % (i + 3), plain)])
+
+
+async def light_queue(cluster: Cluster, name: str) -> list[bytes]:
+    """The bodies of all that is in it."""
+    bodies: list[bytes] = []
+    async with connected(cluster) as client:
+        (broker,) = client.brokers()
+        at = 0
+        while True:
+            pulled = await pull(client.master(broker), name, 0, at)
+            if not pulled.messages:
+                return bodies
+            bodies += [message.content for message in pulled.messages]
+            at = pulled.next_offset
+
+
+async def light_queues(cluster: Cluster, topic: str) -> dict[str, list[bytes]]:
+    return {name: await light_queue(cluster, f"%LMQ%{topic}-{name}") for name in "abc"}
+
+
+def of_light_queues(count: int) -> dict[str, list[bytes]]:
+    """What is in light message queues after `count` messages in each queue."""
+    every_other = [b"%d" % i for i in range(0, count, 2)]
+    return {"a": every_other, "b": every_other[1::2], "c": every_other}
+
+
+async def assert_light_queues(route: Scene, count: int) -> None:
+    """Those of both clusters have what they should, once the target's broker has dispatched it."""
+    expected = of_light_queues(count)
+    assert await light_queues(route.source, route.topic) == expected
+
+    async def dispatched() -> bool:
+        return (await light_queues(route.target, route.topic))["c"][-1:] == expected["c"][-1:]
+
+    await until(dispatched, what="the target has dispatched the last one")
+    assert await light_queues(route.target, route.topic) == expected
+
+
+async def test_light_queues_of_5x(scene: SceneOf) -> None:
+    """Others are between them in the ordinary queues; the audit has nothing to say of either."""
+    async with (
+        scene(source=of("5.3.3", "east"), target=of("5.5.0", "west"), queues=2) as route,
+        route.worker() as worker,
+    ):
+        await produce(route, EACH)
+        await worker.caught_up(route.topic, 2 * EACH)
+        await route.assert_clean(2 * EACH)
+        await assert_light_queues(route, EACH)
+        await until(lambda: verified(worker, route.topic), what="all verified")
+        assert worker.metric("audit_differences_total") == 0
+
+
+async def test_light_queues_of_4x_and_a_worker_that_is_killed(scene: SceneOf) -> None:
+    """In the midst of it: what continues finds each message once in each of its queues."""
+    async with (
+        scene(source=of("4.9.7", "east"), target=of("4.9.7", "west"), queues=2) as route,
+        route.worker() as worker,
+    ):
+        producing = asyncio.create_task(produce(route, 5 * EACH))
+        await until(lambda: worker.has_copied(route.topic, EACH), what="half a queue")
+        await worker.kill()
+        await producing
+        await worker.start()
+        await route.assert_clean_soon(10 * EACH)
+        await assert_light_queues(route, 5 * EACH)
+
+
+async def test_a_target_without_light_message_queues(scene: SceneOf) -> None:
+    """Its copies are ordinary messages, without the source's offsets in queues that the target does not have."""
+    async with (
+        scene(source=of("5.3.3", "east"), queues=2) as route,
+        route.worker() as worker,
+    ):
+        await produce(route, EACH)
+        await worker.caught_up(route.topic, 2 * EACH)
+        await route.assert_clean(2 * EACH)
+        for copies in (await raw_topic(route.target, route.topic)).values():
+            assert sum(find(copy.properties, b"INNER_MULTI_DISPATCH") is not None for copy in copies) == EACH // 2
+            assert not any(find(copy.properties, b"INNER_MULTI_QUEUE_OFFSET") for copy in copies)
+
+
+async def test_one_that_cannot_be_sent_singly_is_named(scene: SceneOf) -> None:
+    """It was delayed at the source: at the target it would be delayed once more."""
+    async with scene(queues=1) as route, route.worker() as worker:
+        light = {"INNER_MULTI_DISPATCH": f"%LMQ%{route.topic}", "INNER_MULTI_QUEUE_OFFSET": "0"}
+        async with connected(route.source) as client:
+            await send(client, "east-a", route.topic, 0, [(b"plain", {}), (b"late", light | {"DELAY": "1"})])
+        await until(lambda: [q["state"] for q in worker.queues(route.topic)] == ["FAILED"], what="a failed queue")
+        (queue,) = worker.queues(route.topic)
+        assert queue["position"] == 1
+        for words in ("offset 1", "light message queues", "property DELAY", "with a transform"):
+            assert words in queue["reason"], queue["reason"]
