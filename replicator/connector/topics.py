@@ -21,7 +21,7 @@ from replicator.metadata.groups import GroupSelector
 from replicator.observe.logging import get_logger
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.parked import parked_topics
-from replicator.routing.plan import TopicPlan, Topics, chosen_names, plan_topics
+from replicator.routing.plan import TopicPlan, Topics, chosen_names, plan_topics, queues_of
 from replicator.routing.queue_map import Queue, QueueMap
 from replicator.routing.recovery import last_copy
 from replicator.routing.selector import TopicSelector
@@ -263,13 +263,11 @@ class RouteTopics:
     async def _read_map(self, topic: str) -> dict[Queue, Queue]:
         context = self._context
         found: dict[Queue, Queue] = {}
-        for broker, topics in context.target.topics.items():
-            config = topics.get(topic)
-            for queue_id in range(config.queues if config else 0):
-                master = context.target.cluster.master(broker)
-                copy = await last_copy(master, topic, queue_id, look_back=_LOOK_BACK)
-                if copy is not None and copy.cluster == context.identity.source:
-                    found[Queue(copy.broker, copy.queue_id)] = Queue(broker, queue_id)
+        for queue in queues_of(context.target.topics, topic):
+            master = context.target.cluster.master(queue.broker)
+            copy = await last_copy(master, topic, queue.queue_id, look_back=_LOOK_BACK)
+            if copy is not None and copy.cluster == context.identity.source:
+                found[Queue(copy.broker, copy.queue_id)] = queue
         return found
 
     def queues(self, task: str) -> dict[MessageQueue, Queue]:

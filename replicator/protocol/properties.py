@@ -30,15 +30,15 @@ __all__ = [
 #: Bytes. The length field of a stored message is a signed short.
 MAX_PROPERTIES: Final = 32_767
 
-#: What brokers append to each message that they store. In a batch they append without removing the
-#: old ones (4.9.7: CLUSTER; 5.3.3: MSG_REGION and TRACE_ON too), so that they would pile up hop by hop. With
-#: `enabledAppendPropCRC` (5.x) a checksum of the message as it is stored there is among them.
-BROKER_MADE: Final = (b"MSG_REGION", b"TRACE_ON", b"CLUSTER", b"__CRC32#", b"INNER_MULTI_QUEUE_OFFSET")
-
 #: The light message queues (LMQ) that a message is for, with commas between; and its offsets in them, which brokers
 #: with LMQ give to single sends, not to batches: without them a message is in none.
 LIGHT_QUEUES: Final = b"INNER_MULTI_DISPATCH"
-LIGHT_OFFSETS: Final = BROKER_MADE[-1]
+LIGHT_OFFSETS: Final = b"INNER_MULTI_QUEUE_OFFSET"
+
+#: What brokers append to each message that they store. In a batch they append without removing the
+#: old ones (4.9.7: CLUSTER; 5.3.3: MSG_REGION and TRACE_ON too), so that they would pile up hop by hop. With
+#: `enabledAppendPropCRC` (5.x) a checksum of the message as it is stored there is among them.
+BROKER_MADE: Final = (b"MSG_REGION", b"TRACE_ON", b"CLUSTER", b"__CRC32#", LIGHT_OFFSETS)
 
 #: What a sender adds to the first message of a batch to prove that it is the sender's.
 SEAL: Final = b"__RPL_SEAL"

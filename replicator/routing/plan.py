@@ -12,7 +12,7 @@ from replicator.routing.options import Identity
 from replicator.routing.queue_map import Queue, QueueMap, extend, needed_queues, write_queues
 from replicator.routing.selector import TopicSelector, rename
 
-__all__ = ["MAX_QUEUES", "TopicPlan", "Topics", "chosen_names", "plan_topics", "unsupported"]
+__all__ = ["MAX_QUEUES", "TopicPlan", "Topics", "chosen_names", "plan_topics", "queues_of", "unsupported"]
 
 #: Per broker: its topics by name.
 Topics = Mapping[str, Mapping[str, TopicConfig]]
@@ -131,7 +131,7 @@ def _plan_topic(
     if problem:
         return TopicPlan(topic=name, target_topic=target_name, queue_map=copied, problem=problem)
     queues = [Queue(broker, i) for broker, config in source.items() for i in range(config.queues)]
-    existing = _queues_of(target, target_name)
+    existing = queues_of(target, target_name)
     queue_map = extend(known, queues, list(target), left=left, existing=existing)
     moved = _moved_levels(source, {queue: queue_map[queue] for queue in queues})
     if moved:
@@ -149,11 +149,11 @@ def _plan_topic(
     return TopicPlan(topic=name, target_topic=target_name, queue_map=copied, writes=writes)
 
 
-def _queues_of(target: Topics, name: str) -> list[Queue]:
-    """All queues that a topic has at the target."""
+def queues_of(held: Topics, name: str) -> list[Queue]:
+    """All queues that a topic has on the brokers of `held`."""
     return [
         Queue(broker, queue_id)
-        for broker, topics in target.items()
+        for broker, topics in held.items()
         if name in topics
         for queue_id in range(topics[name].queues)
     ]

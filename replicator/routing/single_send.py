@@ -7,10 +7,12 @@ from typing import Final
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.properties import LIGHT_QUEUES, find
 
-__all__ = ["HELD_BACK", "hindrance"]
+__all__ = ["HELD_BACK", "NO_BODY", "why_not_singly"]
 
 #: A single send of a message with one of these would be delayed or held back once more.
 HELD_BACK: Final = (b"DELAY", b"TIMER_DELIVER_MS", b"TIMER_DELAY_SEC", b"TIMER_DELAY_MS", b"TRAN_MSG")
+
+NO_BODY: Final = "it has no body, which a single send requires"
 
 #: 5.5.0 puts a single send with it into the queue of that number.
 _PRIORITY: Final = b"_SYS_MSG_PRIORITY_"
@@ -18,10 +20,10 @@ _PRIORITY: Final = b"_SYS_MSG_PRIORITY_"
 _LIGHT: Final = b"%LMQ%"
 
 
-def hindrance(message: StoredMessage) -> str:
+def why_not_singly(message: StoredMessage) -> str:
     """Why a single send would not store `message` as it is, in the queue that it is for; empty when it would."""
     if not message.body_length:
-        return "it has no body, which a single send requires"
+        return NO_BODY
     for name in HELD_BACK:
         if find(message.properties, name) is not None:
             return f"in a single send it would be delayed or held back once more by its property {name.decode()}"

@@ -41,7 +41,7 @@ from replicator.routing.options import RouteOptions
 from replicator.routing.packing import Pack
 from replicator.routing.seal import Extent
 from replicator.routing.selector import RETRY_PREFIX
-from replicator.routing.single_send import HELD_BACK, hindrance
+from replicator.routing.single_send import HELD_BACK, NO_BODY, why_not_singly
 from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState, Seen
 from replicator.routing.transforming import Transforming
 from replicator.routing.wait_timer import SOURCE, TARGET
@@ -150,9 +150,13 @@ class SinkTask:
         if first.too_long:
             size = first.too_long
             return await self._reject(batch, f"its properties are {size} bytes with provenance, 32767 are possible")
-        retry = self._topic.startswith(RETRY_PREFIX)
-        if retry or first.light:
-            return await (self._deliver_retry if retry else self._deliver_light)(batch)
+        if self._topic.startswith(RETRY_PREFIX):
+            return await self._deliver_retry(batch)
+        if first.light:
+            return await self._deliver_light(batch)
+        return await self._deliver_batch(batch)
+
+    async def _deliver_batch(self, batch: Batch) -> None:
         try:
             stored = await self._send(batch)
         except MessageRejected as rejected:
@@ -231,14 +235,14 @@ class SinkTask:
     async def _deliver_single(self, batch: Batch, rejected: MessageRejected) -> None:
         """A body of nearly the target's `maxMessageSize` fits in a single send where no batch holds it."""
         message = batch.packs[0].message()
-        if hindrance(message):
+        if why_not_singly(message):
             return await self._reject(batch, rejected.message)
         return await self._send_singly(batch, message, message.properties)
 
     async def _deliver_light(self, batch: Batch) -> None:
         """A message that is in light message queues: the target puts it into its own only in a single send."""
         message = batch.packs[0].message()
-        if why := hindrance(message):
+        if why := why_not_singly(message):
             return await self._reject(batch, f"it is in light message queues, and {why}", by="the replicator")
         return await self._send_singly(batch, message, message.properties)
 
@@ -249,7 +253,7 @@ class SinkTask:
         """
         message = batch.packs[0].message()
         if not message.body_length:
-            return await self._reject(batch, "it has no body, which a single send requires")
+            return await self._reject(batch, NO_BODY)
         return await self._send_singly(batch, message, properties.without(message.properties, HELD_BACK))
 
     async def _send_singly(self, batch: Batch, message: StoredMessage, raw: bytes) -> None:

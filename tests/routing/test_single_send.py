@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replicator.protocol.message import StoredMessage
-from replicator.routing.single_send import HELD_BACK, hindrance
+from replicator.routing.single_send import HELD_BACK, why_not_singly
 
 
 def message(properties: bytes, body: bytes = b"\0\0\0\1x") -> StoredMessage:
@@ -15,20 +15,20 @@ def message(properties: bytes, body: bytes = b"\0\0\0\1x") -> StoredMessage:
 @pytest.mark.parametrize("name", [*HELD_BACK, b"_SYS_MSG_PRIORITY_"])
 def test_properties_that_brokers_act_on(name: bytes) -> None:
     """Of the message itself, not in the name or the value of another property."""
-    assert name.decode() in hindrance(message(b"KEYS\x01k\x02" + name + b"\x011\x02"))
-    assert hindrance(message(b"KEYS\x01" + name + b"\x02MY" + name + b"\x011\x02")) == ""
+    assert name.decode() in why_not_singly(message(b"KEYS\x01k\x02" + name + b"\x011\x02"))
+    assert why_not_singly(message(b"KEYS\x01" + name + b"\x02MY" + name + b"\x011\x02")) == ""
 
 
 def test_no_body() -> None:
-    assert "no body" in hindrance(message(b"", b"\0\0\0\0"))
+    assert "no body" in why_not_singly(message(b"", b"\0\0\0\0"))
 
 
 @pytest.mark.parametrize("queues", [b"%LMQ%a", b"%LMQ%a,%LMQ%b", b"%LMQ%a,", b"a,b", b""])
 def test_queues_of_one_kind(queues: bytes) -> None:
-    assert hindrance(message(b"INNER_MULTI_DISPATCH\x01" + queues)) == ""
+    assert why_not_singly(message(b"INNER_MULTI_DISPATCH\x01" + queues)) == ""
 
 
 @pytest.mark.parametrize("queues", [b"%LMQ%a,b", b"b,%LMQ%a"])
 def test_queues_of_both_kinds(queues: bytes) -> None:
     """The one that is no light one is named."""
-    assert "'b' beside light message queues" in hindrance(message(b"INNER_MULTI_DISPATCH\x01" + queues))
+    assert "'b' beside light message queues" in why_not_singly(message(b"INNER_MULTI_DISPATCH\x01" + queues))
