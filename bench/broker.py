@@ -31,6 +31,7 @@ class Broker:
     """Reached at `address`, without any delay proxy."""
 
     def __init__(self, address: str) -> None:
+        self.address = address
         self._endpoint = Endpoint(address, Security())
 
     async def close(self) -> None:

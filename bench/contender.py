@@ -15,6 +15,8 @@ from replicator.sandbox.java import environment, java
 from tests.support.javatool import compiled
 
 SOURCES = Path(__file__).parent / "java"
+#: Of a topic, where a part does not say how many.
+QUEUES = 8
 REPLICATOR = (str(Path(sys.executable).with_name("replicator")),)
 
 _JAVA_FLAGS = (
@@ -27,7 +29,7 @@ _JAVA_FLAGS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What to copy: name servers, `topic` into `target_topic`, and a directory for files."""
+    """What to copy: name servers and a broker of each side, `topic` into `target_topic`; a directory for files."""
 
     source: str
     target: str
@@ -35,6 +37,8 @@ class Job:
     target_topic: str
     messages: int
     size: int
+    queues: int
+    brokers: tuple[str, str]
     directory: Path
 
 
@@ -147,6 +151,44 @@ class Relay:
 
     def environment(self, job: Job) -> dict[str, str]:
         return environment(HOME=str(job.directory))
+
+
+class Forward:
+    """A push consumer of the official Java client that sends what it gets."""
+
+    name = "java-forwarder"
+    ends = False
+    makes_topic = False
+
+    async def command(self, job: Job) -> list[str]:
+        return await _java(
+            "Forward",
+            home=job.directory,
+            source=job.source,
+            target=job.target,
+            source_topic=job.topic,
+            target_topic=job.target_topic,
+        )
+
+    def environment(self, job: Job) -> dict[str, str]:
+        return environment(HOME=str(job.directory))
+
+
+class Floor:
+    """This project's client without a route: a pull and a send each."""
+
+    name = "floor"
+    ends = False
+    makes_topic = False
+
+    async def command(self, job: Job) -> list[str]:
+        source, target = job.brokers
+        command = [sys.executable, "-m", "bench.floor", "--source-broker", source, "--target-broker", target]
+        return [*command, "--topic", job.topic, "--target-topic", job.target_topic, "--queues", str(job.queues)]
+
+    def environment(self, job: Job) -> dict[str, str]:
+        here = str(Path(__file__).parent.parent)
+        return {"PATH": os.environ.get("PATH", ""), "HOME": str(job.directory), "PYTHONPATH": here}
 
 
 class Fill:

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.broker import Broker
-from bench.contender import Contender
+from bench.contender import QUEUES, Contender
 from bench.files import made
 from bench.process import ContenderFailed, Measured
-from bench.relaying import QUEUES
 from bench.scrape import Scrape, scrape
 from bench.stage import SCENARIOS, staged
 

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.contender import Contender
+from bench.contender import QUEUES, Contender
 from bench.figures import percentile
 from bench.process import ContenderFailed, Cost, Measured
-from bench.relaying import QUEUES
 from bench.stage import SCENARIOS, Stage, staged
 
 RATE = 200

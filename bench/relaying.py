@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.broker import Span
-from bench.contender import Contender, Fill, Job, OnSpark, Replicator, Scraped, Spark
+from bench.contender import QUEUES, Contender, Fill, Job, OnSpark, Replicator, Scraped, Spark
 from bench.files import made
 from bench.memory import touch
 from bench.process import ContenderFailed, Cost, Measured
 from bench.scrape import scraped
 from bench.stage import Scenario, Stage, staged
 
-QUEUES = 8
 _POLL_SECONDS = 0.2
 _SETTLE_SECONDS = 1.0
 
@@ -176,6 +175,8 @@ async def _fill(namesrv: str, topic: str, *, messages: int, size: int, directory
         target_topic=topic,
         messages=messages,
         size=size,
+        queues=QUEUES,
+        brokers=("", ""),
         directory=made(directory / f"fill-{topic}-{os.urandom(3).hex()}"),
     )
     process = Measured(await filler.command(job), log=job.directory / "output", environment=filler.environment(job))

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from bench.bulk import BULK_QUEUES, Bulk
-from bench.contender import Fill, Relay, Replicator, Scraped
+from bench.contender import QUEUES, Fill, Forward, Relay, Replicator, Scraped
 from bench.figures import Spread
 from bench.idle import Idle
 from bench.latency import RATE, Latency
 from bench.machine import Machine
-from bench.relaying import QUEUES, Round
+from bench.relaying import Round
 from bench.stage import SCENARIOS, VERSION
+from bench.thin import SIZE, Thin
 
 R = TypeVar("R")
 
@@ -35,6 +36,7 @@ class Results:
     command: str
     rounds: list[Round] = field(default_factory=list)
     latencies: list[Latency] = field(default_factory=list)
+    thin: list[Thin] = field(default_factory=list)
     idle: list[Idle] = field(default_factory=list)
     bulk: list[Bulk] = field(default_factory=list)
     loads: dict[str, float] = field(default_factory=dict)
@@ -52,6 +54,8 @@ def render(results: Results) -> str:
                 parts += [f"### {scenario.title}, {size:,} B a message", _throughput(several)]
     if results.latencies:
         parts += ["## Live latency", _latency(results.latencies)]
+    if results.thin:
+        parts += ["## Thin traffic", _thin(results.thin)]
     if results.idle:
         parts += ["## Idle queues", _idle(results.idle)]
     if results.bulk:
@@ -141,6 +145,31 @@ def _latency(latencies: Iterable[Latency]) -> str:
         " timestamp to the target's (same clock, whole milliseconds)."
     )
     return f"{intro}\n\n" + _table(["contender", "messages", "p50 ms", "p99 ms", "max ms", "CPU of a core"], rows)
+
+
+def _thin(found: Sequence[Thin]) -> str:
+    rows = []
+    for key in dict.fromkeys((each.queues, each.rate, each.contender) for each in found):
+        several = [each for each in found if (each.queues, each.rate, each.contender) == key]
+        rows.append([
+            f"{key[0]:,}",
+            f"{key[1]:,}",
+            key[2],
+            _spread(several, lambda t: t.cpu, "{:,.0f}"),
+            _spread(several, lambda t: t.p50, "{:,.0f}"),
+            _spread(several, lambda t: t.p99, "{:,.0f}"),
+            _spread(several, lambda t: t.rss / 1e6, "{:,.0f}"),
+        ])  # fmt: skip
+    intro = (
+        f"Messages of {SIZE} B, each to a random queue of one topic, so that most answers to pulls hold one. They"
+        " come by one-way requests of a producer that costs next to nothing, and count once the contender has been"
+        " warm for some seconds. Latency is from the source's store timestamp to the target's (same clock, whole"
+        f" milliseconds). **{Forward.name}** is a push consumer whose listener sends what it gets"
+        " ([source](../bench/java/Forward.java)); it does not keep the order. **floor** is this project's client"
+        " without a route: a pull and a send each ([source](../bench/floor.py))."
+    )
+    titles = ["queues", "messages/s", "contender", "CPU µs/message", "p50 ms", "p99 ms", "memory MB"]
+    return f"{intro}\n\n" + _table(titles, rows)
 
 
 def _idle(found: Iterable[Idle]) -> str:

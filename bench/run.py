@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.bulk import bulk_rounds
-from bench.contender import Contender, Fill, Relay, Replicator, Scraped
+from bench.contender import Contender, Fill, Floor, Forward, Relay, Replicator, Scraped
 from bench.idle import idle_costs
 from bench.latency import latencies
 from bench.machine import Machine
@@ -22,9 +22,10 @@ from bench.process import ContenderFailed
 from bench.relaying import Scale, relay_rounds
 from bench.report import Results, render
 from bench.stage import SCENARIOS
+from bench.thin import Load, thin_rounds
 from replicator.errors import ReplicatorError
 
-PARTS = (*SCENARIOS, "latency", "idle", "bulk", "history")
+PARTS = (*SCENARIOS, "latency", "thin", "idle", "bulk", "history")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +38,13 @@ class Plan:
     latency_seconds: float
     idle_seconds: float
     idle_queues: Sequence[int]
+    thin: Sequence[Load]
     masters: Sequence[str]
 
 
 async def run(plan: Plan, results: Results, *, directory: Path, save: Callable[[], None]) -> None:
     """Runs part after part and saves after each, so that a failure keeps the earlier results."""
-    movers = [contender for contender in plan.contenders if contender.name not in (Fill.name, Scraped.name)]
+    movers = [contender for contender in plan.contenders if contender.name in (Replicator.name, Relay.name)]
     for part in plan.parts:
         results.loads[part] = os.getloadavg()[0]
         say(f"{part}: load average {results.loads[part]:.2f}")
@@ -50,12 +52,18 @@ async def run(plan: Plan, results: Results, *, directory: Path, save: Callable[[
         if part in SCENARIOS:
             # The ceiling needs no source, and a delay would be measured instead of the target; the cost of scrapes
             # shows best without other delays.
-            present = plan.contenders if part == "loopback" else movers
+            others = (Fill.name, Scraped.name) if part == "loopback" else ()
+            present = [each for each in plan.contenders if each in movers or each.name in others]
             results.rounds += await relay_rounds(
                 SCENARIOS[part], present, scale=plan.scale, directory=place, say=say
             )
         elif part == "latency":
             results.latencies += await latencies(movers, seconds=plan.latency_seconds, directory=place)
+        elif part == "thin":
+            present = [each for each in plan.contenders if each.name in (Replicator.name, Forward.name, Floor.name)]
+            results.thin += await thin_rounds(
+                present, plan.thin, rounds=plan.scale.rounds, directory=place, say=say
+            )
         elif part in ("bulk", "history"):
             results.bulk += await bulk_rounds(
                 movers, plan.masters, history=part == "history", scale=plan.scale, directory=place, say=say
@@ -78,13 +86,20 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def plan_of(options: argparse.Namespace) -> Plan:
-    known: dict[str, Contender] = {
-        "replicator": Replicator.named(options.replicator),
-        "scraped": Scraped.named(options.replicator),
+def contenders(program: str) -> dict[str, Contender]:
+    """By the names that users choose them with."""
+    return {
+        "replicator": Replicator.named(program),
+        "scraped": Scraped.named(program),
         "relay": Relay(),
         "ceiling": Fill(),
+        "forwarder": Forward(),
+        "floor": Floor(),
     }
+
+
+def plan_of(options: argparse.Namespace) -> Plan:
+    known = contenders(options.replicator)
     quick = options.quick
     return Plan(
         parts=_chosen(options.only, PARTS),
@@ -98,6 +113,11 @@ def plan_of(options: argparse.Namespace) -> Plan:
         latency_seconds=5 if quick else 60,
         idle_seconds=5 if quick else 60,
         idle_queues=[80] if quick else [80, 1_000, 10_000],
+        thin=[
+            Load(queues=queues, rate=rate, seconds=5 if quick else 20, warm_seconds=5 if quick else 10)
+            for queues in ([64] if quick else [512, 4_000, 10_000])
+            for rate in ([500] if quick else [500, 2_000, 10_000])
+        ],
         masters=options.masters.split(";"),
     )
 
@@ -116,7 +136,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure side by side.")
     parser.add_argument("--quick", action="store_true", help="a small run that only shows that all works")
     parser.add_argument("--only", default="", metavar="PART,…", help=f"of {', '.join(PARTS)}")
-    parser.add_argument("--contenders", default="", metavar="NAME,…", help="of replicator, scraped, relay, ceiling")
+    parser.add_argument(
+        "--contenders",
+        default="",
+        metavar="NAME,…",
+        help="of replicator, scraped, relay, ceiling, forwarder, floor",
+    )
     parser.add_argument("--messages", type=int, help="in the full topic (500,000)")
     parser.add_argument("--sizes", default="1024,200", metavar="BYTES,…", help="of bodies (1024,200)")
     parser.add_argument("--rounds", type=int, help="of each contender (3)")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.broker import Broker
-from bench.contender import Job
+from bench.contender import QUEUES, Job
 from bench.files import made
 from replicator.sandbox import Cluster, ClusterSpec
 
@@ -88,7 +88,9 @@ class Stage:
         self.source = source
         self.target = target
 
-    def job(self, topic: str, target_topic: str, *, messages: int, size: int, directory: Path) -> Job:
+    def job(
+        self, topic: str, target_topic: str, *, messages: int, size: int, directory: Path, queues: int = QUEUES
+    ) -> Job:
         """A job that copies `topic` from source to target; creates the directory."""
         return Job(
             source=self.source.namesrv,
@@ -97,6 +99,8 @@ class Stage:
             target_topic=target_topic,
             messages=messages,
             size=size,
+            queues=queues,
+            brokers=(self.source.broker.address, self.target.broker.address),
             directory=made(directory),
         )
 
