@@ -213,7 +213,7 @@ async def _move(worker: Worker, removal: Removal, moves: _Moves) -> None:
             connector,
             topic,
             store.target_topic(connector, topic),
-            store.whole_queue_map(connector, topic) | dict(new),
+            {**store.whole_queue_map(connector, topic), **new},
             moved=dict.fromkeys(new, removal.lost or "resend"),
         )
     await _decide(worker, removal)

@@ -224,7 +224,7 @@ class RouteTopics:
             log.warning("topic cannot be prepared at the target", connector=self.name, topic=topic, reason=problem)
         self.problems[topic] = problem
 
-    def _keep_map(self, plan: TopicPlan, known: dict[Queue, Queue], before: Topics, *, new_route: bool) -> None:
+    def _keep_map(self, plan: TopicPlan, known: Mapping[Queue, Queue], before: Topics, *, new_route: bool) -> None:
         store, renamed = self._context.store, self.is_renamed(plan.topic)
         if renamed:
             store.forget_offsets(self.name, plan.topic)
@@ -240,7 +240,7 @@ class RouteTopics:
                 fresh=[queue for queue in new if plan.queue_map[queue].broker in made],
             )
 
-    async def find_maps(self) -> dict[str, dict[Queue, Queue]]:
+    async def find_maps(self) -> dict[str, Mapping[Queue, Queue]]:
         """The queue maps of all topics; those that the group does not have are read from the copies at the target.
 
         A topic without copies has an empty one. One whose queues cannot be read has none, and a problem.

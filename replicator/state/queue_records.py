@@ -12,19 +12,9 @@ from typing import Any
 from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import QueueState, Seen
+from replicator.state.topic_record import TopicRecord
 
-__all__ = ["is_about", "name_of", "offset_record", "position_record", "queue_of", "restore"]
-
-
-def name_of(queue: Queue) -> str:
-    """The queue within a record."""
-    return f"{queue.broker}/{queue.queue_id}"
-
-
-def queue_of(name: str) -> Queue:
-    """The queue of a name in a record."""
-    broker, _, queue_id = name.rpartition("/")
-    return Queue(broker, int(queue_id))
+__all__ = ["is_about", "offset_record", "position_record", "restore"]
 
 
 def is_about(offset: Mapping[str, Any], target: Queue) -> bool:
@@ -62,12 +52,12 @@ def restore(
     state: QueueState,
     position: Mapping[str, Any] | None,
     offset: Mapping[str, Any] | None,
-    topic: Mapping[str, Any] | None,
+    topic: TopicRecord | None,
 ) -> None:
     """Puts what is kept of a queue into `state`.
 
     Args:
-        topic: the record of its topic, with the queue map.
+        topic: the record of its topic.
     """
     progress, counters = state.progress, state.counters
     if position is not None:
@@ -80,20 +70,20 @@ def restore(
         if (audit := position.get("audit")) is not None:
             state.audit.restore(audit)
     if offset is not None and not is_about(offset, state.target):
-        _move(state, offset, topic or {})
+        _move(state, offset, topic)
     elif offset is not None:
         progress.offsets = OffsetMap(Interval(*interval) for interval in offset["intervals"])
         progress.target_floor = offset["target_floor"]
         progress.store_timestamp = offset["store_timestamp"]
         progress.clean = offset["clean"]
     elif position is None:
-        progress.clean = topic is not None and name_of(state.source) in topic["fresh"]
+        progress.clean = topic is not None and state.source in topic.fresh
 
 
-def _move(state: QueueState, offset: Mapping[str, Any], topic: Mapping[str, Any]) -> None:
+def _move(state: QueueState, offset: Mapping[str, Any], topic: TopicRecord | None) -> None:
     """Begins at the new target; what was at the old one is lost there, and is copied again or not."""
     progress = state.progress
-    if topic.get("moved", {}).get(name_of(state.source)) == "skip":
+    if topic is not None and topic.moved.get(state.source) == "skip":
         progress.start = progress.position
     else:
         progress.position = None  # from `start` on, or the oldest message that the source has

@@ -27,11 +27,12 @@ from replicator.routing.state import QueueState
 from replicator.routing.task_id import TaskId
 from replicator.state import queue_records, state_file
 from replicator.state.known_brokers import forgotten
-from replicator.state.queue_records import name_of, offset_record, position_record, queue_of
+from replicator.state.queue_records import offset_record, position_record
 from replicator.state.record import Kind, Record, Version
 from replicator.state.record_types import Misfit, fit
 from replicator.state.shared_state import SharedState
 from replicator.state.skipped_records import SkippedRecords
+from replicator.state.topic_record import TopicRecord, name_of
 
 __all__ = ["InUse", "Store"]
 
@@ -41,6 +42,9 @@ _FILES: Final[Mapping[str, tuple[Kind, ...]]] = {
     "taskConfig.json": (Kind.TASK, Kind.ASSIGNMENT, Kind.CLUSTERS, Kind.BROKER),
     "offset.json": (Kind.OFFSET,),
     "position.json": (Kind.POSITION, Kind.SYNC),
+}
+_FILES_OF: Final[Mapping[Kind, frozenset[str]]] = {
+    kind: frozenset(name for name, kinds in _FILES.items() if kind in kinds) for kind in Kind
 }
 _IDENTITY: Final = "identity.json"
 _LOCK: Final = ".lock"
@@ -72,7 +76,7 @@ class Store:
         self.skipped = SkippedRecords()
         self._dirty: set[str] = set()
         self._unpublished: dict[tuple[Kind, str], None] = {}
-        self._parsed: dict[str, tuple[Version, dict[Queue, Queue]]] = {}
+        self._topics: dict[str, tuple[Version, TopicRecord]] = {}
         self._marks: dict[str, object] = {}
         self._encoded: dict[tuple[Kind, str], tuple[Version, bytes]] = {}
         self._made = not directory.exists()
@@ -167,7 +171,7 @@ class Store:
         return news
 
     def _touch(self, kind: Kind) -> None:
-        self._dirty |= {name for name, kinds in _FILES.items() if kind in kinds}
+        self._dirty |= _FILES_OF[kind]
 
     def take_unpublished(self) -> list[Record]:
         """Our own changes since the last call; the first time also what was kept here and not published yet."""
@@ -192,7 +196,7 @@ class Store:
             self._identity = dict(identity)
             state_file.write(self.directory / _IDENTITY, self._identity)
 
-    def queue_maps(self, route: str) -> dict[str, dict[Queue, Queue]]:
+    def queue_maps(self, route: str) -> dict[str, Mapping[Queue, Queue]]:
         """The queue maps of all topics that `route` ever copied, by source topic."""
         topics = map(TaskId.parse, self.state.items(Kind.TASK))
         return {each.name: self.queue_map(route, each.name) for each in topics if each.connector == route}
@@ -206,7 +210,7 @@ class Store:
         """Whether there is a queue map of a topic, be it an empty one."""
         return self.mapped(route, topic) is not None
 
-    def queue_map(self, route: str, topic: str) -> dict[Queue, Queue]:
+    def queue_map(self, route: str, topic: str) -> Mapping[Queue, Queue]:
         """The queue map of one topic; empty while there is none. Not to be changed.
 
         Queues of forgotten source brokers are not in it.
@@ -214,16 +218,19 @@ class Store:
         whole, gone = self.whole_queue_map(route, topic), forgotten(self.state, "source")
         return {source: whole[source] for source in whole if source.broker not in gone} if gone else whole
 
-    def whole_queue_map(self, route: str, topic: str) -> dict[Queue, Queue]:
+    def whole_queue_map(self, route: str, topic: str) -> Mapping[Queue, Queue]:
         """As `queue_map`, with those of forgotten brokers: should one return, its queues go where they went."""
+        record = self._topic(route, topic)
+        return {} if record is None else record.queues
+
+    def _topic(self, route: str, topic: str) -> TopicRecord | None:
         record = self.state.record(Kind.TASK, str(TaskId(route, topic)))
         if record is None or record.value is None:
-            return {}
-        parsed = self._parsed.get(record.key)
-        if parsed is None or parsed[0] != record.version:
-            queues = {queue_of(source): queue_of(target) for source, target in record.value["queues"].items()}
-            parsed = self._parsed[record.key] = (record.version, queues)
-        return parsed[1]
+            return None
+        known = self._topics.get(record.key)
+        if known is None or known[0] != record.version:
+            known = self._topics[record.key] = (record.version, TopicRecord.of(record.value))
+        return known[1]
 
     def target_topic(self, route: str, topic: str) -> str:
         """The name at the target of a topic that has a queue map."""
@@ -231,19 +238,19 @@ class Store:
 
     def begins_late(self, route: str, topic: str, queue: Queue) -> bool:
         """Whether the queue came after the route had begun."""
-        task = self.mapped(route, topic)
-        return task is not None and name_of(queue) in task["late"]
+        record = self._topic(route, topic)
+        return record is not None and queue in record.late
 
-    def left(self, route: str, topic: str) -> set[Queue]:
+    def left(self, route: str, topic: str) -> frozenset[Queue]:
         """Target queues of a topic that were given up; nothing else may be copied there."""
-        return {queue_of(name) for name in (self.mapped(route, topic) or {}).get("left", ())}
+        record = self._topic(route, topic)
+        return frozenset() if record is None else record.left
 
     def made(self, route: str, topic: str) -> set[str]:
         """The target brokers at which a topic was made for the route."""
-        fresh = (self.mapped(route, topic) or {"fresh": []})["fresh"]
-        return {
-            target.broker for source, target in self.queue_map(route, topic).items() if name_of(source) in fresh
-        }
+        record = self._topic(route, topic)
+        fresh = frozenset() if record is None else record.fresh
+        return {target.broker for source, target in self.queue_map(route, topic).items() if source in fresh}
 
     def save_queue_map(
         self,
@@ -266,7 +273,7 @@ class Store:
         key, moved = str(TaskId(route, topic)), moved or {}
         known = self.state.get(Kind.TASK, key) or {"late": [], "fresh": []}
         before = self.whole_queue_map(route, topic)
-        whole = sorted((before | dict(queue_map)).items())
+        whole = sorted({**before, **queue_map}.items())
         left = sorted({*known.get("left", ()), *(name_of(before[source]) for source in moved)})
         policies = known.get("moved", {}) | {name_of(source): policy for source, policy in moved.items()}
         value = {
@@ -290,7 +297,7 @@ class Store:
         position, offset = self.state.get(Kind.POSITION, key), self.state.get(Kind.OFFSET, key)
         if position is not None and isinstance(position["position"], dict):
             position = None  # a plugin's, of a task that was called so
-        queue_records.restore(state, position, offset, self.mapped(state.route, state.topic))
+        queue_records.restore(state, position, offset, self._topic(state.route, state.topic))
         return position is not None
 
     def update(self, states: Iterable[QueueState]) -> None:

@@ -9,6 +9,7 @@ import pytest
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import QueueState, Seen
 from replicator.state.queue_records import is_about, offset_record, position_record, restore
+from replicator.state.topic_record import TopicRecord
 
 SOURCE, TARGET, OTHER = Queue("a/x", 1), Queue("b", 1), Queue("c", 7)
 
@@ -26,8 +27,9 @@ def kept() -> tuple[dict[str, Any], dict[str, Any]]:
 
 def restored(target: Queue, moved: dict[str, str], *, times: int = 1) -> QueueState:
     state = QueueState("T", SOURCE, target)
+    topic = TopicRecord.of({"queues": {"a/x/1": "b/1"}, "late": [], "fresh": [], "moved": moved})
     for _ in range(times):
-        restore(state, *kept(), {"fresh": [], "moved": moved})
+        restore(state, *kept(), topic)
     return state
 
 
