@@ -25,7 +25,8 @@ class SocketWriter:
 
     Args:
         sock: a socket, or the one that a transport gives; it is used to make another one for the same connection.
-        may_go_on: asked before any bytes that did not fit at once are written.
+        may_go_on: asked when bytes are given and when they are written: what might be sent at first is not sent once
+            it may not be any more.
         on_full: told whether senders should wait.
         on_broken: told why nothing can be written any more.
     """
@@ -48,18 +49,21 @@ class SocketWriter:
         self._waiting: list[bytes | memoryview] = []
         self._size = 0
         self._full = False
+        #: Whether the kernel did not take all, and is being waited for.
+        self._blocked = False
+        #: Whether what waits was given while it might be sent.
+        self._allowed = False
 
     def write(self, pieces: Sequence[bytes]) -> None:
-        """Writes `pieces` behind all that was given before."""
+        """Writes `pieces` behind all that was given before, in the event loop's next turn.
+
+        What many senders give in one turn goes out in one system call.
+        """
         if not self._waiting:
-            rest = self._send(pieces)
-            if not rest:
-                return
-            self._loop.add_writer(self._socket.fileno(), self._go_on)
-        else:
-            rest = pieces
-        self._waiting.extend(rest)
-        self._size += sum(map(len, rest))
+            self._allowed = self._may_go_on()
+            self._loop.call_soon(self._go_on)
+        self._waiting.extend(pieces)
+        self._size += sum(map(len, pieces))
         if self._size > _HIGH_WATER and not self._full:
             self._full = True
             self._on_full(True)
@@ -80,15 +84,22 @@ class SocketWriter:
         return ()
 
     def _go_on(self) -> None:
-        if not self._may_go_on():
+        if not self._waiting or self._socket.fileno() < 0:
+            return
+        if (self._allowed or self._blocked) and not self._may_go_on():
             self._on_broken("request aborted: this worker may not send now")
             return
         self._waiting = list(self._send(self._waiting))
         self._size = sum(map(len, self._waiting))
-        if self._waiting or self._socket.fileno() < 0:
+        if self._socket.fileno() < 0:
             return  # broken, and closed
-        self._loop.remove_writer(self._socket.fileno())
-        if self._full:
+        if self._blocked != bool(self._waiting):
+            self._blocked = not self._blocked
+            if self._blocked:
+                self._loop.add_writer(self._socket.fileno(), self._go_on)
+            else:
+                self._loop.remove_writer(self._socket.fileno())
+        if self._full and not self._waiting:
             self._full = False
             self._on_full(False)
 

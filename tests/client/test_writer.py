@@ -87,6 +87,7 @@ def test_what_did_not_fit_is_not_written_without_permission(runner: asyncio.Runn
     async def write() -> None:
         scene = _Scene()
         scene.writer.write([bytes(8_000_000)])
+        await asyncio.sleep(0)  # what fits is written
         scene.allowed = False
         there = 0
         async with asyncio.timeout(10):
@@ -100,6 +101,41 @@ def test_what_did_not_fit_is_not_written_without_permission(runner: asyncio.Runn
         while piece := await asyncio.get_running_loop().sock_recv(scene.peer, 1 << 20):
             rest += len(piece)
         assert 0 < there + rest < 8_000_000
+        scene.close()
+
+    runner.run(write())
+
+
+def test_what_was_given_is_not_written_once_it_may_not_be(runner: asyncio.Runner) -> None:
+    """A process may be paused between the two. What never needed permission is written."""
+
+    async def write() -> None:
+        scene = _Scene()
+        scene.allowed = False
+        scene.writer.write([b"first"])
+        assert await scene.read(5) == b"first"
+        scene.allowed = True
+        scene.writer.write([b"second"])
+        scene.allowed = False
+        scene.writer.write([b"third"])
+        await until(lambda: scene.broken)
+        scene.ours.close()
+        assert await asyncio.get_running_loop().sock_recv(scene.peer, 100) == b""
+        scene.close()
+
+    runner.run(write())
+
+
+def test_what_is_given_in_one_turn_is_one_write(runner: asyncio.Runner) -> None:
+    async def write() -> None:
+        scene = _Scene()
+        sent: list[int] = []
+        send = scene.writer._send
+        scene.writer._send = lambda pieces: (sent.append(len(pieces)), send(pieces))[1]  # type: ignore[method-assign]
+        for piece in (b"a", b"b", b"c"):
+            scene.writer.write([piece])
+        assert await scene.read(3) == b"abc"
+        assert sent == [3]
         scene.close()
 
     runner.run(write())
