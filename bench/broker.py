@@ -7,6 +7,7 @@ import time
 import zlib
 from dataclasses import dataclass
 
+from replicator.client.brokers import read_runtime
 from replicator.client.endpoint import Endpoint
 from replicator.client.pull import pull
 from replicator.client.security import Security
@@ -45,7 +46,7 @@ class Broker:
 
     async def heads(self, topic: str, *, queues: int) -> list[int]:
         """The next offset of each queue; zeros while the topic does not exist."""
-        return await asyncio.gather(*(self._head(topic, queue) for queue in range(queues)))
+        return await asyncio.gather(*(self.head(topic, queue) for queue in range(queues)))
 
     async def span(self, topic: str, *, queues: int) -> Span:
         """By the broker's own clock, so it does not depend on polling, or on the observer's load."""
@@ -81,13 +82,18 @@ class Broker:
         entry = batch.entry(length + body, b"KEYS\x01bench\x02", body_crc=zlib.crc32(body), flag=0)
         await send_batch(self._endpoint, fields, [entry])
 
-    async def _head(self, topic: str, queue: int) -> int:
+    async def head(self, topic: str, queue: int) -> int:
+        """The next offset of a queue; zero while the topic does not exist."""
         fields = {"topic": topic, "queueId": str(queue)}
         try:
             answer = await self._endpoint.ask(Request.GET_MAX_OFFSET, fields)
         except BrokerRefused:
             return 0
         return answer.number("offset")
+
+    async def written(self) -> int:
+        """Bytes that were ever written to its commit log."""
+        return int((await read_runtime(self._endpoint))["commitLogMaxOffset"])
 
     async def _message(self, topic: str, queue: int, offset: int) -> StoredMessage:
         pulled = await pull(self._endpoint, topic, queue, offset, count=1)

@@ -93,6 +93,11 @@ class Measured:
             await asyncio.wait([self._end], timeout=_TERM_SECONDS)
         return await self._cost()
 
+    async def killed(self) -> None:
+        """Ends it without its knowing."""
+        os.kill(self._process.pid, signal.SIGKILL)
+        await self._cost()
+
     def printed(self) -> list[str]:
         """All lines that it printed."""
         return self._log.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -9,6 +9,7 @@ from typing import TypeVar
 from bench.bulk import BULK_QUEUES, Bulk
 from bench.contender import QUEUES, Fill, Forward, Relay, Replicator, Scraped
 from bench.figures import Spread
+from bench.group import TOPIC_QUEUES, WORKERS, Group
 from bench.idle import Idle
 from bench.latency import RATE, Latency
 from bench.machine import Machine
@@ -38,6 +39,7 @@ class Results:
     latencies: list[Latency] = field(default_factory=list)
     thin: list[Thin] = field(default_factory=list)
     idle: list[Idle] = field(default_factory=list)
+    group: list[Group] = field(default_factory=list)
     bulk: list[Bulk] = field(default_factory=list)
     loads: dict[str, float] = field(default_factory=dict)
 
@@ -58,6 +60,8 @@ def render(results: Results) -> str:
         parts += ["## Thin traffic", _thin(results.thin)]
     if results.idle:
         parts += ["## Idle queues", _idle(results.idle)]
+    if results.group:
+        parts += ["## A group at size", _group(results.group)]
     if results.bulk:
         parts += ["## With Spark", _about_bulk(results.bulk)]
         for title, history in (("In memory", False), ("History on disk", True)):
@@ -189,6 +193,30 @@ def _idle(found: Iterable[Idle]) -> str:
     return f"{intro}\n\n" + _table(
         ["queues", "CPU of a core", "memory MB", "scrape s", "scrape MB", "scrape CPU ms"], rows
     )
+
+
+def _group(found: Iterable[Group]) -> str:
+    rows = [
+        [
+            f"{g.queues:,}",
+            f"{g.start:.1f}",
+            f"{g.takeover:.1f}",
+            f"{g.rebalance:.1f}",
+            f"{g.cpu_share:.1%}",
+            f"{g.rss / 1e6:,.0f}",
+            f"{g.scrape_seconds:.2f}",
+            f"{g.control_rate * 3600 / 1e6:,.0f}",
+        ]
+        for g in found
+    ]
+    intro = (
+        f"{WORKERS} workers of one group copy topics of {TOPIC_QUEUES} queues. A start is that of all of them at once;"
+        " for a takeover one is killed, and for a rebalance it is started again. Each lasts until every worker copies,"
+        " all queues are copied, and a message of each topic that was sent at its beginning has come. Then, while"
+        " nothing comes: the worker that costs most, and what the group writes to the source's system topics."
+    )
+    titles = ["queues", "start s", "takeover s", "rebalance s", "CPU of a core", "memory MB", "scrape s"]
+    return f"{intro}\n\n" + _table([*titles, "group's records MB/h"], rows)
 
 
 def _bulk(found: Sequence[Bulk]) -> str:

@@ -11,9 +11,11 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bench.bulk import bulk_rounds
 from bench.contender import Contender, Fill, Floor, Forward, Relay, Replicator, Scraped
+from bench.group import group_costs
 from bench.idle import idle_costs
 from bench.latency import latencies
 from bench.machine import Machine
@@ -25,7 +27,7 @@ from bench.stage import SCENARIOS
 from bench.thin import Load, thin_rounds
 from replicator.errors import ReplicatorError
 
-PARTS = (*SCENARIOS, "latency", "thin", "idle", "bulk", "history")
+PARTS = (*SCENARIOS, "latency", "thin", "idle", "group", "bulk", "history")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,7 @@ class Plan:
     latency_seconds: float
     idle_seconds: float
     idle_queues: Sequence[int]
+    group_queues: Sequence[int]
     thin: Sequence[Load]
     masters: Sequence[str]
 
@@ -69,15 +72,13 @@ async def run(plan: Plan, results: Results, *, directory: Path, save: Callable[[
                 movers, plan.masters, history=part == "history", scale=plan.scale, directory=place, say=say
             )
         else:
-            for contender in movers:
-                if isinstance(contender, Replicator):
-                    results.idle += await idle_costs(
-                        contender,
-                        queues=plan.idle_queues,
-                        seconds=plan.idle_seconds,
-                        directory=place,
-                        say=say,
-                    )
+            ours = [each for each in movers if isinstance(each, Replicator)]
+            at: dict[str, Any] = {"seconds": plan.idle_seconds, "directory": place, "say": say}
+            for contender in ours:
+                if part == "idle":
+                    results.idle += await idle_costs(contender, queues=plan.idle_queues, **at)
+                else:
+                    results.group += await group_costs(contender, queues=plan.group_queues, **at)
         save()
         shutil.rmtree(place, ignore_errors=True)
 
@@ -113,6 +114,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
         latency_seconds=5 if quick else 60,
         idle_seconds=5 if quick else 60,
         idle_queues=[80] if quick else [80, 1_000, 10_000],
+        group_queues=[1_000] if quick else [2_000, 10_000, 20_000],
         thin=[
             Load(queues=queues, rate=rate, seconds=5 if quick else 20, warm_seconds=5 if quick else 10)
             for queues in ([64] if quick else [512, 4_000, 10_000])

@@ -19,10 +19,20 @@ _SOON = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """One answer: seconds until it was complete, and its bytes."""
+    """One answer: seconds until it was complete, and what it said."""
 
     seconds: float
-    size: int
+    text: str
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return len(self.text.encode())
+
+    def total(self, name: str, *labels: str) -> float:
+        """The sum of the series `rocketmq_replicator_<name>` that have all of `labels`, as `name="value"`."""
+        lines = [line for line in self.text.splitlines() if line.startswith(f"rocketmq_replicator_{name}{{")]
+        return sum(float(line.rpartition(" ")[2]) for line in lines if all(label in line for label in labels))
 
 
 async def scrape(process: Measured) -> Scrape | None:
@@ -32,7 +42,7 @@ async def scrape(process: Measured) -> Scrape | None:
         return None
     begun = time.monotonic()
     page = await asyncio.to_thread(_get, url)
-    return Scrape(time.monotonic() - begun, len(page))
+    return Scrape(time.monotonic() - begun, page.decode())
 
 
 def _url(line: str) -> str | None:

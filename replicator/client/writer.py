@@ -25,8 +25,8 @@ class SocketWriter:
 
     Args:
         sock: a socket, or the one that a transport gives; it is used to make another one for the same connection.
-        may_go_on: asked when bytes are given and when they are written: what might be sent at first is not sent once
-            it may not be any more.
+        may_go_on: asked when bytes are given and when they are written: what might be sent at first is not
+            sent once it may not be any more.
         on_full: told whether senders should wait.
         on_broken: told why nothing can be written any more.
     """

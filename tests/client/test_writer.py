@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 import uvloop
@@ -131,7 +131,12 @@ def test_what_is_given_in_one_turn_is_one_write(runner: asyncio.Runner) -> None:
         scene = _Scene()
         sent: list[int] = []
         send = scene.writer._send
-        scene.writer._send = lambda pieces: (sent.append(len(pieces)), send(pieces))[1]  # type: ignore[method-assign]
+
+        def watched(pieces: Sequence[bytes | memoryview]) -> Sequence[bytes | memoryview]:
+            sent.append(len(pieces))
+            return send(pieces)
+
+        scene.writer._send = watched  # type: ignore[method-assign]
         for piece in (b"a", b"b", b"c"):
             scene.writer.write([piece])
         assert await scene.read(3) == b"abc"

@@ -17,8 +17,6 @@ __all__ = ["Kernel", "Livelock", "Process", "Urgency"]
 
 #: Seconds since the epoch at which every world begins.
 EPOCH: Final = 1_800_000_000.0
-#: Events at one moment, after which nobody believes any more that time will go on.
-_AT_ONCE: Final = 200_000
 
 
 class Livelock(AssertionError):
@@ -86,9 +84,13 @@ class Process:
 
 
 class Kernel:
-    """The world's time, chance and events; `current` is the process whose event is being handled."""
+    """The world's time, chance and events; `current` is the process whose event is being handled.
 
-    def __init__(self, seed: int) -> None:
+    Args:
+        at_once: events at one moment, after which nobody believes any more that time will go on.
+    """
+
+    def __init__(self, seed: int, *, at_once: int = 200_000) -> None:
         self.random = random.Random(seed)
         self.now = 0.0
         self.events = 0
@@ -96,6 +98,7 @@ class Kernel:
         self._queue: list[tuple[float, int, Process | None, Urgency, Callable[[], object]]] = []
         self._numbers = itertools.count()
         self._here = 0
+        self._at_once = at_once
 
     def plan(
         self,
@@ -117,9 +120,9 @@ class Kernel:
         while self._queue and self._queue[0][0] <= end:
             at, number, process, urgency, do = heapq.heappop(self._queue)
             self._here = self._here + 1 if at == self.now else 0
-            if self._here > _AT_ONCE:
+            if self._here > self._at_once:
                 raise Livelock(
-                    f"{_AT_ONCE} events at {at:.3f}, the last at {process.name if process else 'nobody'}"
+                    f"{self._at_once} events at {at:.3f}, the last at {process.name if process else 'nobody'}"
                 )
             self.now = at
             self.events += 1

@@ -1,0 +1,19 @@
+"""A group of thousands of queues in virtual time: what a start, a takeover and a rebalance wait for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def test_a_group_at_size() -> None:
+    """In a process of its own, since the simulation takes over the clocks."""
+    command = [sys.executable, "-m", "tests.simulation.scale", "--queues", "3000", "--workers", "5"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert run.returncode == 0, run.stderr[-2000:]
+    queues, workers, start, _, takeover, _, rebalance, *_ = run.stdout.splitlines()[-1].strip("| ").split(" | ")
+    assert (queues, workers) == ("3,000", "5")
+    # Virtual seconds: a takeover begins when the session of the killed worker is over.
+    assert float(start) < 6
+    assert float(takeover) < 12
+    assert float(rebalance) < 8
