@@ -211,9 +211,10 @@ def _group(found: Iterable[Group]) -> str:
     ]
     intro = (
         f"{WORKERS} workers of one group copy topics of {TOPIC_QUEUES} queues. A start is that of all of them at"
-        " once; for a takeover one is killed, and for a rebalance it is started again. Each lasts until every worker"
-        " copies, all queues are copied, and a message of each topic that was sent at its beginning has come. Then,"
-        " while nothing comes: the worker that costs most, and what the group writes to the source's system topics."
+        " once; for a takeover one is killed, and for a rebalance it is started again. Each lasts until every"
+        " worker copies, all queues are copied, and a message of each topic that was sent at its beginning has"
+        " come. Then, while nothing comes: the worker that costs most, and what the group writes to the source's"
+        " system topics."
     )
     titles = ["queues", "start s", "takeover s", "rebalance s", "CPU of a core", "memory MB", "scrape s"]
     return f"{intro}\n\n" + _table([*titles, "group's records MB/h"], rows)
