@@ -32,6 +32,7 @@ ELSEWHERE = {
     "replicator.client.unresponsive": "admin/test_failover.py",
     "replicator.connector.backfill": "spark/test_route_backfill.py",
     "replicator.connector.interface": "worker/test_task_runner.py",
+    "replicator.connector.other_sources": "e2e/test_fan_in.py",
     "replicator.connector.release": "e2e/test_parked_messages.py",
     "replicator.connector.release_scan": "e2e/test_parked_messages.py",
     "replicator.connector.spark_jobs": "spark/test_route_backfill.py",

@@ -127,6 +127,7 @@ class Route:
         self.plan()
         self.topics.refuse_problems()
         await refuse_missing_rights(self.topics, self._context)
+        await self.topics.refuse_other_sources()
         await self.sync.check()
 
     async def make_ready(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from replicator.aio.bounded import bounded
 from replicator.client.topics import write_topic
 from replicator.connector.context import ConnectorContext
+from replicator.connector.other_sources import OtherSources
 from replicator.errors import (
     BrokerRefused,
     ClientError,
@@ -23,7 +24,6 @@ from replicator.routing.message_queue import MessageQueue
 from replicator.routing.parked import parked_topics
 from replicator.routing.plan import TopicPlan, Topics, chosen_names, plan_topics, queues_of
 from replicator.routing.queue_map import Queue, QueueMap
-from replicator.routing.recovery import last_copy
 from replicator.routing.selector import TopicSelector
 from replicator.routing.task_id import TaskId
 from replicator.settings import RouteSettings
@@ -34,8 +34,6 @@ __all__ = ["RouteTopics"]
 
 #: Topics made at the same time.
 _AT_ONCE: Final = 16
-#: Messages read from a target queue whose queue map was lost, to find where its copies came from.
-_LOOK_BACK: Final = 1024
 
 log = get_logger(__name__)
 
@@ -68,6 +66,7 @@ class RouteTopics:
             parked_topics(context.group, name) if "pending" in settings.sync and context.group else {}
         )
         self._targets: dict[str, str] = {}
+        self._others = OtherSources(settings, context)
         #: Topics whose copies another connector that is not stopped makes, each with its name.
         self._rivals: dict[str, str] = {}
 
@@ -113,7 +112,7 @@ class RouteTopics:
             return away
         target = self._context.target.topics
         known = {topic: store.whole_queue_map(self.name, topic) for topic in maps}
-        gone, left = forgotten(store.state, "source"), {topic: store.left(self.name, topic) for topic in maps}
+        gone = forgotten(store.state, "source")
         names = chosen_names(
             source,
             self.selector,
@@ -122,8 +121,13 @@ class RouteTopics:
             system=[*self._context.system_names()],
         )
         names |= self.parked
+        left = {topic: self._left(topic) for topic in names}
         plans = plan_topics(source, target, known, names, forgotten=gone, left=left)
         return sorted([*plans, *away], key=lambda plan: plan.topic)
+
+    def _left(self, topic: str) -> frozenset[Queue]:
+        """Target queues that nothing more goes to: those that were given up, and those of other sources."""
+        return self._context.store.left(self.name, topic) | self._others.queues.get(topic, frozenset())
 
     def _is_away(self, topic: str, queue_map: QueueMap) -> bool:
         """Whether a topic that no broker shows is on one whose master does not answer: it is not gone."""
@@ -176,6 +180,24 @@ class RouteTopics:
         if not self.plans:
             log.warning("no topic of the source is selected yet", connector=self.name, topics=self.settings.topics)
 
+    async def refuse_other_sources(self) -> None:
+        """At the first start no copies are put among those of another source unless settings say so.
+
+        Raises:
+            StartupError: topics are selected whose queues at the target another source uses.
+            ClientError, ProtocolError: the target cannot be asked.
+        """
+        maps, refused = self._context.store.queue_maps(self.name), []
+        for plan in self.plans:
+            if plan.topic in maps or plan.problem:
+                continue
+            queues = queues_of(self._context.target.topics, plan.target_topic)
+            ours = (await self._others.look(plan.target_topic, queues)).ours
+            if problem := await self._others.consider(plan, ours):
+                refused.append(f"topic {plan.topic} cannot be copied: {problem}")
+        if refused:
+            raise StartupError("\n".join(refused), hint="or leave them out with --exclude-topics")
+
     def _name_tasks(self) -> frozenset[str]:
         topics = [plan for plan in self.plans if not plan.problem]
         if self.settings.task_granularity == "topic":
@@ -189,6 +211,9 @@ class RouteTopics:
         """
         new_route = not self._context.store.queue_maps(self.name)
         maps = await self.find_maps()
+        for plan in self.plans:
+            if plan.topic in maps and not await self._finds_room(plan, maps[plan.topic]):
+                del maps[plan.topic]
         if any(plan.writes for plan in self.plans):
             await self._context.target.refresh()  # or a topic might be created over changes made meanwhile
         self.plan()
@@ -199,6 +224,18 @@ class RouteTopics:
                 self._keep_map(plan, maps[plan.topic], before, new_route=new_route)
 
         await bounded(make, [plan for plan in self.plans if not plan.problem], at_once=_AT_ONCE)
+
+    async def _finds_room(self, plan: TopicPlan, known: QueueMap) -> bool:
+        """Whether the queues that have no target yet may get one, by what other sources have there."""
+        try:
+            left = self._context.store.left(self.name, plan.topic)
+            problem = await self._others.consider(plan, known, left=left)
+        except (ClientError, ProtocolError) as error:
+            self._tell(plan.topic, error, "let the target's account read the topic")
+            return False
+        if problem:
+            self._tell(plan.topic, StartupError(problem), "")
+        return not problem
 
     async def _make(self, plan: TopicPlan) -> bool:
         """Creates the topic at the target's brokers; returns whether it exists now."""
@@ -251,7 +288,8 @@ class RouteTopics:
             if plan.topic in maps or plan.problem:
                 continue
             try:
-                maps[plan.topic] = found = await self._read_map(plan.target_topic)
+                queues = queues_of(self._context.target.topics, plan.target_topic)
+                maps[plan.topic] = found = (await self._others.look(plan.target_topic, queues)).ours
             except (ClientError, ProtocolError) as error:
                 self._tell(plan.topic, error, "let the target's account read the topic")
                 continue
@@ -259,16 +297,6 @@ class RouteTopics:
                 store.save_queue_map(self.name, plan.topic, plan.target_topic, found)
                 log.info("queue map found in the target", connector=self.name, topic=plan.topic, queues=len(found))
         return maps
-
-    async def _read_map(self, topic: str) -> dict[Queue, Queue]:
-        context = self._context
-        found: dict[Queue, Queue] = {}
-        for queue in queues_of(context.target.topics, topic):
-            master = context.target.cluster.master(queue.broker)
-            copy = await last_copy(master, topic, queue.queue_id, look_back=_LOOK_BACK)
-            if copy is not None and copy.cluster == context.identity.source:
-                found[Queue(copy.broker, copy.queue_id)] = queue
-        return found
 
     def queues(self, task: str) -> dict[MessageQueue, Queue]:
         """The queues of a task that have a queue map, with their targets."""

@@ -85,6 +85,11 @@ class RouteSettings(BaseModel):
         description="what to do when the target has lost messages that it had acknowledged: copy them again before"
         " anything new, stop the queue, or wait until the target has them again",
     )
+    on_other_source: Literal["fail", "own-queues", "share"] = Field(
+        "fail",
+        description="what to do with a topic whose queues at the target hold copies from another source: refuse it,"
+        " use other queues there, so that groups of all sources keep exact offsets, or write to the same ones",
+    )
     audit: Literal["on", "off"] = Field(
         "on", description="read back what was copied, and compare it with what was sent, while the route runs"
     )

@@ -25,7 +25,8 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
         ),
     ),
     "Policies": (
-        *("on_error", "on_gap", "on_target_loss", "dead_letter_topic", "born_timestamp", "audit", "audit_share"),
+        *("on_error", "on_gap", "on_target_loss", "on_other_source", "dead_letter_topic", "born_timestamp"),
+        *("audit", "audit_share"),
     ),
     "Limits": (
         *("rate_messages", "rate_bytes", "batch_messages", "batch_bytes", "memory_bytes", "pulls_in_flight"),

@@ -89,7 +89,7 @@ async def test_a_hub_and_its_spokes(
     """Both ways between west and each of the others: what one spoke gave reaches the other, and ends there."""
     three = [await clusters.get(spec) for spec in (EAST, WEST_55, NORTH)]
     topic = topic_name("t")
-    await _ring(three, tmp_path, topic, [(0, 1), (1, 0), (2, 1), (1, 2)])
+    await _ring(three, tmp_path, topic, [(0, 1), (1, 0), (2, 1), (1, 2)], "--on-other-source", "share")
     for cluster in three:
         counts = await _numbers(cluster, topic)
         assert set(counts.values()) == {1}

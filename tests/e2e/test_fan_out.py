@@ -1,0 +1,54 @@
+"""One source, two targets: while one of them is away, the other gets everything at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from replicator.sandbox import ClusterSpec
+from tests.support.clusters import ClusterPool
+from tests.support.traffic import create_topic, judge, produce
+from tests.support.worker import Worker, group_of_test, until
+
+pytestmark = pytest.mark.timeout(300)
+
+EAST, NEAR, AWAY = (
+    ClusterSpec(name="east", version="5.3.3"),
+    ClusterSpec(name="west", version="5.3.3"),
+    ClusterSpec(name="away", version="5.3.3"),
+)
+
+
+async def test_a_target_that_is_away_holds_no_other_back(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """Messages come all the time; once the target is back it gets what it lacks, in order, once."""
+    source, near = await clusters.pair(EAST, NEAR)
+    topic, sent, latest = topic_name("t"), 0, 0.0
+    await create_topic(source, topic, queues=4)
+    async with clusters.lent(AWAY) as away:
+        flags = ("--topics", topic)
+        async with (
+            Worker(source, near, tmp_path / "near", *flags, group=f"{group_of_test()}-near") as one,
+            Worker(source, away, tmp_path / "away", *flags, group=f"{group_of_test()}-away") as other,
+        ):
+            await produce(source, topic, 100)
+            for worker in (one, other):
+                await worker.caught_up(topic, 100)
+            await away.brokers[0].kill()
+            for sent in range(100, 1100, 50):
+                await produce(source, topic, 50, start=sent)
+                await asyncio.sleep(0.5)
+                latest = max(latest, one.topic(topic)["lag_seconds"])
+            await one.caught_up(topic, sent + 50)
+            assert latest < 2
+            await until(lambda: other.topic(topic)["lag_messages"] == 1000, what="its lag")
+            await away.brokers[0].start()
+            await other.caught_up(topic, sent + 50)
+            for worker in (one, other):
+                assert await worker.drain() == 0
+        for target in (near, away):
+            assert (await judge(source, target, topic)).clean
