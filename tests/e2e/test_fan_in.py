@@ -36,6 +36,10 @@ async def sources_of(cluster: Cluster, topic: str) -> dict[int, set[tuple[str, i
     return found
 
 
+async def _has_queues(worker: Worker, topic: str, count: int) -> None:
+    await until(lambda: len(worker.queues(topic)) == count, what="new queues")
+
+
 async def test_a_second_source_gets_queues_of_its_own(
     clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
 ) -> None:
@@ -62,7 +66,7 @@ async def test_a_second_source_gets_queues_of_its_own(
             # Both grow: the first one's new queues are not those of the second, and the other way around.
             for cluster, worker, start in ((east, first, 100), (north, second, 1100)):
                 await create_topic(cluster, topic, queues=4)
-                await until(lambda worker=worker: len(worker.queues(topic)) == 4, what="new queues")
+                await _has_queues(worker, topic, 4)
                 await produce(cluster, topic, 100, start=start)
                 await worker.caught_up(topic, 200)
             assert all([(await ready(worker))["ready"] for worker in (first, second)])
