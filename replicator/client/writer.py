@@ -51,7 +51,7 @@ class SocketWriter:
         self._full = False
         #: Whether the kernel did not take all, and is being waited for.
         self._blocked = False
-        #: Whether what waits was given while it might be sent.
+        #: Whether some of what waits was given while it might be sent.
         self._allowed = False
 
     def write(self, pieces: Sequence[bytes]) -> None:
@@ -60,8 +60,9 @@ class SocketWriter:
         What many senders give in one turn goes out in one system call.
         """
         if not self._waiting:
-            self._allowed = self._may_go_on()
+            self._allowed = False
             self._loop.call_soon(self._go_on)
+        self._allowed = self._allowed or self._may_go_on()
         self._waiting.extend(pieces)
         self._size += sum(map(len, pieces))
         if self._size > _HIGH_WATER and not self._full:

@@ -114,10 +114,10 @@ def test_what_was_given_is_not_written_once_it_may_not_be(runner: asyncio.Runner
         scene.allowed = False
         scene.writer.write([b"first"])
         assert await scene.read(5) == b"first"
-        scene.allowed = True
         scene.writer.write([b"second"])
-        scene.allowed = False
+        scene.allowed = True
         scene.writer.write([b"third"])
+        scene.allowed = False
         await until(lambda: scene.broken)
         scene.ours.close()
         assert await asyncio.get_running_loop().sock_recv(scene.peer, 100) == b""
