@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Sequence
 
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.run import run_all, run_seed
@@ -25,12 +26,14 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--seed", type=int, help="this one alone, with its whole history")
     parser.add_argument("--mutant", default="", choices=["", *MUTANTS], help="an error to make in the code before")
-    parser.add_argument("--mutants", action="store_true", help="each mutant until it is found")
+    parser.add_argument("--mutants", action="store_true", help="each mutant, or that of --mutant, until it is found")
     asked = parser.parse_args()
     if asked.seed is not None:
         return _one(asked.seed, asked.mutant)
     seeds = range(asked.first, asked.first + asked.seeds)
-    return _mutants(seeds) if asked.mutants else _many(seeds, asked.mutant)
+    if asked.mutants:
+        return _mutants([asked.mutant] if asked.mutant else list(MUTANTS), seeds)
+    return _many(seeds, asked.mutant)
 
 
 def _one(seed: int, mutant: str) -> int:
@@ -62,10 +65,10 @@ def _many(seeds: range, mutant: str) -> int:
     return bool(failed)
 
 
-def _mutants(seeds: range) -> int:
+def _mutants(names: Sequence[str], seeds: range) -> int:
     missed = 0
     print("| mutant | what | found | by seed | after |\n|---|---|---|---|---|")
-    for name, mutant in MUTANTS.items():
+    for name in names:
         began, found = time.perf_counter(), None
         for outcome in run_all(seeds, mutant=name):
             if outcome.violation:
@@ -74,7 +77,7 @@ def _mutants(seeds: range) -> int:
         seconds = time.perf_counter() - began
         missed += found is None
         row = ("no", "-") if found is None else ("yes", str(found.seed))
-        print(f"| {name} | {mutant.what} | {row[0]} | {row[1]} | {seconds:.1f} s |", flush=True)
+        print(f"| {name} | {MUTANTS[name].what} | {row[0]} | {row[1]} | {seconds:.1f} s |", flush=True)
     return bool(missed)
 
 

@@ -36,6 +36,7 @@ def test_the_same_seed_is_the_same_run() -> None:
 
 @pytest.mark.parametrize("mutant", ["commit-before-the-answer", "one-skipped", "tail-not-read"])
 def test_an_error_in_the_code_is_found(mutant: str) -> None:
-    run = simulate("--seed", "1", "--mutant", mutant)
-    assert run.returncode == 1
-    assert "nothing found" not in run.stdout
+    """In one of sixty worlds: which of them shows it changes with every change of the code's timing."""
+    run = simulate("--mutants", "--mutant", mutant, "--seeds", "60")
+    assert f"| {mutant} |" in run.stdout
+    assert run.returncode == 0, run.stdout
