@@ -18,6 +18,10 @@ from pathlib import Path
 
 LOCK = Path(__file__).resolve().parent.parent / "replicator" / "sandbox" / "jars.lock.json"
 VERSIONS = ("4.9.7", "5.3.3", "5.5.0")
+# The versions with a Proxy, which gRPC clients connect to.
+PROXIES = ("5.3.3", "5.5.0")
+# The official gRPC client for the tests, with all that it needs in one jar.
+GRPC_CLIENT = [("org.apache.rocketmq", "rocketmq-client-java", "5.2.0")]
 # The newest compiler that still runs on Java 17.
 COMPILER = "3.38.0"
 # A cluster with YARN for the tests. What else it needs PySpark has, of the same version.
@@ -39,12 +43,15 @@ def groups() -> Iterator[tuple[str, list[Artifact]]]:
     for version in VERSIONS:
         names = ("rocketmq-broker", "rocketmq-namesrv", "rocketmq-tools")
         yield version, [("org.apache.rocketmq", name, version) for name in names]
+    for version in PROXIES:
+        yield f"{version}-proxy", [("org.apache.rocketmq", "rocketmq-proxy", version)]
+    yield "grpc-client", GRPC_CLIENT
     yield "ecj", [("org.eclipse.jdt", "ecj", COMPILER)]
     yield "hadoop", HADOOP
 
 
 def pom(artifacts: list[Artifact]) -> str:
-    alone = artifacts is HADOOP
+    alone = artifacts in (HADOOP, GRPC_CLIENT)
     excluded = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"

@@ -17,7 +17,7 @@ from replicator.routing.parked import KINDS
 
 __all__ = ["group_standings", "pending_of", "readiness", "reasons_of_groups", "reasons_of_topics"]
 
-_COUNTED: Final = ("redelivered", "missed", "without_offset", "not_copied", "before_start")
+_COUNTED: Final = ("redelivered", "missed", "without_offset", "not_copied", "before_start", "in_flight", "acknowledged_after")
 
 
 async def readiness(route: Route, context: ConnectorContext) -> dict[str, Any]:
@@ -65,7 +65,9 @@ async def pending_of(
     source = context.source.cluster
     lacking = {each["topic"] for each in topics if each["messages"] or each["problem"]}
     parked = {KINDS[topic] for topic in route.topics.parked if topic not in lacking}
-    return (await pending_messages(source, source.brokers(), route.topics.selector.selects)).shown(parked)
+    found = await pending_messages(source, source.brokers(), route.topics.selector.selects)
+    found.problems += route.sync.in_flight_problems
+    return found.shown(parked)
 
 
 def reasons_of_topics(topics: Iterable[dict[str, Any]]) -> Iterable[str]:

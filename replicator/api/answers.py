@@ -335,6 +335,12 @@ class GroupReadiness(Answer):
     without_offset: Annotated[int, Field(description="queues in which it has no offset at the target")]
     not_copied: Annotated[int, Field(description="consumed at the source and not copied yet")]
     before_start: Annotated[int, Field(description="from before the first copied message")]
+    in_flight: Annotated[
+        int, Field(description="delivered to its POP consumers and not acknowledged: it receives them again")
+    ]
+    acknowledged_after: Annotated[
+        int, Field(description="acknowledged, behind the first of those in flight: it receives them again, too")
+    ]
     stopped_by: Annotated[
         list[str], Field(description="unread foreign messages that keep its offset from advancing")
     ]

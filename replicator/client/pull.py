@@ -144,7 +144,14 @@ def read(frame: Frame, address: str) -> Pulled:
 
 
 async def pull(
-    broker: Endpoint, topic: str, queue_id: int, offset: int, *, count: int = 32, suspend: float = 0.0
+    broker: Endpoint,
+    topic: str,
+    queue_id: int,
+    offset: int,
+    *,
+    count: int = 32,
+    suspend: float = 0.0,
+    subscription: Subscription = EVERYTHING,
 ) -> Pulled:
     """Pulls once.
 
@@ -153,7 +160,7 @@ async def pull(
     """
     frame = await broker.invoke(
         Request.PULL_MESSAGE,
-        pull_fields(topic, queue_id, offset, count=count, suspend=suspend),
+        pull_fields(topic, queue_id, offset, count=count, suspend=suspend, subscription=subscription),
         timeout=PULL_TIMEOUT + suspend,
     )
     return read(frame, broker.address)

@@ -18,6 +18,8 @@ from replicator.metadata.clusters import Tables
 from replicator.metadata.groups import GroupSelector
 from replicator.metadata.offset_map_scan import offset_after_copy, scan_offset_map
 from replicator.metadata.offsets import CopiedQueue, GroupQueue
+from replicator.metadata.pop_checkpoints import Consumption, InFlight
+from replicator.metadata.pop_log import PopLog
 from replicator.routing import provenance
 from replicator.routing.offset_map import OffsetMap
 from replicator.routing.options import Identity
@@ -43,6 +45,7 @@ class GroupPositions:
         self._selector = selector
         self.consumed = Tables(source, lambda broker, known: read_offsets(broker, known=known), masters_only=False)
         self.there = Tables(target, lambda broker, known: read_offsets(broker, known=known), masters_only=True)
+        self._pop = PopLog(source)
         self._floors: dict[tuple[str, Queue], tuple[float, int]] = {}
         # By source and target queue, since queues may move to another target.
         self._older: dict[tuple[str, Queue, Queue], tuple[int, int, OffsetMap]] = {}
@@ -50,6 +53,8 @@ class GroupPositions:
         self._returned: dict[tuple[str, str, Queue, Queue], tuple[int, int | None]] = {}
         self._unresponsive = UnresponsiveBrokers({})
         self.failures: dict[str, str] = {}
+        #: Why it is not known what POP consumers hold.
+        self.problems: list[str] = []
 
     async def look(self, copied: QueueLookup) -> list[GroupQueue]:
         """All places of selected groups in the queues that are copied.
@@ -58,10 +63,15 @@ class GroupPositions:
         """
         consumed = await self.consumed.refresh()
         there = await self.there.refresh()
-        self.failures = self.consumed.failures | self.there.failures
+        held = await self._pop.look(consumed)
+        self.problems = sorted(self._pop.problems.values())
+        # A source broker that is away keeps what was last known of it: its offsets, and what was held.
+        behind = {name: why for name, why in self._pop.behind.items() if name not in self.consumed.failures}
+        self.failures = self.consumed.failures | self.there.failures | behind
         self._unresponsive = UnresponsiveBrokers(self.consumed.failures)
         found = []
-        for place in self._raw(copied, consumed, there):
+        known = {name: table for name, table in consumed.items() if name not in behind}
+        for place in self._raw(copied, known, there, held):
             try:
                 found.append(await self._complete(place))
             except ClientError as error:
@@ -69,7 +79,11 @@ class GroupPositions:
         return found
 
     def _raw(
-        self, copied: QueueLookup, consumed: Mapping[str, OffsetTable], there: Mapping[str, OffsetTable]
+        self,
+        copied: QueueLookup,
+        consumed: Mapping[str, OffsetTable],
+        there: Mapping[str, OffsetTable],
+        held: Mapping[Consumption, InFlight],
     ) -> Iterable[GroupQueue]:
         for broker, table in consumed.items():
             for (group, topic), offsets in table.offsets.items():
@@ -80,7 +94,9 @@ class GroupPositions:
                     if queue is None or queue.target.broker not in there:
                         continue
                     known = there[queue.target.broker].offsets.get((group, queue.target_topic), {})
-                    yield GroupQueue(group, topic, queue, offset, known.get(queue.target.queue_id))
+                    target = known.get(queue.target.queue_id)
+                    in_flight = held.get(Consumption(group, topic, broker, queue_id))
+                    yield _before(in_flight, GroupQueue(group, topic, queue, offset, target))
 
     async def _complete(self, place: GroupQueue) -> GroupQueue:
         queue = place.queue
@@ -174,3 +190,13 @@ class GroupPositions:
             if message.queue_offset == at and found is not None and found.cluster == self._identity.target:
                 return found.offset + 1 if Queue(found.broker, found.queue_id) == place.queue.target else None
         return None
+
+
+def _before(in_flight: InFlight | None, place: GroupQueue) -> GroupQueue:
+    """The place before the first message that is in flight: a broker moves the offset when it delivers one."""
+    if in_flight is None or in_flight.first >= place.source:
+        return place
+    passed = place.source - in_flight.first - in_flight.count
+    return replace(
+        place, source=in_flight.first, in_flight=in_flight.count, acknowledged_after=max(0, passed)
+    )

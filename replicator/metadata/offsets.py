@@ -46,6 +46,9 @@ class GroupQueue:
     `found` is its place as it was looked up in the target queue, where the offset map does not reach back so
     far. `returned` is the target offset behind the last message before its place at the source that was born
     at the target, None where there is none.
+
+    POP consumers hold `in_flight` messages from `source` on without having acknowledged them, and have acknowledged
+    `acknowledged_after` ones behind the first of these.
     """
 
     group: str
@@ -55,6 +58,8 @@ class GroupQueue:
     target: int | None
     found: int | None = None
     returned: int | None = None
+    in_flight: int = 0
+    acknowledged_after: int = 0
 
 
 class GroupStanding(NamedTuple):
@@ -64,7 +69,8 @@ class GroupStanding(NamedTuple):
     now: not over a foreign message, which then is at `foreign`. From its present offset it would read `redelivered`
     copies that it has consumed already, and miss `missed` ones that it has not; `without_offset` it would start
     where its clients choose. It has consumed `not_copied` messages that are not copied yet, and would never see the
-    `before_start` ones from before the first copied one.
+    `before_start` ones from before the first copied one. It receives again the `in_flight` ones that it has not
+    acknowledged, and the `acknowledged_after` ones behind the first of them.
     """
 
     exact: int
@@ -75,6 +81,8 @@ class GroupStanding(NamedTuple):
     without_offset: bool
     not_copied: int
     before_start: int
+    in_flight: int
+    acknowledged_after: int
 
 
 def standing(place: GroupQueue) -> GroupStanding:
@@ -93,6 +101,8 @@ def standing(place: GroupQueue) -> GroupStanding:
         without_offset=current is None,
         not_copied=max(0, place.source - queue.position),
         before_start=max(0, queue.start - place.source),
+        in_flight=place.in_flight,
+        acknowledged_after=place.acknowledged_after,
     )
 
 

@@ -14,6 +14,7 @@ from replicator.sandbox.broker import Broker
 from replicator.sandbox.class_archive import ClassArchive
 from replicator.sandbox.nameserver import NameServer
 from replicator.sandbox.node import Node, Setup
+from replicator.sandbox.proxy import Proxy
 from replicator.sandbox.spec import ClusterSpec
 
 __all__ = ["Cluster", "together"]
@@ -46,6 +47,7 @@ class Cluster:
         self.nameservers: list[NameServer] = []
         self._tls: tls.TlsFiles | None = None
         self.brokers: list[Broker] = []
+        self._proxy: Proxy | None = None
 
     async def __aenter__(self) -> Cluster:
         await self.start()
@@ -72,9 +74,16 @@ class Cluster:
         return ",".join(each.address for each in self.nameservers)
 
     @property
+    def proxy(self) -> Proxy:
+        """The Proxy of a cluster that has one."""
+        if self._proxy is None:
+            raise SandboxError(f"cluster {self.spec.name} has no Proxy")
+        return self._proxy
+
+    @property
     def nodes(self) -> list[Node]:
         slaves = [broker.slave for broker in self.brokers if broker.slave]
-        return [*self.nameservers, *self.brokers, *slaves]
+        return [*self.nameservers, *self.brokers, *slaves, *((self._proxy,) if self._proxy else ())]
 
     @property
     def access_key(self) -> str:
@@ -137,6 +146,8 @@ class Cluster:
             await together(broker.slave.start() for broker in self.brokers if broker.slave)
             if self.spec.ha == "controller":
                 await self.in_sync()
+            if self.spec.proxy:
+                self._proxy = await self._start_proxy(setup)
             if archive.wanted:
                 self._say(
                     f"keeping what RocketMQ {self.spec.version} has loaded, so that it starts sooner next time"
@@ -146,6 +157,21 @@ class Cluster:
         except BaseException:
             await self.close()
             raise
+
+    async def _start_proxy(self, setup: Setup) -> Proxy:
+        """Started last: it makes a topic of its own at the brokers."""
+        needed = await asyncio.to_thread(jars.ensure, f"{self.spec.version}-proxy")
+        name = f"{self.spec.name}-proxy"
+        proxy = Proxy(
+            name, home=self.directory / "proxy", setup=setup, nameservers=self.nameservers, jars=needed
+        )
+        try:
+            await proxy.start()
+        except BaseException:
+            await proxy.kill()
+            proxy.release()
+            raise
+        return proxy
 
     async def close(self) -> None:
         """End all processes. The files stay for inspection."""

@@ -28,7 +28,7 @@ from replicator.sandbox.reports import (
     SandboxReport,
 )
 from replicator.sandbox.running import run, telling
-from replicator.sandbox.spec import ACL_VERSIONS, HA_VERSIONS, VERSIONS, ClusterSpec
+from replicator.sandbox.spec import ACL_VERSIONS, HA_VERSIONS, PROXY_VERSIONS, VERSIONS, ClusterSpec
 from replicator.sandbox.state import Record, RecordedProcess, State
 
 __all__ = ["app"]
@@ -56,12 +56,15 @@ def up(
     acl: Annotated[str, typer.Option(help="Access control.", **_ACL)] = "none",
     target_acl: Annotated[str, typer.Option(help="Access control of all but the first cluster.", **_ACL)] = "",
     tls: Annotated[bool, typer.Option("--tls", help="Accept TLS connections only.")] = False,
+    proxy: Annotated[
+        bool, typer.Option("--proxy", help="A Proxy for gRPC clients, in each cluster whose version has one.")
+    ] = False,
     output: Shown = Output.TABLE,
 ) -> None:
     """Start clusters, which run until `sandbox down`."""
     versions, acls = (version, target_version or version), (acl, target_acl or acl)
     common = {"brokers": brokers, "ha": ha, "tls": tls}
-    run(lambda: _up(clusters, versions=versions, acls=acls, common=common, output=output))
+    run(lambda: _up(clusters, versions=versions, acls=acls, proxy=proxy, common=common, output=output))
 
 
 @app.command()
@@ -85,6 +88,7 @@ async def _up(
     *,
     versions: tuple[str, str],
     acls: tuple[str, str],
+    proxy: bool,
     common: Mapping[str, Any],
     output: Output,
 ) -> int:
@@ -96,9 +100,19 @@ async def _up(
     if not wanted or len(set(wanted)) < len(wanted):
         raise ConfigError(f"--clusters {names!r} must name each cluster once")
     specs = [
-        ClusterSpec(name=name, version=versions[index > 0], acl=acls[index > 0], **common)
+        ClusterSpec(
+            name=name,
+            version=versions[index > 0],
+            acl=acls[index > 0],
+            proxy=proxy and versions[index > 0] in PROXY_VERSIONS,
+            **common,
+        )
         for index, name in enumerate(wanted)
     ]
+    if proxy and not {*versions} & {*PROXY_VERSIONS}:
+        raise ConfigError(
+            f"--proxy: RocketMQ {versions[0]} has no Proxy", hint=f"use one of {', '.join(PROXY_VERSIONS)}"
+        )
     state = State()
     java.java()
     for each in sorted({spec.version for spec in specs}):
@@ -151,6 +165,8 @@ async def _down(output: Output) -> int:
 async def _state_of(process: RecordedProcess, *, record: Record, state: State) -> ProcessState:
     if not process.id.running():
         return "ended"
+    if process.role == "proxy":
+        return "running" if await probe.accepts(("127.0.0.1", process.port)) else "does not answer"
     context = _context(record, state=state)
     code = Request.GET_BROKER_CLUSTER_INFO if process.role == "name server" else Request.GET_BROKER_CONFIG
     answer = await probe.ask(("127.0.0.1", process.port), code, tls=context)
@@ -193,7 +209,7 @@ def _drawn(clusters: Sequence[ClusterReport]) -> RenderableType:
     table = Table("cluster", "version", "process", "address", "pid", "state")
     for cluster in clusters:
         for process in cluster.processes:
-            name = process.role if process.role == "name server" else f"{process.role} {process.name}"
+            name = process.role if process.role in {"name server", "proxy"} else f"{process.role} {process.name}"
             table.add_row(cluster.name, cluster.version, name, process.address, str(process.pid), process.state)
     lines = []
     for cluster in clusters:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from replicator.sandbox.spec import ClusterSpec
 
-__all__ = ["ACCESS_KEY", "SECRET_KEY", "broker", "logging_4x", "nameserver"]
+__all__ = ["ACCESS_KEY", "SECRET_KEY", "broker", "logging_4x", "nameserver", "proxy"]
 
 ACCESS_KEY = "sandboxadmin"
 SECRET_KEY = "sandboxsecret"  # noqa: S105 - of throw-away clusters on loopback
@@ -107,6 +107,28 @@ def broker(
     elif spec.acl == "2.0":
         settings |= _acl_2()
     return _write(home / "conf" / "broker.conf", _lines(settings | dict(spec.properties)))
+
+
+def proxy(home: Path, *, spec: ClusterSpec, namesrv: str, port: int) -> Path:
+    """Write a Proxy's files below `home`; the path of its configuration. gRPC at `port`, remoting at the next."""
+    settings = {
+        "rocketMQClusterName": spec.name,
+        "proxyClusterName": spec.name,
+        "proxyName": f"{spec.name}-proxy",
+        "proxyMode": "CLUSTER",
+        "namesrvAddr": namesrv,
+        "grpcServerPort": port,
+        "remotingListenPort": port + 1,
+        "localServeAddr": "127.0.0.1",
+        # Until it knows of a new topic or a change of its route; the default is 20 s.
+        "topicRouteServiceCacheExpiredSeconds": 2,
+        "topicRouteServiceCacheRefreshSeconds": 1,
+        "topicConfigCacheExpiredSeconds": 2,
+        "topicConfigCacheRefreshSeconds": 1,
+        "subscriptionGroupConfigCacheExpiredSeconds": 2,
+        "subscriptionGroupConfigCacheRefreshSeconds": 1,
+    }
+    return _write(home / "conf" / "rmq-proxy.json", json.dumps(settings, indent=1) + "\n")
 
 
 def logging_4x(home: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from replicator.errors import SandboxError
 from replicator.sandbox import jars
 
-__all__ = ["BROKER_FLAGS", "NAMESRV_FLAGS", "compile_java", "environment", "java"]
+__all__ = ["BROKER_FLAGS", "NAMESRV_FLAGS", "PROXY_FLAGS", "compile_java", "environment", "java"]
 
 # Netty, the stores' direct buffers and 4.9.7's reflection access these packages.
 _OPENED = ("java.nio", "sun.nio.ch", "java.lang", "java.util", "jdk.internal.ref")
@@ -29,6 +29,7 @@ BROKER_FLAGS = (
     "-XX:+UseG1GC",
     "-XX:+ExitOnOutOfMemoryError",
 )
+PROXY_FLAGS = (*_COMMON, "-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError")
 NAMESRV_FLAGS = (*_COMMON, "-Xms64m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError")
 
 # Variables that the JVMs inherit. NAMESRV_ADDR, JAVA_TOOL_OPTIONS and the like would make the clusters

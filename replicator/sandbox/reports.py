@@ -27,7 +27,7 @@ class ProcessReport(Report):
     """A process of a cluster."""
 
     name: str
-    role: Literal["name server", "master", "slave", "replica"]
+    role: Literal["name server", "master", "slave", "replica", "proxy"]
     address: str
     pid: int
     state: ProcessState

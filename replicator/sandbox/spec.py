@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from replicator.errors import ConfigError
 
-__all__ = ["ACL_VERSIONS", "HA_VERSIONS", "VERSIONS", "ClusterSpec"]
+__all__ = ["ACL_VERSIONS", "HA_VERSIONS", "PROXY_VERSIONS", "VERSIONS", "ClusterSpec"]
 
 VERSIONS = ("4.9.7", "5.3.3", "5.5.0")
 
@@ -16,6 +16,8 @@ VERSIONS = ("4.9.7", "5.3.3", "5.5.0")
 ACL_VERSIONS = {"none": VERSIONS, "1.0": ("4.9.7",), "2.0": ("5.3.3", "5.5.0")}
 #: Kinds of high availability, and the versions that have them.
 HA_VERSIONS = {"none": VERSIONS, "controller": ("5.3.3", "5.5.0")}
+#: Versions that have a Proxy, for gRPC clients.
+PROXY_VERSIONS = ("5.3.3", "5.5.0")
 _MOST_BROKERS = 26
 
 
@@ -25,6 +27,8 @@ class ClusterSpec:
 
     With a `broker_ip` such as 127.0.0.2 the brokers still listen on 127.0.0.1 only, but every route
     names `broker_ip`: all connections pass through a proxy that listens there, on the same ports.
+
+    With `proxy` a Proxy serves gRPC clients, and remoting clients on a port of its own.
 
     With `slaves` each master has a slave. With `ha="controller"` each broker has two replicas, and a controller in
     the first name server elects their master; what it acknowledges is on all replicas that are in sync.
@@ -44,6 +48,7 @@ class ClusterSpec:
     tls: bool = False
     tls_client_auth: bool = False
     tls_permissive: bool = False
+    proxy: bool = False
     broker_ip: str = "127.0.0.1"
     properties: Mapping[str, str] = field(default_factory=dict)
 
@@ -69,6 +74,7 @@ class ClusterSpec:
                 hint=f"ACL {self.acl} works with {' and '.join(ACL_VERSIONS[self.acl])}",
             )
         self._refuse_wrong_ha()
+        self._refuse_wrong_proxy()
         if self.tls_client_auth and not self.tls:
             raise ConfigError("tls_client_auth needs tls")
         if self.tls and self.tls_permissive:
@@ -89,6 +95,17 @@ class ClusterSpec:
             )
         if self.ha != "none" and (self.acl != "none" or self.tls or self.slaves):
             raise ConfigError(f"ha {self.ha} goes with neither acl, tls nor slaves", hint="leave them out")
+
+    def _refuse_wrong_proxy(self) -> None:
+        if not self.proxy:
+            return
+        if self.version not in PROXY_VERSIONS:
+            raise ConfigError(
+                f"RocketMQ {self.version} has no Proxy in the sandbox",
+                hint=f"proxy works with {' and '.join(PROXY_VERSIONS)}",
+            )
+        if self.acl != "none" or self.tls:
+            raise ConfigError("proxy goes with neither acl nor tls", hint="leave them out")
 
     def __hash__(self) -> int:  # the generated one cannot hash a mapping
         return hash((self.name, self.version, self.brokers, self.acl, tuple(sorted(self.properties.items()))))

@@ -191,7 +191,11 @@ async def java_consume(
 
 
 async def compiled(sources: Sequence[Path], *, version: str = CLIENT_VERSION) -> list[Path]:
-    """The classpath with the compiled `sources` at its end; recompiled only when one of them changed."""
+    """The classpath with the compiled `sources` at its end; recompiled only when one of them changed.
+
+    Args:
+        version: whose client they are for, or the name of another group of jars.
+    """
     classpath = await asyncio.to_thread(_client_jars, version)
     seal = hashlib.sha256(version.encode())
     for source in sources:
@@ -229,11 +233,18 @@ async def own_home() -> AsyncIterator[Path]:
 async def _run(program: str, options: Mapping[str, str], *, text: str = "") -> list[str]:
     classpath = await compiled(sorted(SOURCES.glob("*.java")))
     arguments = [part for name, value in options.items() for part in (f"--{name}", value)]
+    return await run_java(program, arguments, classpath=classpath, archive=f"client-{CLIENT_VERSION}", text=text)
+
+
+async def run_java(
+    program: str, arguments: Sequence[str], *, classpath: Sequence[Path], archive: str, text: str = ""
+) -> list[str]:
+    """The lines that a Java program prints; its classes are kept in an archive of that name."""
     # Of the jars only: an archive has no classes of directories, which therefore stand behind them.
-    archive = await asyncio.to_thread(ClassArchive, f"client-{CLIENT_VERSION}", classpath[:-1])
+    kept = await asyncio.to_thread(ClassArchive, archive, classpath[:-1])
     async with own_home() as home:
         record = home / "loaded-classes"
-        flags = (*_FLAGS, *archive.flags(record), f"-Duser.home={home}")
+        flags = (*_FLAGS, *kept.flags(record), f"-Duser.home={home}")
         process = await asyncio.create_subprocess_exec(
             *(str(java()), *flags, "-cp", os.pathsep.join(map(str, classpath))),
             *(program, *arguments),
@@ -248,8 +259,8 @@ async def _run(program: str, options: Mapping[str, str], *, text: str = "") -> l
             if process.returncode is None:
                 process.kill()
                 await process.wait()
-        if archive.wanted and record.exists():
-            await asyncio.to_thread(archive.make, [record])
+        if kept.wanted and record.exists():
+            await asyncio.to_thread(kept.make, [record])
     if process.returncode != 0:
         raise JavaToolError(f"{program} ended with {process.returncode}: {errors.decode(errors='replace')}")
     return output.decode().split("\n")[:-1]

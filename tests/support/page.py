@@ -87,6 +87,8 @@ READY: Mapping[str, Any] = {
             "without_offset": 0,
             "not_copied": 0,
             "before_start": 0,
+            "in_flight": 0,
+            "acknowledged_after": 0,
             "stopped_by": [],
         }
     ],

@@ -152,6 +152,11 @@ class SyncTask:
             return self._acl.unasked
         return [Unasked(kind, broker, why) for broker, why in self._syncer.failures.items()]
 
+    @property
+    def in_flight_problems(self) -> list[str]:
+        """Why it was not known at the last look what POP consumers hold."""
+        return self._syncer.places.problems
+
     async def places(self) -> list[GroupQueue]:
         """Where all groups stand."""
         async with self._lock:

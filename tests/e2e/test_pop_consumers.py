@@ -1,0 +1,129 @@
+"""Groups of gRPC clients, which consume by POP through a Proxy, switch sites in mid-stream with messages in their hands.
+
+Brokers move a POP group's offset when they deliver a message. What its consumers have not acknowledged at the moment
+of a switch must be delivered at the target all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replicator.sandbox import Cluster, ClusterSpec
+from tests.support.clusters import ClusterPool
+from tests.support.grpctool import Got, grpc_consume, grpc_produce
+from tests.support.offsets import make_group
+from tests.support.readiness import asked, ready
+from tests.support.traffic import create_topic, raw_topic
+from tests.support.worker import SYNC_QUICKLY, Worker, until
+
+pytestmark = pytest.mark.timeout(300)
+
+EAST = ClusterSpec(name="east", version="5.3.3", proxy=True)
+WEST = ClusterSpec(name="west", version="5.5.0", proxy=True)
+#: Messages of each test, those that are consumed at the source, and those of them that are not acknowledged there.
+ALL, FIRST, HELD = 60, 40, {"7", "23", "31"}
+
+
+async def scene(clusters: ClusterPool, topic: str, group: str, kind: str, **settings: object) -> tuple[Cluster, Cluster]:
+    """A topic of that type, and a group, at the source."""
+    source, target = await clusters.pair(EAST, WEST)
+    await create_topic(source, topic, queues=2, attributes={"message.type": kind})
+    await make_group(source, group, **settings)
+    return source, target
+
+
+async def switched(worker: Worker, group: str, held: int) -> dict[str, Any]:
+    """Fails over once `held` messages or more, and no others, are known to be in flight; what readiness said before."""
+    told: dict[str, Any] = {}
+    looks: list[int] = []
+
+    async def known() -> bool:
+        told.update(next((each for each in (await asked(worker, "GET", "readiness"))["groups"]), {}))
+        looks.append(told.get("in_flight", -1))
+        return len(looks) > 1 and looks[-1] == looks[-2] >= held
+
+    await until(known, what="the messages in flight are known")
+    await ready(worker)
+    done = await asked(worker, "POST", "failover", {"drain_seconds": 20})
+    assert done["drained"]
+    assert done["problems"] == []
+    assert [each["in_flight"] for each in done["groups"] if each["group"] == group] == [looks[-1]]
+    return told
+
+
+def judge(before: list[Got], after: list[Got], told: dict[str, Any], wanted: set[str]) -> None:
+    """All arrived somewhere, what was held arrives at the target, and no more comes again than was said."""
+    done = {each.body for each in before if each.acknowledged}
+    there = [each.body for each in after]
+    assert len(there) == len({*there})
+    assert done | {*there} == wanted
+    assert {each.body for each in before if not each.acknowledged} <= {*there}
+    assert len(done & {*there}) == told["acknowledged_after"]
+
+
+@pytest.mark.parametrize(("push_first", "push_then"), [(False, True), (True, False)], ids=["simple", "push"])
+async def test_what_consumers_hold_is_delivered_at_the_target(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str], *, push_first: bool, push_then: bool
+) -> None:
+    topic, group = topic_name("t"), topic_name("g")
+    source, target = await scene(clusters, topic, group, "NORMAL")
+    await grpc_produce(source.proxy.address, topic, ALL)
+    before = await grpc_consume(
+        source.proxy.address, topic, group, count=FIRST, hold=HELD, push=push_first, invisible_s=120,
+    )
+    held = sum(not each.acknowledged for each in before)
+    assert held
+    flags = ("--topics", topic, "--sync-groups", group, *SYNC_QUICKLY)
+    async with Worker(source, target, tmp_path, *flags) as worker:
+        told = await switched(worker, group, held)
+        assert push_first or told["in_flight"] == held  # a push consumer holds what it has fetched ahead, too
+    after = await grpc_consume(target.proxy.address, topic, group, push=push_then)
+    judge(before, after, told, {str(i) for i in range(ALL)})
+
+
+async def test_in_order_groups_go_on_where_they_are(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """FIFO: a broker moves the offset only with acknowledgements; at the target the order of each message group holds."""
+    topic, group = topic_name("t"), topic_name("g")
+    source, target = await scene(clusters, topic, group, "FIFO", consumeMessageOrderly=True)
+    await grpc_produce(source.proxy.address, topic, ALL, type_="fifo")
+    before = await grpc_consume(source.proxy.address, topic, group, count=FIRST, hold={"31"}, invisible_s=120)
+    flags = ("--topics", topic, "--sync-groups", group, *SYNC_QUICKLY)
+    async with Worker(source, target, tmp_path, *flags) as worker:
+        await switched(worker, group, 0)
+    after = await grpc_consume(target.proxy.address, topic, group)
+    done = {each.body for each in before if each.acknowledged}
+    assert done | {each.body for each in after} == {str(i) for i in range(ALL)}
+    of_groups: dict[str, list[int]] = {}
+    for each in after:
+        of_groups.setdefault(each.group, []).append(int(each.body))
+    assert all(bodies == sorted({*bodies}) for bodies in of_groups.values())
+    # Those of the delivery in which it was: a broker does not give half of one again.
+    again = done & {each.body for each in after}
+    assert len(again) < len(before) - before.index(next(each for each in before if each.body == "31"))
+
+
+@pytest.mark.parametrize("kind", ["DELAY", "TRANSACTION"])
+async def test_delayed_and_transactional_messages(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str], kind: str
+) -> None:
+    topic, group = topic_name("t"), topic_name("g")
+    source, target = await scene(clusters, topic, group, kind)
+    await grpc_produce(source.proxy.address, topic, ALL, type_=kind.lower(), delay_ms=1500)
+    wanted = {str(i) for i in range(ALL) if kind == "DELAY" or i % 5 != 4}
+    await until(lambda: _holds(source, topic, len(wanted)))
+    before = await grpc_consume(source.proxy.address, topic, group, count=FIRST, hold=HELD, invisible_s=120)
+    held = sum(not each.acknowledged for each in before)
+    flags = ("--topics", topic, "--sync-groups", group, *SYNC_QUICKLY)
+    async with Worker(source, target, tmp_path, *flags) as worker:
+        told = await switched(worker, group, held)
+    judge(before, await grpc_consume(target.proxy.address, topic, group), told, wanted)
+
+
+async def _holds(cluster: Cluster, topic: str, count: int) -> bool:
+    return sum(map(len, (await raw_topic(cluster, topic)).values())) == count

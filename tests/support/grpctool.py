@@ -1,0 +1,61 @@
+"""The official gRPC client as a witness, through a Proxy: it sends, and consumes as a simple or a push consumer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from tests.support.javatool import SOURCES, compiled, run_java
+
+__all__ = ["Got", "grpc_consume", "grpc_produce"]
+
+_JARS = "grpc-client"
+
+
+@dataclass(frozen=True, slots=True)
+class Got:
+    """A message that a consumer received: how often, its message group, and whether it was acknowledged."""
+
+    body: str
+    attempt: int
+    group: str
+    acknowledged: bool
+
+
+async def grpc_produce(
+    proxy: str, topic: str, count: int, *, start: int = 0, type_: str = "normal", **options: object
+) -> None:
+    """Sends the numbers from `start` on as bodies; of transactions each fifth is rolled back."""
+    await _run(proxy, "produce", topic=topic, count=count, type=type_, **{"from": start, **_named(options)})
+
+
+async def grpc_consume(
+    proxy: str,
+    topic: str,
+    group: str,
+    *,
+    count: int = 0,
+    hold: Collection[str] | str = (),
+    push: bool = False,
+    **options: object,
+) -> list[Got]:
+    """Receives `count` messages, or until none came for `idle_s`; those of `hold` (or "all") it keeps.
+
+    The process then ends without giving them back, as if its machine had failed.
+    """
+    held = hold if isinstance(hold, str) else ",".join(hold)
+    mode = "push" if push else "simple"
+    lines = await _run(proxy, mode, topic=topic, group=group, count=count, hold=held, **_named(options))
+    found = map(json.loads, lines)
+    return [Got(each["body"], each["attempt"], each["group"], each["acknowledged"]) for each in found]
+
+
+def _named(options: dict[str, object]) -> dict[str, object]:
+    return {name.replace("_", "-"): value for name, value in options.items()}
+
+
+async def _run(proxy: str, mode: str, **options: object) -> list[str]:
+    classpath = await compiled(sorted((SOURCES / "grpc").glob("*.java")), version=_JARS)
+    arguments = [proxy, mode, *(f"{name}={value}" for name, value in options.items())]
+    return await run_java("Grpc", arguments, classpath=classpath, archive=_JARS)
