@@ -17,7 +17,10 @@ from replicator.routing.parked import KINDS
 
 __all__ = ["group_standings", "pending_of", "readiness", "reasons_of_groups", "reasons_of_topics"]
 
-_COUNTED: Final = ("redelivered", "missed", "without_offset", "not_copied", "before_start", "in_flight", "acknowledged_after")
+_COUNTED: Final = (
+    *("redelivered", "missed", "without_offset", "not_copied", "before_start"),
+    *("in_flight", "acknowledged_after"),
+)
 
 
 async def readiness(route: Route, context: ConnectorContext) -> dict[str, Any]:

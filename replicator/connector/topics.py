@@ -10,6 +10,7 @@ from replicator.aio.bounded import bounded
 from replicator.client.topics import write_topic
 from replicator.connector.context import ConnectorContext
 from replicator.connector.other_sources import OtherSources
+from replicator.connector.retry_groups import RetryGroups
 from replicator.errors import (
     BrokerRefused,
     ClientError,
@@ -218,9 +219,10 @@ class RouteTopics:
             await self._context.target.refresh()  # or a topic might be created over changes made meanwhile
         self.plan()
         before = self._context.target.topics
+        groups = RetryGroups(self._context.source.cluster, self._context.target.cluster)
 
         async def make(plan: TopicPlan) -> None:
-            if plan.topic in maps and await self._make(plan):
+            if plan.topic in maps and await self._make(plan, groups):
                 self._keep_map(plan, maps[plan.topic], before, new_route=new_route)
 
         await bounded(make, [plan for plan in self.plans if not plan.problem], at_once=_AT_ONCE)
@@ -237,9 +239,11 @@ class RouteTopics:
             self._tell(plan.topic, StartupError(problem), "")
         return not problem
 
-    async def _make(self, plan: TopicPlan) -> bool:
+    async def _make(self, plan: TopicPlan, groups: RetryGroups) -> bool:
         """Creates the topic at the target's brokers; returns whether it exists now."""
         try:
+            if plan.writes or not self._context.store.is_mapped(self.name, plan.topic):
+                await groups.make(plan)
             for broker, topic in plan.writes:
                 await write_topic(self._context.target.cluster.writer(broker), topic)
                 log.info(

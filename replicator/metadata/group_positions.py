@@ -196,7 +196,5 @@ def _before(in_flight: InFlight | None, place: GroupQueue) -> GroupQueue:
     """The place before the first message that is in flight: a broker moves the offset when it delivers one."""
     if in_flight is None or in_flight.first >= place.source:
         return place
-    passed = place.source - in_flight.first - in_flight.count
-    return replace(
-        place, source=in_flight.first, in_flight=in_flight.count, acknowledged_after=max(0, passed)
-    )
+    passed = place.source - in_flight.first - in_flight.messages
+    return replace(place, source=in_flight.first, in_flight=in_flight.messages, acknowledged_after=max(0, passed))

@@ -1,8 +1,8 @@
 """Messages that POP consumers hold: delivered to them, invisible to others, and not acknowledged. Pure.
 
-A broker writes a checkpoint for each delivery, and a record for each acknowledgement, and moves the group's offset at
-the delivery (`PopMessageProcessor`, `AckMessageProcessor`): the offset alone would say that what was delivered is
-consumed. What is not acknowledged in time goes to a retry topic of the group (`PopReviveService`).
+A broker writes a checkpoint for each delivery, and a record for each acknowledgement, and moves the group's offset
+at the delivery (`PopMessageProcessor`, `AckMessageProcessor`): the offset alone would say that what was delivered
+is consumed. What is not acknowledged in time goes to a retry topic of the group (`PopReviveService`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class InFlight(NamedTuple):
     """Messages of a queue that a group holds: the offset of the first one, and how many."""
 
     first: int
-    count: int
+    messages: int
 
 
 class _Key(NamedTuple):
@@ -122,7 +122,7 @@ class PopCheckpoints:
                 del self._open[key]
 
     def revived(self, messages: Iterable[StoredMessage]) -> None:
-        """Takes checkpoints that the broker has seen to: what was not acknowledged is in the group's retry topic."""
+        """Takes checkpoints that the broker has seen to: what was not acknowledged is in a retry topic."""
         for message in messages:
             record = _decoded(message)
             if record is not None:

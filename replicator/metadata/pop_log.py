@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from replicator.aio.bounded import bounded
-from replicator.client.brokers import dispatched, max_offset, offset_near
+from replicator.client.brokers import dispatched, max_offset, offset_near, read_settings
 from replicator.client.cluster import Cluster
 from replicator.client.endpoint import Endpoint
 from replicator.client.offsets import OffsetTable
@@ -49,6 +50,8 @@ class _Broker:
     since: int
     #: The next record of the timer to read.
     timer: int
+    #: Whether it keeps them in RocksDB instead, where nobody can read them (`popConsumerKVServiceEnable`).
+    hidden: bool = False
     #: Per topic and queue the next record to look at of those that are due.
     due: dict[tuple[str, int], int] = field(default_factory=dict)
 
@@ -74,6 +77,11 @@ class PopLog:
         found: dict[Consumption, InFlight] = {}
         for name, broker in self._brokers.items():
             found |= broker.checkpoints.in_flight()
+            if broker.hidden:
+                self.problems[name] = (
+                    f"what POP consumers of {name} hold is not known: it keeps that in RocksDB"
+                    " (popConsumerKVServiceEnable)"
+                )
             if broker.checkpoints.overflowed:
                 self.problems[name] = f"POP consumers of {name} hold more than is counted: the oldest is not known"
         return found
@@ -104,9 +112,11 @@ class PopLog:
         newest = (await pull(reader, TIMER_TOPIC, 0, end - 1, count=1)).messages if end else ()
         # By the broker's clock. Of a broker that has stored nothing there, all that it will.
         since = max(0, newest[0].store_timestamp - int(LOOK_BACK * 1000)) if newest else 0
-        begin = await offset_near(reader, TIMER_TOPIC, 0, since) if since else end
-        self._brokers[name] = _Broker(PopCheckpoints(name), since, begin)
-        return self._brokers[name]
+        begin = await offset_near(reader, TIMER_TOPIC, 0, since) if newest else end
+        self._brokers[name] = broker = _Broker(PopCheckpoints(name), since, begin)
+        with contextlib.suppress(BrokerRefused):  # the account may not read its settings
+            broker.hidden = (await read_settings(reader)).get("popConsumerKVServiceEnable") == "true"
+        return broker
 
     async def _read(self, broker: _Broker, reader: Endpoint, revived: Mapping[tuple[str, int], int]) -> None:
         if revived or len(broker.checkpoints):

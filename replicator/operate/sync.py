@@ -224,7 +224,10 @@ def _topics(found: dict[str, Any]) -> Any:
 
 def _groups(found: dict[str, Any]) -> Any:
     names = ("group", "topic", "redelivered", "missed", "without_offset", "not_copied", "before_start", "in_flight")
-    heads = ("group", "topic", "read again", "missed", "no offset", "not copied yet", "before the copy", "in flight")
+    heads = (
+        *("group", "topic", "read again", "missed", "no offset", "not copied yet", "before the copy"),
+        "in flight",
+    )
     return table(
         heads,
         [[group[name] for name in names] for group in found["groups"]],

@@ -10,7 +10,7 @@ from typing import Final
 from replicator.client.topics import READABLE, WRITABLE, TopicConfig
 from replicator.routing.options import Identity
 from replicator.routing.queue_map import Queue, QueueMap, extend, needed_queues, write_queues
-from replicator.routing.selector import TopicSelector, rename
+from replicator.routing.selector import RETRY_PREFIX, TopicSelector, rename, rename_retries
 
 __all__ = ["MAX_QUEUES", "TopicPlan", "Topics", "chosen_names", "plan_topics", "queues_of", "unsupported"]
 
@@ -78,7 +78,12 @@ def chosen_names(
         ConfigError: a topic would get an impossible name.
     """
     names = {name for topics in source.values() for name in topics if selector.selects(name, system=system)}
-    return {name: rename(template, name, source=identity.source, target=identity.target) for name in sorted(names)}
+    retries = {name for name in names if name.startswith(RETRY_PREFIX)}
+    renamed = {
+        name: rename(template, name, source=identity.source, target=identity.target) for name in names - retries
+    }
+    renamed |= {name: rename_retries(name, renamed) for name in retries}
+    return dict(sorted(renamed.items()))
 
 
 def plan_topics(
@@ -92,6 +97,8 @@ def plan_topics(
 ) -> list[TopicPlan]:
     """A plan for each of `names` that the source has.
 
+    Topics of one name at the target have queues of their own there.
+
     Args:
         target: its brokers that have a master; at least one.
         known: queue maps made before, by source topic. They are only ever extended.
@@ -99,19 +106,29 @@ def plan_topics(
         forgotten: source brokers whose queues are known and not copied any more.
         left: target queues that nothing may go to, by source topic.
     """
-    return [
-        _plan_topic(
+    plans = []
+    maps = {name: known.get(name, {}) for name in names}
+    sharing: dict[str, list[str]] = {}
+    for name, target_name in names.items():
+        sharing.setdefault(target_name, []).append(name)
+    for name, target_name in names.items():
+        having = {broker: topics[name] for broker, topics in source.items() if name in topics}
+        if not having:
+            continue
+        others = (other for other in sharing[target_name] if other != name)
+        beside = {queue for other in others for queue in maps[other].values()}
+        plan = _plan_topic(
             name,
             target_name,
-            {broker: topics[name] for broker, topics in source.items() if name in topics},
+            having,
             target,
             known.get(name, {}),
             forgotten=forgotten,
-            left=left.get(name, ()),
+            left={*left.get(name, ()), *beside},
         )
-        for name, target_name in names.items()
-        if any(name in topics for topics in source.values())
-    ]
+        maps[name] = plan.queue_map
+        plans.append(plan)
+    return plans
 
 
 def _plan_topic(

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from replicator.client.system_topics import INTERNAL_PREFIX, RETRY_PREFIX, is_system
 from replicator.errors import ConfigError
 
-__all__ = ["INTERNAL_PREFIX", "MAX_TOPIC", "RETRY_PREFIX", "TopicSelector", "compile_patterns", "rename"]
+__all__ = [
+    "INTERNAL_PREFIX",
+    "MAX_TOPIC",
+    "RETRY_PREFIX",
+    "TopicSelector",
+    "compile_patterns",
+    "rename",
+    "rename_retries",
+]
 
 #: Characters in a topic's name (`TopicValidator.TOPIC_MAX_LENGTH`).
 MAX_TOPIC: Final = 127
 _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
+#: Between group and topic in the names of POP consumers' retry topics: with and without `enableRetryTopicV2`
+#: (`KeyBuilder.buildPopRetryTopic`).
+_POP_NEWER: Final = "+"
+_POP_OLDER: Final = "_"
 _PLAIN = re.compile(r"[%a-zA-Z0-9_-]+")
 
 
@@ -66,9 +78,18 @@ class TopicSelector:
             system: further names that brokers made for themselves: those of clusters and brokers.
         """
         if topic.startswith(RETRY_PREFIX):
-            return self.retries(topic.removeprefix(RETRY_PREFIX))
-        if is_system(topic, system):
-            return False
+            return self._selects_retries(topic.removeprefix(RETRY_PREFIX))
+        return not is_system(topic, system) and self._includes(topic)
+
+    def _selects_retries(self, of: str) -> bool:
+        """Whether retries are copied: a group's, or those of its POP consumers for a topic that is copied."""
+        group, is_newer, topic = of.partition(_POP_NEWER)
+        if is_newer:
+            return self.retries(group) and self._includes(topic)
+        at = [index for index, each in enumerate(of) if each == _POP_OLDER]
+        return self.retries(of) or any(self.retries(of[:i]) and self._includes(of[i + 1 :]) for i in at)
+
+    def _includes(self, topic: str) -> bool:
         return _any(self.include, topic) and not _any(self.exclude, topic)
 
 
@@ -77,13 +98,11 @@ def _any(patterns: tuple[re.Pattern[str], ...], topic: str) -> bool:
 
 
 def rename(template: str, topic: str, *, source: str, target: str) -> str:
-    """The name at the target; groups look for their retry topics under the same name everywhere.
+    """The name at the target of a topic that is no group's retry topic.
 
     Raises:
         ConfigError: no broker would take that name.
     """
-    if topic.startswith(RETRY_PREFIX):
-        return topic
     name = template.format(topic=topic, source=source, target=target)
     if len(name) > MAX_TOPIC or not _LEGAL.fullmatch(name):
         raise ConfigError(
@@ -91,3 +110,18 @@ def rename(template: str, topic: str, *, source: str, target: str) -> str:
             hint=f"at most {MAX_TOPIC} letters, digits, %, |, _ and - are possible",
         )
     return name
+
+
+def rename_retries(retries: str, topics: Mapping[str, str]) -> str:
+    """The name at the target of a retry topic: for POP consumers it has that of the topic there in it.
+
+    Brokers refuse what clients send to the newer kind of name, and read both kinds: it becomes one of the older.
+
+    Args:
+        topics: names at the target by those at the source, of what is copied.
+    """
+    group, is_newer, topic = retries.partition(_POP_NEWER)
+    if is_newer:
+        return f"{group}{_POP_OLDER}{topics.get(topic, topic)}"
+    of = max((topic for topic in topics if retries.endswith(_POP_OLDER + topic)), key=len, default="")
+    return retries.removesuffix(of) + topics[of] if of else retries

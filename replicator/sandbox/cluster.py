@@ -162,9 +162,7 @@ class Cluster:
         """Started last: it makes a topic of its own at the brokers."""
         needed = await asyncio.to_thread(jars.ensure, f"{self.spec.version}-proxy")
         name = f"{self.spec.name}-proxy"
-        proxy = Proxy(
-            name, home=self.directory / "proxy", setup=setup, nameservers=self.nameservers, jars=needed
-        )
+        proxy = Proxy(name, home=self.directory / "proxy", setup=setup, nameservers=self.nameservers, jars=needed)
         try:
             await proxy.start()
         except BaseException:

@@ -43,7 +43,7 @@ app = CommandApp(help="Run real RocketMQ clusters on this machine.", no_args_is_
 
 
 @app.command()
-def up(
+def up(  # noqa: PLR0913 - the options of a command
     clusters: Annotated[str, typer.Option(help="Names, separated by commas; the first is the source.")] = (
         "east,west"
     ),

@@ -140,7 +140,7 @@ class RouteSettings(BaseModel):
     sync_groups: Patterns = Field([".*"], description="consumer groups to sync: names or regular expressions")
     exclude_groups: Patterns = Field([], description="consumer groups not to sync; wins over `sync_groups`")
     retry_topics: bool = Field(
-        False, description="also copy the retry topics (%RETRY%GROUP) of the groups that `sync_groups` selects"
+        False, description="also copy the retry topics of the groups that `sync_groups` selects"
     )
     sync_topics_interval: Seconds = Field(10.0, ge=0.5, description="seconds between syncs of topic settings")
     sync_groups_interval: Seconds = Field(10.0, ge=0.5, description="seconds between syncs of consumer groups")

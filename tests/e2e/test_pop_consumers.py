@@ -1,7 +1,7 @@
-"""Groups of gRPC clients, which consume by POP through a Proxy, switch sites in mid-stream with messages in their hands.
+"""Groups of gRPC clients, which consume by POP through a Proxy, switch sites in mid-stream and hold messages.
 
-Brokers move a POP group's offset when they deliver a message. What its consumers have not acknowledged at the moment
-of a switch must be delivered at the target all the same.
+Brokers move a POP group's offset when they deliver a message. What its consumers have not acknowledged when they
+switch must be delivered at the target all the same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.support.clusters import ClusterPool
 from tests.support.grpctool import Got, grpc_consume, grpc_produce
 from tests.support.offsets import make_group
 from tests.support.readiness import asked, ready
-from tests.support.traffic import create_topic, raw_topic
+from tests.support.traffic import configured, create_topic, raw_topic
 from tests.support.worker import SYNC_QUICKLY, Worker, until
 
 pytestmark = pytest.mark.timeout(300)
@@ -28,7 +28,9 @@ WEST = ClusterSpec(name="west", version="5.5.0", proxy=True)
 ALL, FIRST, HELD = 60, 40, {"7", "23", "31"}
 
 
-async def scene(clusters: ClusterPool, topic: str, group: str, kind: str, **settings: object) -> tuple[Cluster, Cluster]:
+async def scene(
+    clusters: ClusterPool, topic: str, group: str, kind: str, **settings: object
+) -> tuple[Cluster, Cluster]:
     """A topic of that type, and a group, at the source."""
     source, target = await clusters.pair(EAST, WEST)
     await create_topic(source, topic, queues=2, attributes={"message.type": kind})
@@ -36,13 +38,14 @@ async def scene(clusters: ClusterPool, topic: str, group: str, kind: str, **sett
     return source, target
 
 
-async def switched(worker: Worker, group: str, held: int) -> dict[str, Any]:
-    """Fails over once `held` messages or more, and no others, are known to be in flight; what readiness said before."""
+async def switched(worker: Worker, topic: str, held: int) -> dict[str, Any]:
+    """Fails over once `held` messages or more are known to be in flight; what readiness said before."""
     told: dict[str, Any] = {}
     looks: list[int] = []
 
     async def known() -> bool:
-        told.update(next((each for each in (await asked(worker, "GET", "readiness"))["groups"]), {}))
+        groups = (await asked(worker, "GET", "readiness"))["groups"]
+        told.update(next((each for each in groups if each["topic"] == topic), {}))
         looks.append(told.get("in_flight", -1))
         return len(looks) > 1 and looks[-1] == looks[-2] >= held
 
@@ -51,7 +54,7 @@ async def switched(worker: Worker, group: str, held: int) -> dict[str, Any]:
     done = await asked(worker, "POST", "failover", {"drain_seconds": 20})
     assert done["drained"]
     assert done["problems"] == []
-    assert [each["in_flight"] for each in done["groups"] if each["group"] == group] == [looks[-1]]
+    assert [each["in_flight"] for each in done["groups"] if each["topic"] == topic] == [looks[-1]]
     return told
 
 
@@ -73,13 +76,19 @@ async def test_what_consumers_hold_is_delivered_at_the_target(
     source, target = await scene(clusters, topic, group, "NORMAL")
     await grpc_produce(source.proxy.address, topic, ALL)
     before = await grpc_consume(
-        source.proxy.address, topic, group, count=FIRST, hold=HELD, push=push_first, invisible_s=120,
+        source.proxy.address,
+        topic,
+        group,
+        count=FIRST,
+        hold=HELD,
+        push=push_first,
+        invisible_s=120,
     )
     held = sum(not each.acknowledged for each in before)
     assert held
     flags = ("--topics", topic, "--sync-groups", group, *SYNC_QUICKLY)
     async with Worker(source, target, tmp_path, *flags) as worker:
-        told = await switched(worker, group, held)
+        told = await switched(worker, topic, held)
         assert push_first or told["in_flight"] == held  # a push consumer holds what it has fetched ahead, too
     after = await grpc_consume(target.proxy.address, topic, group, push=push_then)
     judge(before, after, told, {str(i) for i in range(ALL)})
@@ -88,14 +97,14 @@ async def test_what_consumers_hold_is_delivered_at_the_target(
 async def test_in_order_groups_go_on_where_they_are(
     clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
 ) -> None:
-    """FIFO: a broker moves the offset only with acknowledgements; at the target the order of each message group holds."""
+    """FIFO: offsets move with acknowledgements only; at the target the order of each message group holds."""
     topic, group = topic_name("t"), topic_name("g")
     source, target = await scene(clusters, topic, group, "FIFO", consumeMessageOrderly=True)
     await grpc_produce(source.proxy.address, topic, ALL, type_="fifo")
     before = await grpc_consume(source.proxy.address, topic, group, count=FIRST, hold={"31"}, invisible_s=120)
     flags = ("--topics", topic, "--sync-groups", group, *SYNC_QUICKLY)
     async with Worker(source, target, tmp_path, *flags) as worker:
-        await switched(worker, group, 0)
+        await switched(worker, topic, 0)
     after = await grpc_consume(target.proxy.address, topic, group)
     done = {each.body for each in before if each.acknowledged}
     assert done | {each.body for each in after} == {str(i) for i in range(ALL)}
@@ -121,9 +130,30 @@ async def test_delayed_and_transactional_messages(
     held = sum(not each.acknowledged for each in before)
     flags = ("--topics", topic, "--sync-groups", group, *SYNC_QUICKLY)
     async with Worker(source, target, tmp_path, *flags) as worker:
-        told = await switched(worker, group, held)
+        told = await switched(worker, topic, held)
     judge(before, await grpc_consume(target.proxy.address, topic, group), told, wanted)
 
 
 async def _holds(cluster: Cluster, topic: str, count: int) -> bool:
     return sum(map(len, (await raw_topic(cluster, topic)).values())) == count
+
+
+@pytest.mark.parametrize(("newer", "rename"), [(False, "{topic}"), (True, "c-{topic}")], ids=["older", "newer"])
+async def test_retries_come_along(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str], *, newer: bool, rename: str
+) -> None:
+    """What was not acknowledged in time; retry topics have the names at the target that brokers read there."""
+    topic, group = topic_name("t"), topic_name("g")
+    source, target = await scene(clusters, topic, group, "NORMAL")
+    retry = f"%RETRY%{group}{'+' if newer else '_'}{topic}"
+    async with configured(source, enableRetryTopicV2=str(newer).lower()):
+        await grpc_produce(source.proxy.address, topic, ALL)
+        before = await grpc_consume(source.proxy.address, topic, group, count=FIRST, hold=HELD, invisible_s=10)
+        held = {each.body for each in before if not each.acknowledged}
+        await until(lambda: _holds(source, retry, len(held)), what="they are revived")
+    flags = ("--topics", topic, "--sync-groups", group, "--retry-topics", "--rename", rename, *SYNC_QUICKLY)
+    async with Worker(source, target, tmp_path, *flags) as worker:
+        told = await switched(worker, topic, 0)
+    after = await grpc_consume(target.proxy.address, rename.format(topic=topic), group)
+    judge(before, after, told, {str(i) for i in range(ALL)})
+    assert {each.body for each in after if each.attempt > 1} == held

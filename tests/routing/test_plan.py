@@ -216,3 +216,20 @@ def test_two_ways_do_not_widen_each_other_for_ever(one: dict[str, int], other: d
                 target[broker]["T"] = config
     assert written[-4:] == [0, 0, 0, 0]
     assert len({sum(held["T"].queues for held in side.values() if "T" in held) for side in sides}) == 1
+
+
+def test_topics_of_one_name_at_the_target_have_queues_of_their_own() -> None:
+    """Retry topics of POP consumers, of both kinds; whichever was there first, and however often it is planned."""
+    older, newer = "%RETRY%g_T", "%RETRY%g+T"
+    there: Topics = {"x": {}}
+    names = {newer: older, older: older}
+    source = {"a": {older: topic(older, read=1), newer: topic(newer, read=1)}}
+    alone = plan_topics({"a": {older: topic(older, read=1)}}, there, {}, {older: older})
+    assert alone[0].queue_map == {Queue("a", 0): Queue("x", 0)}
+    known: dict[str, QueueMap] = {older: alone[0].queue_map}
+    for _ in range(2):
+        first, second = plan_topics(source, there, known, names)
+        assert (first.topic, first.queue_map) == (newer, {Queue("a", 0): Queue("x", 1)})
+        assert second.queue_map == known[older]
+        known = {each.topic: each.queue_map for each in (first, second)}
+    assert [(broker, config.read_queues) for broker, config in first.writes] == [("x", 2)]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replicator.errors import ConfigError
-from replicator.routing.selector import MAX_TOPIC, TopicSelector, compile_patterns, rename
+from replicator.routing.selector import MAX_TOPIC, TopicSelector, compile_patterns, rename, rename_retries
 
 LEGAL = st.text(
     st.sampled_from("abcXYZ0189%|_-"),
@@ -120,3 +120,38 @@ def test_an_impossible_name_is_refused(template: str, source: str) -> None:
 def test_the_longest_name_is_possible() -> None:
     """127 characters."""
     assert len(rename("{topic}", "x" * MAX_TOPIC, source="s", target="t")) == MAX_TOPIC
+
+
+@pytest.mark.parametrize(
+    ("topic", "copied"),
+    [
+        ("%RETRY%g", True),
+        ("%RETRY%g_a_b", True),  # of POP consumers
+        ("%RETRY%g+a_b", True),
+        ("%RETRY%h", False),
+        ("%RETRY%h_a_b", False),
+        ("%RETRY%h+a_b", False),
+        ("%RETRY%g_other", False),  # of a topic that is not copied
+        ("%RETRY%g+other", False),
+        ("%RETRY%g_a_bc", False),
+    ],
+)
+def test_retry_topics_of_groups_and_of_their_pop_consumers(topic: str, *, copied: bool) -> None:
+    chosen = TopicSelector.of(("a_b",), (), retries=lambda group: group == "g")
+    assert chosen.selects(topic) == copied
+
+
+@pytest.mark.parametrize(
+    ("name", "there"),
+    [
+        ("%RETRY%g", "%RETRY%g"),
+        ("%RETRY%g+a_b", "%RETRY%g_c-a_b"),
+        ("%RETRY%g_a_b", "%RETRY%g_c-a_b"),
+        ("%RETRY%g_b", "%RETRY%g_c-b"),
+        ("%RETRY%g+gone", "%RETRY%g_gone"),
+        ("%RETRY%g_gone", "%RETRY%g_gone"),
+    ],
+)
+def test_names_of_retry_topics_at_the_target(name: str, there: str) -> None:
+    """That of the topic is in them; the newer kind, which clients cannot send to, becomes the older one."""
+    assert rename_retries(name, {"a_b": "c-a_b", "b": "c-b"}) == there

@@ -26,7 +26,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--seed", type=int, help="this one alone, with its whole history")
     parser.add_argument("--mutant", default="", choices=["", *MUTANTS], help="an error to make in the code before")
-    parser.add_argument("--mutants", action="store_true", help="each mutant, or that of --mutant, until it is found")
+    parser.add_argument("--mutants", action="store_true", help="each mutant, or --mutant alone, until found")
     asked = parser.parse_args()
     if asked.seed is not None:
         return _one(asked.seed, asked.mutant)

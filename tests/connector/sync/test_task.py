@@ -26,6 +26,7 @@ from replicator.exit_codes import ExitCode
 from replicator.metadata import group_positions, syncer
 from replicator.metadata.action import Action, Unasked, WriteTopic
 from replicator.metadata.offsets import CopiedQueue
+from replicator.metadata.pop_log import PopLog
 from replicator.operate import sync as commands
 from replicator.operate.rest import Rest
 from replicator.routing.offset_map import OffsetMap
@@ -96,11 +97,17 @@ class Setup:
         return self.hears
 
 
+async def nobody_pops(_log: PopLog, _consumed: object) -> dict[Any, Any]:
+    """What POP consumers hold: nothing."""
+    return {}
+
+
 @pytest.fixture
 def setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setup]:
     for name, fake in (("read_topics", read_topics), ("read_groups", read_groups), ("apply", write)):
         monkeypatch.setattr(syncer, name, fake)
     monkeypatch.setattr(group_positions, "read_offsets", read_offsets)
+    monkeypatch.setattr(PopLog, "look", nobody_pops)
     store = Store(tmp_path)
     yield Setup(store)
     store.close()
