@@ -33,7 +33,18 @@ GUIDES = sorted(
                 "MIGRATION",
                 "MONITORING",
             ),
-            *("PAGE", "PLUGINS", "REST", "RUNBOOK", "SECURING", "SIZING", "TRANSFORMS", "TWO_WAY", "UPGRADE"),
+            *(
+                "PAGE",
+                "PLUGINS",
+                "REST",
+                "RUNBOOK",
+                "SCALING",
+                "SECURING",
+                "SIZING",
+                "TRANSFORMS",
+                "TWO_WAY",
+                "UPGRADE",
+            ),
             *("WAN", "WORKERS"),
         )
     ]
@@ -41,7 +52,8 @@ GUIDES = sorted(
 )
 TRANSLATED = {"DISASTERS.md": "disasters.md", "FIRST_STEPS.md": "first-steps.md", "MIGRATION.md": "migration.md"}
 #: Options of every command, and of other programs.
-OTHERS = {"--help", "--config.file", "--storage.tsdb.path", "--web.listen-address", "--only"}
+OTHERS = {"--help", "--config.file", "--storage.tsdb.path", "--web.listen-address"}
+OTHERS |= {"--only", "--queues", "--workers"}  # of the benchmark and the simulation
 #: What the commands that ask a worker read, which is no setting of one.
 ASKING = {"REPLICATOR_URL", "REPLICATOR_BACK_URL"}
 

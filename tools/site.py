@@ -24,6 +24,7 @@ NAV: Final[dict[str, list[str]]] = {
         "docs/INCIDENTS.md",
         "docs/WORKERS.md",
         "docs/SIZING.md",
+        "docs/SCALING.md",
         "docs/WAN.md",
         "docs/SECURING.md",
         "docs/UPGRADE.md",

@@ -1,4 +1,4 @@
-"""What waits in the brokers of a source and is copied only once they deliver it: delayed messages, transactions."""
+"""What waits in the brokers of a source and is not copied yet, or not at all: delayed, half, to be retried."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from replicator.client.endpoint import Endpoint
 from replicator.client.offsets import read_offsets
 from replicator.client.pending import delivered_levels, timer_counts
 from replicator.client.pull import pull
-from replicator.client.system_topics import DECIDED_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC
+from replicator.client.system_topics import DECIDED_TOPIC, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC
 from replicator.client.unresponsive import UnresponsiveBrokers
 from replicator.errors import BrokerRefused, ReplicatorError
 from replicator.protocol import properties
@@ -37,7 +37,7 @@ _CHECKER: Final = "CID_RMQ_SYS_TRANS"
 
 @dataclass(slots=True)
 class Pending:
-    """Messages by topic and kind: `delay` (levels), `timer`, `transaction` (half messages).
+    """Messages by topic and kind: `delay` (levels), `timer`, `transaction` (half messages), `retry`.
 
     `uncounted` are messages of any topic that there was no time to read, or that the broker lets nobody read.
     `problems` name what is not known.
@@ -60,23 +60,32 @@ class Pending:
         }
 
 
-async def pending_messages(cluster: Cluster, brokers: Iterable[str], copies: Callable[[str], bool]) -> Pending:
+async def pending_messages(
+    cluster: Cluster,
+    brokers: Iterable[str],
+    copies: Callable[[str], bool],
+    retries: Callable[[str], bool] = lambda _: False,
+) -> Pending:
     """What waits at `brokers` for topics that `copies` is true of.
 
     Args:
         copies: whether a topic is copied; it is asked of topics and of groups' retry topics.
+        retries: whether a retry topic is one of a synced group; what it holds is counted if it is not copied.
     """
-    counting = _Counting(cluster, copies, asyncio.get_running_loop().time() + _COUNTING)
+    counting = _Counting(cluster, copies, retries, asyncio.get_running_loop().time() + _COUNTING)
     await bounded(counting.look, sorted(brokers), at_once=_AT_ONCE)
     counting.found.problems.sort()
     return counting.found
 
 
 class _Counting:
-    def __init__(self, cluster: Cluster, copies: Callable[[str], bool], until: float) -> None:
+    def __init__(
+        self, cluster: Cluster, copies: Callable[[str], bool], retries: Callable[[str], bool], until: float
+    ) -> None:
         self.found = Pending()
         self._cluster = cluster
         self._copies = copies
+        self._retries = retries
         self._until = until
         self._unresponsive = UnresponsiveBrokers({})
 
@@ -85,6 +94,7 @@ class _Counting:
             ("delayed messages", self._delayed),
             ("timer messages", self._timed),
             ("half messages", self._half),
+            ("retries", self._left),
         ):
             try:
                 await self._unresponsive.ask(broker, partial(count, broker))
@@ -126,6 +136,22 @@ class _Counting:
             self.found.uncounted += end - begin
             return
         await self._count("transaction", broker, HALF_TOPIC, 0, begin, end, without=ended)
+
+    async def _left(self, broker: str) -> None:
+        """What groups have not consumed of their retry topics, where these are not copied."""
+        reader = self._cluster.reader(broker)
+        places = [
+            (topic, queue_id, offset)
+            for (_, topic), queues in (await read_offsets(reader)).offsets.items()
+            if topic.startswith(RETRY_PREFIX) and self._retries(topic) and not self._copies(topic)
+            for queue_id, offset in queues.items()
+        ]
+
+        async def count(place: tuple[str, int, int]) -> None:
+            topic, queue_id, offset = place
+            self.found.counts[topic, "retry"] += max(0, await max_offset(reader, topic, queue_id) - offset)
+
+        await bounded(count, places, at_once=_AT_ONCE)
 
     async def _count(
         self,

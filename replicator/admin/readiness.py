@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from replicator.admin.pending_messages import pending_messages
@@ -11,6 +12,7 @@ from replicator.admin.topic_lag import topic_lags
 from replicator.admin.verified_queues import differing, verified_topics
 from replicator.connector.context import ConnectorContext
 from replicator.connector.route import Route
+from replicator.metadata.groups import GroupSelector
 from replicator.metadata.ledger import UNTAKEN
 from replicator.metadata.offsets import GroupQueue, standing
 from replicator.routing.parked import KINDS
@@ -68,7 +70,10 @@ async def pending_of(
     source = context.source.cluster
     lacking = {each["topic"] for each in topics if each["messages"] or each["problem"]}
     parked = {KINDS[topic] for topic in route.topics.parked if topic not in lacking}
-    found = await pending_messages(source, source.brokers(), route.topics.selector.selects)
+    selector, settings = route.topics.selector, route.settings
+    groups = GroupSelector.of(settings.sync_groups, settings.exclude_groups)
+    synced = replace(selector, retries=groups.selects) if "offsets" in settings.sync else selector
+    found = await pending_messages(source, source.brokers(), selector.selects, synced.selects)
     found.problems += route.sync.in_flight_problems
     return found.shown(parked)
 

@@ -14,15 +14,21 @@ __all__ = ["Pending", "Released"]
 class PendingOfTopic(Answer):
     topic: str
     kind: Annotated[
-        Literal["delay", "timer", "transaction"],
-        Field(description="of a delay level, in the timer, or half messages of transactions"),
+        Literal["delay", "timer", "transaction", "retry"],
+        Field(
+            description="of a delay level, in the timer, half messages of transactions, or in a retry topic that is"
+            " not copied"
+        ),
     ]
     messages: int
     parked: Annotated[bool, Field(description="all are parked at the target, where a failover releases them")]
 
 
 class Pending(Answer):
-    """What the source's brokers hold back; it is copied once they have delivered it. It does not make unready."""
+    """What the source's brokers hold back; it is copied once they have delivered it, but for kind `retry`.
+
+    It does not make unready.
+    """
 
     messages: list[PendingOfTopic]
     uncounted: Annotated[

@@ -16,7 +16,12 @@ _RELEASED: Final = {
     "recalled": "recalled",
     "delivered": "delivered by the source, and copied",
 }
-_KINDS: Final = {"delay": "delayed messages", "timer": "timer messages", "transaction": "half messages"}
+_KINDS: Final = {
+    "delay": "delayed messages",
+    "timer": "timer messages",
+    "transaction": "half messages",
+    "retry": "messages to be consumed again, which are not copied without --retry-topics",
+}
 
 
 def pending_lines(pending: dict[str, Any]) -> list[str]:

@@ -312,8 +312,12 @@ async def test_retry_topics_come_along(
             await send_single(client.writer("east-a"), fields, b"%d" % number)
             await until(partial(_copies, source, retry, number + 1), what="its delay is over")
     await commit(source, group, retry, {("east-a", 0): 2})
-    flags = ("--topics", topic, "--sync-groups", group, "--retry-topics", "--rename", "c-{topic}")
-    async with Worker(source, target, tmp_path, *flags, *SYNC_QUICKLY):
+    flags = ("--topics", topic, "--sync-groups", group, "--rename", "c-{topic}", *SYNC_QUICKLY)
+    async with Worker(source, target, tmp_path / "without", *flags) as worker:
+        left = {"topic": retry, "kind": "retry", "messages": 1, "parked": False}
+        assert (await asked(worker, "GET", "readiness"))["pending"]["messages"] == [left]
+    async with Worker(source, target, tmp_path / "with", "--retry-topics", *flags) as worker:
+        assert (await asked(worker, "GET", "readiness"))["pending"]["messages"] == []
         await until(lambda: are_at(target, group, retry, {("west-a", 0): 2}))
     ((_, copies),) = (await raw_topic(target, retry)).items()
     assert [(copy.body[4:], copy.reconsume_times) for copy in copies] == [(b"0", 16), (b"1", 17), (b"2", 18)]
