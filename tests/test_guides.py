@@ -23,6 +23,7 @@ GUIDES = sorted(
         for name in (
             *(
                 "ACL",
+                "COMPATIBILITY",
                 "CONCEPTS",
                 "DISASTERS",
                 "FAQ",

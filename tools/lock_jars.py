@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 LOCK = Path(__file__).resolve().parent.parent / "replicator" / "sandbox" / "jars.lock.json"
-VERSIONS = ("4.9.7", "5.3.3", "5.5.0")
+VERSIONS = ("4.9.7", "5.1.4", "5.3.3", "5.5.0")
 # The versions with a Proxy, which gRPC clients connect to.
 PROXIES = ("5.3.3", "5.5.0")
 # The official gRPC client for the tests, with all that it needs in one jar.

@@ -37,7 +37,14 @@ NAV: Final[dict[str, list[str]]] = {
         "SECURITY.md",
     ],
     "Spark and plugins": ["docs/SPARK.md", "docs/TRANSFORMS.md", "docs/PLUGINS.md"],
-    "Reference": ["docs/CONFIG.md", "docs/CLI.md", "docs/REST.md", "docs/METRICS.md", "docs/GUARANTEES.md"],
+    "Reference": [
+        "docs/CONFIG.md",
+        "docs/CLI.md",
+        "docs/REST.md",
+        "docs/METRICS.md",
+        "docs/GUARANTEES.md",
+        "docs/COMPATIBILITY.md",
+    ],
     "Speed": ["docs/BENCHMARKS.md", "docs/PERFORMANCE.md"],
     "Inside": [
         "ARCHITECTURE.md",

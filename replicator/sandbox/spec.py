@@ -10,7 +10,7 @@ from replicator.errors import ConfigError
 
 __all__ = ["ACL_VERSIONS", "HA_VERSIONS", "PROXY_VERSIONS", "VERSIONS", "ClusterSpec"]
 
-VERSIONS = ("4.9.7", "5.3.3", "5.5.0")
+VERSIONS = ("4.9.7", "5.1.4", "5.3.3", "5.5.0")
 
 #: Kinds of access control, and the versions that have them.
 ACL_VERSIONS = {"none": VERSIONS, "1.0": ("4.9.7",), "2.0": ("5.3.3", "5.5.0")}

@@ -87,8 +87,9 @@ def partial(name: str) -> Path:
 
 def test_the_lock_file_has_every_version_and_the_compiler() -> None:
     locked = jars.locked()
-    assert sorted(locked) == ["4.9.7", "5.3.3", "5.5.0", "ecj", "hadoop"]
-    for version in ("4.9.7", "5.3.3", "5.5.0"):
+    versions, proxies = ["4.9.7", "5.1.4", "5.3.3", "5.5.0"], ["5.3.3-proxy", "5.5.0-proxy"]
+    assert sorted(locked) == sorted([*versions, *proxies, "ecj", "grpc-client", "hadoop"])
+    for version in versions:
         names = {Path(jar.path).name for jar in locked[version]}
         wanted = {f"rocketmq-{part}-{version}.jar" for part in ("broker", "namesrv", "tools", "client")}
         assert wanted <= names

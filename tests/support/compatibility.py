@@ -1,0 +1,95 @@
+"""What was tried with which versions, with the test that shows it: docs/COMPATIBILITY.md is made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Final
+
+from replicator.sandbox.spec import VERSIONS
+
+__all__ = ["FEATURES", "PAIR", "Feature", "pairs"]
+
+#: The scene that every pair of versions plays.
+PAIR: Final = "tests/e2e/test_compatibility.py::test_a_pair"
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """Something that not every version has, or that was not tried with every pair.
+
+    `shown` are the pairs of versions, source and target, with which `test` shows it; `lacking` says which versions
+    have no such thing, or cannot do it, and why.
+    """
+
+    name: str
+    test: str
+    shown: tuple[tuple[str, str], ...]
+    lacking: str = ""
+
+
+def pairs() -> list[tuple[str, str]]:
+    """Source and target: every version with every other, and with itself."""
+    return list(product(VERSIONS, VERSIONS))
+
+
+_OLD, _MIDDLE, _NEW = "4.9.7", "5.3.3", "5.5.0"
+_UP, _DOWN, _SAME = (_OLD, _NEW), (_NEW, _OLD), (_MIDDLE, _MIDDLE)
+
+FEATURES: Final = (
+    Feature(
+        "bodies and properties of every kind, byte for byte",
+        "tests/e2e/test_exact_bytes.py::test_bodies_and_properties_of_every_kind",
+        (_UP, _DOWN, _SAME),
+    ),
+    Feature(
+        "pending messages are parked, and released when the source is dead",
+        "tests/e2e/test_parked_messages.py::test_the_site_is_lost",
+        ((_MIDDLE, _NEW), (_MIDDLE, _OLD)),
+        "4.9 has no timer: there the worker sends what is due",
+    ),
+    Feature(
+        "a target that loses its tail gets it again",
+        "tests/e2e/test_target_loss.py::test_before_the_next_message",
+        ((_MIDDLE, _OLD), (_MIDDLE, _NEW)),
+    ),
+    Feature(
+        "POP groups (gRPC clients, Proxies on both sides) switch in mid-stream",
+        "tests/e2e/test_pop_consumers.py::test_what_consumers_hold_is_delivered_at_the_target",
+        ((_MIDDLE, _NEW),),
+        "4.9 has no POP",
+    ),
+    Feature(
+        "retry topics of POP groups",
+        "tests/e2e/test_pop_consumers.py::test_retries_come_along",
+        ((_MIDDLE, _NEW),),
+        "4.9 has no POP",
+    ),
+    Feature(
+        "accounts go along, and a consumer goes on with its password",
+        "tests/e2e/test_metadata_takeover.py::test_consumers_go_on_at_the_target",
+        (_UP, (_NEW, _NEW), _SAME),
+        "from ACL 2.0 to 1.0 nothing is synced",
+    ),
+    Feature(
+        "messages of light queues get into those of the target",
+        "tests/e2e/test_light_queues.py::test_light_queues_of_5x",
+        ((_MIDDLE, _NEW),),
+    ),
+    Feature(
+        "a controller elects another master at the source",
+        "tests/e2e/test_controller_mode.py::test_at_the_source",
+        (_SAME,),
+        "4.9 has no controller",
+    ),
+    Feature(
+        "a slave is read while its master is gone",
+        "tests/e2e/test_reading_slaves.py::test_a_slave_serves_when_the_master_is_gone",
+        ((_OLD, _MIDDLE), _SAME),
+    ),
+    Feature(
+        "consumers that subscribe to what was born at their own cluster",
+        "tests/e2e/test_local_subscription.py::test_a_subscription_by_sql_gets_local_messages_alone",
+        ((_MIDDLE, _NEW),),
+    ),
+)
