@@ -92,7 +92,7 @@ async def _read_back(
             if (parked := released(message.properties)) is not None:
                 found.released.add(parked)
                 continue
-            copy = provenance.read(message.properties)
+            copy = provenance.of(message, topic)
             if copy is None or copy.cluster != source:
                 continue
             oldest_copy = copy.stored if oldest_copy is None else oldest_copy

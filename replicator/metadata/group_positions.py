@@ -186,7 +186,7 @@ class GroupPositions:
         broker, queue_id = place.queue.source
         pulled = await pull(self._source.reader(broker), place.topic, queue_id, at, count=1)
         for message in pulled.messages:
-            found = provenance.read(message.properties)
+            found = provenance.of(message, place.topic)
             if message.queue_offset == at and found is not None and found.cluster == self._identity.target:
                 return found.offset + 1 if Queue(found.broker, found.queue_id) == place.queue.target else None
         return None

@@ -20,8 +20,8 @@ _MOST: Final = 200_000
 Mine = Callable[[Provenance], bool]
 
 
-def _source(message: StoredMessage, mine: Mine) -> int | None:
-    found = provenance.read(message.properties)
+def _source(message: StoredMessage, topic: str, mine: Mine) -> int | None:
+    found = provenance.of(message, topic)
     return found.offset if found is not None and mine(found) else None
 
 
@@ -39,7 +39,7 @@ async def scan_offset_map(
     found: list[Interval] = []
     if stop - start <= _MOST:
         async for message in read_range(broker, topic, queue_id, start, stop):
-            source = _source(message, mine)
+            source = _source(message, topic, mine)
             if source is None:
                 continue
             if found and source <= found[-1].source:
@@ -59,7 +59,7 @@ async def offset_after_copy(
         middle = (low + high) // 2
         found = None
         async for message in read_range(broker, topic, queue_id, middle, high):
-            found = _source(message, mine)
+            found = _source(message, topic, mine)
             if found is not None:
                 at = message.queue_offset
                 break

@@ -70,6 +70,7 @@ _NAMES: Final = (
     provenance.ORIGIN,
     provenance.SOURCE,
     provenance.VIA,
+    provenance.RETRIES,
     DUE,
     RELEASED,
     *properties.BROKER_MADE,

@@ -7,6 +7,9 @@ when the source stored it: a recreated topic has the same offsets, but at other 
 
 From the third hop on, `__RPL_VIA` lists the clusters between origin and source, so that a message that came into a
 ring from outside ends its way, too.
+
+In a group's retry topic `__RPL_RETRIES` is how often the copied message had been tried. What a broker makes of a copy
+that is tried again has all properties of the copy, and another count: it is no copy, and born where that happened.
 """
 
 from __future__ import annotations
@@ -14,6 +17,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
+from replicator.client.system_topics import RETRY_PREFIX
 from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.uniform_run import UniformRun
@@ -21,6 +27,7 @@ from replicator.protocol.uniform_run import UniformRun
 __all__ = [
     "ORIGIN",
     "PREFIX",
+    "RETRIES",
     "SOURCE",
     "VIA",
     "Provenance",
@@ -28,7 +35,10 @@ __all__ = [
     "among",
     "birthplace",
     "came_through",
+    "of",
     "read",
+    "renewed_retries",
+    "retried",
 ]
 
 PREFIX: Final = b"__RPL_"
@@ -36,6 +46,10 @@ ORIGIN: Final = PREFIX + b"ORIGIN"
 SOURCE: Final = PREFIX + b"SOURCE"
 #: Ids of clusters, each after a slash: ids have none.
 VIA: Final = PREFIX + b"VIA"
+RETRIES: Final = PREFIX + b"RETRIES"
+
+
+_OF_COPIES: Final = (ORIGIN, SOURCE, VIA, RETRIES, properties.SEAL)
 
 
 class Provenance(NamedTuple):
@@ -63,6 +77,32 @@ def read(raw: bytes) -> Provenance | None:
         return Provenance(origin.decode(), cluster, broker, int(queue_id), int(offset), int(stored))
     except ValueError:
         return None
+
+
+def of(message: StoredMessage, topic: str) -> Provenance | None:
+    """The provenance of a message of `topic`; None when it is no copy."""
+    if topic.startswith(RETRY_PREFIX) and not _is_copied_retry(message):
+        return None
+    return read(message.properties)
+
+
+def _is_copied_retry(message: StoredMessage) -> bool:
+    return properties.find(message.properties, RETRIES) == b"%d" % message.reconsume_times
+
+
+def retried(raw: bytes, times: int) -> bytes:
+    """The properties `raw` of a copy for a retry topic, with how often its message was tried."""
+    return b"%b\x01%d\x02%b" % (RETRIES, times, properties.without(raw, (RETRIES,)))
+
+
+def renewed_retries(messages: Sequence[StoredMessage]) -> list[StoredMessage]:
+    """The messages of a retry topic; those that are no copies themselves without what a copy says of itself."""
+    return [
+        message
+        if PREFIX not in message.properties or _is_copied_retry(message)
+        else msgspec.structs.replace(message, properties=properties.without(message.properties, _OF_COPIES))
+        for message in messages
+    ]
 
 
 def birthplace(raw: bytes, here: bytes) -> bytes:

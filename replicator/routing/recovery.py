@@ -64,7 +64,7 @@ class Tail:
     def take(self, message: StoredMessage, mine: Mine) -> None:
         """Adds the message at `end`."""
         self.end = message.queue_offset + 1
-        found = provenance.read(message.properties)
+        found = provenance.of(message, self.seals.topic)
         ours = found is not None and mine(found)
         if found is None or not ours or not self.seals.prove(message, found):
             self.unsealed += ours
@@ -179,7 +179,7 @@ async def _holds(broker: Endpoint, topic: str, queue_id: int, mine: Mine, known:
     any_shown = False
     async for message in read_range(broker, topic, queue_id, known.target):
         if not any_shown and message.queue_offset == known.target:
-            found = provenance.read(message.properties)
+            found = provenance.of(message, topic)
             if found is None or not mine(found) or (found.offset, found.stored) != known[:2]:
                 return False
         elif message.queue_offset > known.target:
@@ -193,7 +193,7 @@ async def _holds(broker: Endpoint, topic: str, queue_id: int, mine: Mine, known:
 async def first_copy(broker: Endpoint, topic: str, queue_id: int, *, mine: Mine, floor: int) -> int | None:
     """The source offset of the oldest copy at or after target offset `floor`."""
     async for message in read_range(broker, topic, queue_id, floor):
-        found = provenance.read(message.properties)
+        found = provenance.of(message, topic)
         if found is not None and mine(found):
             return found.offset
     return None
@@ -204,5 +204,5 @@ async def last_copy(broker: Endpoint, topic: str, queue_id: int, *, look_back: i
     end = await max_offset(broker, topic, queue_id)
     found: Provenance | None = None
     async for message in read_range(broker, topic, queue_id, max(0, end - look_back)):
-        found = provenance.read(message.properties) or found
+        found = provenance.of(message, topic) or found
     return found

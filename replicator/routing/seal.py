@@ -78,11 +78,11 @@ class Sealer:
 class Seals:
     """Follows the seals of a queue of `topic` at the target, whose messages are shown in order."""
 
-    __slots__ = ("_at", "_extent", "_sealer", "_stop", "_topic")
+    __slots__ = ("_at", "_extent", "_sealer", "_stop", "topic")
 
     def __init__(self, sealer: Sealer | None, topic: str) -> None:
         self._sealer = None if sealer is None or sealer.accepts_unsealed else sealer
-        self._topic = topic
+        self.topic = topic
         #: The sealed batch that was read last, which ends before the target offset `_stop`; and the source offset
         #: of the last message of it.
         self._extent = Extent(-1, 0, -1)
@@ -92,7 +92,7 @@ class Seals:
         """Whether this group sent `message`, whose provenance is `found`; always where there is no secret."""
         if self._sealer is None:
             return True
-        extent = self._sealer.extent(self._topic, message.properties)
+        extent = self._sealer.extent(self.topic, message.properties)
         if extent is not None:
             self._extent, self._stop = extent, message.queue_offset + extent.messages
         elif not (

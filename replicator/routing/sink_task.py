@@ -254,7 +254,8 @@ class SinkTask:
         message = batch.packs[0].message()
         if not message.body_length:
             return await self._reject(batch, NO_BODY)
-        return await self._send_singly(batch, message, properties.without(message.properties, HELD_BACK))
+        raw = properties.without(message.properties, HELD_BACK)
+        return await self._send_singly(batch, message, provenance.retried(raw, message.reconsume_times))
 
     async def _send_singly(self, batch: Batch, message: StoredMessage, raw: bytes) -> None:
         fields, seal = self._fields(batch), self._seal(batch)

@@ -181,7 +181,7 @@ class TargetCheck:
         if target < pulled.min_offset:
             return None
         message = next(iter(pulled.messages), None)
-        found = None if message is None else provenance.read(message.properties)
+        found = None if message is None else provenance.of(message, self._topic)
         return found is not None and self.is_ours(found) and found.offset == source
 
     def _take(self, tail: Tail) -> None:
@@ -214,7 +214,7 @@ class TargetCheck:
         """Our copy at the target offset `target`; None: something else is there, or nothing any more."""
         pulled = await pull(*self.place(), target, count=1)
         message = next(iter(pulled.messages), None)
-        found = None if message is None else provenance.read(message.properties)
+        found = None if message is None else provenance.of(message, self._topic)
         if message is None or message.queue_offset != target or found is None or not self.is_ours(found):
             return None
         return CopyRecord(found.offset, found.stored, target)

@@ -157,3 +157,28 @@ async def test_retries_come_along(
     after = await grpc_consume(target.proxy.address, rename.format(topic=topic), group)
     judge(before, after, told, {str(i) for i in range(ALL)})
     assert {each.body for each in after if each.attempt > 1} == held
+
+
+async def test_retries_of_copies_come_back(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """What brokers make of a copy that is tried again is born where they do that, and goes along at a failback."""
+    topic, group = topic_name("t"), topic_name("g")
+    source, target = await scene(clusters, topic, group, "NORMAL")
+    retry = f"%RETRY%{group}_{topic}"
+    await grpc_produce(source.proxy.address, topic, 20)
+    flags = ("--topics", topic, "--sync-groups", group, "--retry-topics", *SYNC_QUICKLY)
+    assert len(await grpc_consume(source.proxy.address, topic, group, count=10)) == 10
+    async with Worker(source, target, tmp_path / "to", *flags) as worker:
+        await switched(worker, topic, 0)
+    before = await grpc_consume(
+        target.proxy.address, topic, group, hold={"15", "17", "18"}, invisible_s=10, count=10
+    )
+    held = {each.body for each in before if not each.acknowledged}
+    await until(lambda: _holds(target, retry, len(held)), what="they are revived")
+    async with Worker(target, source, tmp_path / "fro", *flags) as worker:
+        await switched(worker, topic, 0)
+        assert (await asked(worker, "GET", "readiness"))["verified"]
+        assert worker.metric("audit_differences_total") == 0
+    after = await grpc_consume(source.proxy.address, topic, group)
+    assert {each.body: each.attempt > 1 for each in after} == dict.fromkeys(held, True)

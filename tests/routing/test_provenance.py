@@ -8,7 +8,18 @@ from hypothesis import strategies as st
 
 from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
-from replicator.routing.provenance import ORIGIN, SOURCE, VIA, Provenance, Stamp, came_through, read
+from replicator.routing.provenance import (
+    ORIGIN,
+    SOURCE,
+    VIA,
+    Provenance,
+    Stamp,
+    came_through,
+    of,
+    read,
+    renewed_retries,
+    retried,
+)
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02/"), min_size=1, max_size=10)
 BROKER = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), min_size=1, max_size=10)
@@ -22,8 +33,8 @@ OWN = st.dictionaries(
 NUMBER = st.integers(0, 2**62)
 
 
-def message(raw: bytes, offset: int, stored: int) -> StoredMessage:
-    return StoredMessage(offset, 0, 0, 0, stored, 0, 0, bytes(4), raw)
+def message(raw: bytes, offset: int, stored: int, *, tried: int = 0) -> StoredMessage:
+    return StoredMessage(offset, 0, 0, 0, stored, tried, 0, bytes(4), raw)
 
 
 #: As brokers leave them: appended, in the order of a hash map, none; with and without the last 0x02.
@@ -135,3 +146,20 @@ def test_garbage_is_read_without_an_error(tail: bytes) -> None:
     """Whatever stands in the two properties."""
     found = read(b"__RPL_ORIGIN\x01east\x02__RPL_SOURCE\x01" + tail)
     assert found is None or found.origin == "east"
+
+
+def test_a_retry_of_a_copy_is_no_copy() -> None:
+    """A broker keeps the properties of what is tried again, whether that was a copy of a message or of a retry."""
+    copied = b"__RPL_ORIGIN\x01east\x02__RPL_SOURCE\x01east/a/0/1/2\x02KEYS\x01k\x02"
+    place = Provenance("east", "east", "a", 0, 1, 2)
+    first, again = message(copied, 5, 6, tried=1), message(retried(copied, 1), 5, 6, tried=2)
+    copy = message(retried(copied, 1), 5, 6, tried=1)
+    assert [of(each, "%RETRY%g") for each in (first, again, copy)] == [None, None, place]
+    assert of(first, "T") == place
+    kept = [each.properties for each in renewed_retries([first, again, copy, message(b"KEYS\x01k\x02", 1, 2)])]
+    assert kept == [b"KEYS\x01k\x02", b"KEYS\x01k\x02", copy.properties, b"KEYS\x01k\x02"]
+
+
+def test_a_copy_of_a_copied_retry_has_one_count() -> None:
+    raw = retried(retried(b"KEYS\x01k\x02", 1), 3)
+    assert raw == b"__RPL_RETRIES\x013\x02KEYS\x01k\x02"
