@@ -8,8 +8,8 @@ when the source stored it: a recreated topic has the same offsets, but at other 
 From the third hop on, `__RPL_VIA` lists the clusters between origin and source, so that a message that came into a
 ring from outside ends its way, too.
 
-In a group's retry topic `__RPL_RETRIES` is how often the copied message had been tried. What a broker makes of a copy
-that is tried again has all properties of the copy, and another count: it is no copy, and born where that happened.
+In a group's retry topic `__RPL_RETRIES` is how often the copied message had been tried. What a broker makes of a
+copy that is tried again has all its properties, and another count: it is no copy, and born where that happened.
 """
 
 from __future__ import annotations
