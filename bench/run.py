@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench import guard
 from bench.bulk import bulk_rounds
 from bench.contender import Contender, Fill, Floor, Forward, Relay, Replicator, Scraped
 from bench.group import group_costs
@@ -136,7 +137,8 @@ def _chosen(text: str, known: Sequence[str]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure side by side.")
-    parser.add_argument("--quick", action="store_true", help="a small run that only shows that all works")
+    parser.add_argument("--quick", action="store_true", help="a small run, compared with the ratios that are kept")
+    parser.add_argument("--keep", action="store_true", help="keep the ratios of this run (with --quick)")
     parser.add_argument("--only", default="", metavar="PART,…", help=f"of {', '.join(PARTS)}")
     parser.add_argument(
         "--contenders",
@@ -172,6 +174,18 @@ def main() -> None:
     shutil.rmtree(directory, ignore_errors=True)
     if not options.output:
         print(render(results), end="")
+    if options.quick:
+        sys.exit(_guard(results, keep=options.keep))
+
+
+def _guard(results: Results, *, keep: bool) -> int:
+    """Says which ratios fell; 1 if any did."""
+    now = guard.ratios(results)
+    if keep:
+        guard.keep(now)
+    lines, fell = guard.compared(now, guard.read())
+    say("\n".join(["", "How often ours is better, beside what was kept:", *(f"- {line}" for line in lines)]))
+    return bool(fell)
 
 
 if __name__ == "__main__":
