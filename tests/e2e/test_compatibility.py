@@ -60,4 +60,5 @@ async def test_a_pair(
     async with connected(target) as client:
         assert (await read_groups(client.master("west-a"))).groups[group]["retryMaxTimes"] == 7
     rest = await java_consume(target.namesrv, topic, group=group, count=len(wanted) - len(first), idle=20)
-    assert sorted(read.properties["KEYS"] for read in (*first, *rest)) == wanted
+    keys = [[read.properties["KEYS"] for read in reads] for reads in (first, rest)]
+    assert sorted(keys[0] + keys[1]) == wanted, keys

@@ -154,6 +154,9 @@ public final class Consume {
                 each -> offsets.readOffset(each.getKey(), ReadOffsetType.READ_FROM_MEMORY) < each.getValue()); i++) {
                 Thread.sleep(50);
             }
+            // A shutdown commits one-way and closes the connections at once: what is on its way then may be lost.
+            consumer.getDefaultMQPushConsumerImpl().persistConsumerOffset();
+            Thread.sleep(200);
         } finally {
             consumer.shutdown();
         }
