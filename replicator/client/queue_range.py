@@ -15,15 +15,21 @@ from replicator.protocol.message import StoredMessage
 
 __all__ = ["read_range"]
 
+#: Messages that a broker gives at most in one pull, unless its settings were raised.
+_PULLED: Final = 32
+
 #: Seconds for which a broker may give nothing of a queue that goes on, as busy ones do, and between two attempts.
 _PATIENCE: Final = 10.0
 _PAUSE: Final = 0.05
 
 
 async def read_range(
-    broker: Endpoint, topic: str, queue_id: int, start: int, stop: int | None = None
+    broker: Endpoint, topic: str, queue_id: int, start: int, stop: int | None = None, *, at_once: int = 1
 ) -> AsyncIterator[StoredMessage]:
     """The messages of a queue in [start, stop), or to its end; begins at the oldest if `start` has gone.
+
+    Args:
+        at_once: pulls under way at a time, of a range that has a `stop`: over a long distance each takes its time.
 
     Raises:
         NothingShown: the queue goes on, and the broker gives nothing of it.
@@ -31,20 +37,30 @@ async def read_range(
     """
     offset, given_at = start, now()
     while stop is None or offset < stop:
-        pulled = await pull(broker, topic, queue_id, offset)
-        for message in pulled.messages:
-            if stop is not None and message.queue_offset >= stop:
-                return
-            yield message
-        after = _after(pulled, offset)
-        if after > offset:
-            offset, given_at = after, now()
+        begun = offset
+        ahead = [] if stop is None else [*range(offset + _PULLED, stop, _PULLED)][: at_once - 1]
+        for place, pulled in await _pull_all(broker, topic, queue_id, [offset, *ahead]):
+            if place != offset:
+                break  # the one before has given less, or more
+            for message in pulled.messages:
+                if stop is not None and message.queue_offset >= stop:
+                    return
+                yield message
+            offset = max(offset, _after(pulled, offset))
+        if offset > begun:
+            given_at = now()
         elif offset >= pulled.max_offset:
             return
         elif now() - given_at < _PATIENCE:
             await asyncio.sleep(_PAUSE)
         else:
             raise NothingShown(broker.address, f"{topic}/{queue_id}", offset, pulled.max_offset)
+
+
+async def _pull_all(broker: Endpoint, topic: str, queue_id: int, offsets: list[int]) -> list[tuple[int, Pulled]]:
+    """What the broker gives from each of the offsets on."""
+    answers = await asyncio.gather(*(pull(broker, topic, queue_id, offset) for offset in offsets))
+    return list(zip(offsets, answers, strict=True))
 
 
 def _after(pulled: Pulled, offset: int) -> int:

@@ -65,3 +65,25 @@ async def test_a_broker_that_gives_nothing_any_more(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(queue_range, "_PATIENCE", 0.01)
     with pytest.raises(NothingShown, match=r"nothing of orders/3 at offset 5, though that ends at 12"):
         await read(Broker(silent=float("inf")), monkeypatch, 0)
+
+
+@pytest.mark.parametrize("expected", [5, 4, 32], ids=["as much as", "more than", "less than"])
+@pytest.mark.parametrize("bounds", [(0, 12), (4, 9), (4, 30), (12, 12)])
+async def test_several_pulls_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, bounds: tuple[int, int], expected: int
+) -> None:
+    """Each message once and in order, where a broker gives as much as it is expected to, or not."""
+    monkeypatch.setattr(queue_range, "_PULLED", expected)
+    monkeypatch.setattr(queue_range, "pull", Broker(oldest=2).pull)
+    found = [m.queue_offset async for m in read_range(Broker(), "orders", 3, *bounds, at_once=3)]  # type: ignore[arg-type]
+    assert found == [*range(max(2, bounds[0]), min(12, bounds[1]))]
+
+
+async def test_a_part_that_is_not_given_yet_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was pulled behind it meanwhile is not taken before it."""
+    monkeypatch.setattr(queue_range, "_PULLED", 5)
+    monkeypatch.setattr(queue_range, "_PAUSE", 0.001)
+    broker: Any = Broker(silent=2)
+    monkeypatch.setattr(queue_range, "pull", broker.pull)
+    found = [m.queue_offset async for m in read_range(broker, "orders", 3, 0, 12, at_once=3)]
+    assert found == [*range(12)]

@@ -51,7 +51,10 @@ class Broker:
         records = self.timer if topic == "rmq_sys_wheel_timer" else self.due
         return SimpleNamespace(messages=self._at(records)[offset:], next_offset=len(records))
 
-    async def read_range(self, _: object, _topic: str, _queue: int, start: int, stop: int) -> AsyncIterator[Any]:
+    async def read_range(
+        self, _: object, _topic: str, _queue: int, start: int, stop: int, *, at_once: int
+    ) -> AsyncIterator[Any]:
+        assert at_once > 1
         self.reads.append(start)
         for each in self._at(self.timer)[start:stop]:
             if self.fails:
@@ -126,6 +129,8 @@ async def test_what_is_not_read_yet_is_said(broker: Broker, error: Exception) ->
     broker.timer += [record("ck", checkpoint())]
     broker.fails = error
     await broker.look()
+    assert broker.log.behind == {}  # nobody consumes by POP
+    await broker.look(0)
     assert list(broker.log.behind) == ["a"]
     broker.fails = None
     assert await broker.look() == {PLACE: InFlight(100, 3)}
