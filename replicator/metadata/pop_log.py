@@ -134,9 +134,11 @@ class PopLog:
             broker.checkpoints.read(message)
             broker.timer = message.queue_offset + 1
         broker.timer = end
-        if len(broker.checkpoints):
-            for (topic, queue), offset in revived.items():
-                await _drop_revived(broker, reader, topic, queue, offset)
+        if not len(broker.checkpoints):
+            broker.due = {place: offset + 1 for place, offset in revived.items()}
+            return
+        for (topic, queue), offset in revived.items():
+            await _drop_revived(broker, reader, topic, queue, offset)
 
 
 async def _drop_revived(broker: _Broker, reader: Endpoint, topic: str, queue: int, offset: int) -> None:

@@ -253,7 +253,7 @@ def test_an_up_that_fails_leaves_nothing(state: Path) -> None:
 def test_a_wrong_version_is_one_line(state: Path) -> None:
     result = sandbox("up", "--version", "5.0.0")
     assert result.returncode == 78
-    assert result.stderr == "version '5.0.0' is not in the sandbox: use one of 4.9.7, 5.3.3, 5.5.0\n"
+    assert result.stderr == "version '5.0.0' is not in the sandbox: use one of 4.9.7, 5.1.4, 5.3.3, 5.5.0\n"
     result = sandbox("up", "--version", "4.9.7", "--ha", "controller")
     assert result.returncode == 78
     assert result.stderr == "RocketMQ 4.9.7 has no controller: ha controller works with 5.3.3 and 5.5.0\n"
