@@ -53,6 +53,7 @@ class Setup:
             copy=lambda: copying(plans, {}),
             hand_over=self.hand_over,
             places=self.places,
+            in_flight_problems=[],
         )
         self.route: Any = SimpleNamespace(
             topics=SimpleNamespace(plans=plans, of_users=plans, parked={}, selector=TopicSelector.of([".*"], [])),
