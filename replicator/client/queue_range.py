@@ -38,8 +38,7 @@ async def read_range(
     offset, given_at = start, now()
     while stop is None or offset < stop:
         begun = offset
-        ahead = [] if stop is None else [*range(offset + _PULLED, stop, _PULLED)][: at_once - 1]
-        for place, pulled in await _pull_all(broker, topic, queue_id, [offset, *ahead]):
+        for place, pulled in await _pull_ahead(broker, topic, queue_id, offset, stop, at_once):
             if place != offset:
                 break  # the one before has given less, or more
             for message in pulled.messages:
@@ -57,10 +56,15 @@ async def read_range(
             raise NothingShown(broker.address, f"{topic}/{queue_id}", offset, pulled.max_offset)
 
 
-async def _pull_all(broker: Endpoint, topic: str, queue_id: int, offsets: list[int]) -> list[tuple[int, Pulled]]:
-    """What the broker gives from each of the offsets on."""
-    answers = await asyncio.gather(*(pull(broker, topic, queue_id, offset) for offset in offsets))
-    return list(zip(offsets, answers, strict=True))
+async def _pull_ahead(
+    broker: Endpoint, topic: str, queue_id: int, offset: int, stop: int | None, at_once: int
+) -> list[tuple[int, Pulled]]:
+    """What the broker gives from `offset` on, and from where it should go on, each with its offset."""
+    if stop is None or at_once == 1:
+        return [(offset, await pull(broker, topic, queue_id, offset))]
+    places = range(offset, stop, _PULLED)[:at_once]
+    answers = await asyncio.gather(*(pull(broker, topic, queue_id, place) for place in places))
+    return list(zip(places, answers, strict=True))
 
 
 def _after(pulled: Pulled, offset: int) -> int:
