@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from replicator.aio.bounded import bounded
-from replicator.client.brokers import dispatched, max_offset, offset_near, read_settings
+from replicator.client.brokers import max_offset, offset_near, read_settings
 from replicator.client.cluster import Cluster
 from replicator.client.endpoint import Endpoint
 from replicator.client.offsets import OffsetTable
@@ -26,6 +25,7 @@ from replicator.metadata.pop_checkpoints import (
     InFlight,
     PopCheckpoints,
 )
+from replicator.routing.dispatch_barrier import DispatchBarrier
 
 __all__ = ["LOOK_BACK", "PopLog"]
 
@@ -35,9 +35,6 @@ LOOK_BACK: Final = 3600.0
 
 #: Seconds in which the records of a broker are read at most, each time.
 _READING: Final = 5.0
-#: Seconds to wait for what a broker has stored and its queues do not show yet, and between two questions.
-_SHOWN: Final = 2.0
-_PAUSE: Final = 0.02
 _AT_ONCE: Final = 8
 #: Pulls under way at a broker, which over 50 ms give 10,000 records a second; each acknowledgement is one.
 _PULLS: Final = 16
@@ -69,6 +66,7 @@ class PopLog:
         self.behind: dict[str, str] = {}
         self.problems: dict[str, str] = {}
         self._cluster = cluster
+        self._barrier = DispatchBarrier()
         self._brokers: dict[str, _Broker] = {}
 
     async def look(self, consumed: Mapping[str, OffsetTable]) -> dict[Consumption, InFlight]:
@@ -127,7 +125,7 @@ class PopLog:
 
     async def _read(self, broker: _Broker, reader: Endpoint, revived: Mapping[tuple[str, int], int]) -> None:
         if revived or len(broker.checkpoints):
-            await _all_shown(reader)
+            await self._barrier.caught_up(reader)  # or an offset might be newer than its record
         end = await max_offset(reader, TIMER_TOPIC, 0)
         broker.timer = min(broker.timer, end)  # another replica, which has less, may be the master now
         async for message in read_range(reader, TIMER_TOPIC, 0, broker.timer, end, at_once=_PULLS):
@@ -153,17 +151,3 @@ async def _drop_revived(broker: _Broker, reader: Endpoint, topic: str, queue: in
             break
         at = min(pulled.next_offset, offset + 1)
         broker.due[topic, queue] = at
-
-
-async def _all_shown(reader: Endpoint) -> None:
-    """Returns once the queues show what the broker had stored before: offsets are never behind their records."""
-    try:
-        end, behind = await dispatched(reader)
-        until = time.monotonic() + _SHOWN
-        shown = end - behind
-        while shown < end and time.monotonic() < until:
-            await asyncio.sleep(_PAUSE)
-            now_end, behind = await dispatched(reader)
-            shown = now_end - behind
-    except (BrokerRefused, ProtocolError):
-        await asyncio.sleep(_PAUSE)  # the account may not ask; queues are usually a few milliseconds behind

@@ -27,7 +27,7 @@ _BLIND: Final = 1.0
 
 
 class DispatchBarrier:
-    """Waits for target brokers; many who wait for one broker ask it once."""
+    """Waits for brokers; many who wait for one broker ask it once."""
 
     def __init__(self) -> None:
         self._count = itertools.count(1)

@@ -14,6 +14,7 @@ from replicator.metadata import pop_log
 from replicator.metadata.pop_checkpoints import InFlight
 from replicator.metadata.pop_log import PopLog
 from replicator.protocol.message import StoredMessage
+from replicator.routing import dispatch_barrier
 from tests.metadata.test_pop_checkpoints import PLACE, ack, checkpoint, record
 
 REVIVED = ("CID_RMQ_SYS_REVIVE_GROUP", "rmq_sys_REVIVE_LOG_east")
@@ -30,9 +31,10 @@ class Broker:
         self.settings: dict[str, str] = {}
         for name in ("max_offset", "offset_near", "pull", "read_range"):
             monkeypatch.setattr(pop_log, name, getattr(self, name))
-        monkeypatch.setattr(pop_log, "dispatched", self.dispatched)
+        monkeypatch.setattr(dispatch_barrier, "dispatched", self.dispatched)
+        monkeypatch.setattr(dispatch_barrier, "confirmed", self.confirmed)
         monkeypatch.setattr(pop_log, "read_settings", self.read_settings)
-        endpoint = SimpleNamespace(refuse_pause=lambda: None)
+        endpoint = SimpleNamespace(refuse_pause=lambda: None, address="127.0.0.1:1")
         self.log = PopLog(SimpleNamespace(reader=lambda _: endpoint))  # type: ignore[arg-type]
 
     async def max_offset(self, *_: object) -> int:
@@ -43,6 +45,9 @@ class Broker:
 
     async def dispatched(self, _: object) -> tuple[int, int]:
         return 1, 0
+
+    async def confirmed(self, _: object) -> int | None:
+        return None
 
     async def read_settings(self, _: object) -> dict[str, str]:
         return self.settings
@@ -148,7 +153,7 @@ async def test_offsets_are_never_newer_than_the_records(broker: Broker, monkeypa
             broker.timer.append(record("ck", checkpoint()))
         return behind.pop(0)
 
-    monkeypatch.setattr(pop_log, "dispatched", dispatched)
-    monkeypatch.setattr(pop_log, "_PAUSE", 0.0)
+    monkeypatch.setattr(dispatch_barrier, "dispatched", dispatched)
+    monkeypatch.setattr(dispatch_barrier, "_PAUSE", 0.001)
     assert (await broker.look())[PLACE].first == 100
     assert behind == []
