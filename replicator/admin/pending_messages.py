@@ -13,7 +13,7 @@ from replicator.aio.bounded import bounded
 from replicator.client.brokers import DEFAULT_DELAYS, max_offset, min_offset, read_settings
 from replicator.client.cluster import Cluster
 from replicator.client.endpoint import Endpoint
-from replicator.client.offsets import read_offsets
+from replicator.client.offsets import OffsetTable, read_offsets
 from replicator.client.pending import delivered_levels, timer_counts
 from replicator.client.pull import pull
 from replicator.client.system_topics import DECIDED_TOPIC, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC
@@ -87,6 +87,7 @@ class _Counting:
         self._copies = copies
         self._retries = retries
         self._until = until
+        self._offsets: dict[str, OffsetTable] = {}
         self._unresponsive = UnresponsiveBrokers({})
 
     async def look(self, broker: str) -> None:
@@ -119,7 +120,7 @@ class _Counting:
     async def _half(self, broker: str) -> None:
         """Half messages after the one that the broker checks next, which no later record has ended."""
         master = self._cluster.master(broker)
-        checked = (await read_offsets(master)).offsets
+        checked = (await self._consumed(master)).offsets
         begin, end = await _unchecked(master, HALF_TOPIC, checked)
         if begin >= end:
             return
@@ -142,7 +143,7 @@ class _Counting:
         reader = self._cluster.reader(broker)
         places = [
             (topic, queue_id, offset)
-            for (_, topic), queues in (await read_offsets(reader)).offsets.items()
+            for (_, topic), queues in (await self._consumed(reader)).offsets.items()
             if topic.startswith(RETRY_PREFIX) and self._retries(topic) and not self._copies(topic)
             for queue_id, offset in queues.items()
         ]
@@ -152,6 +153,12 @@ class _Counting:
             self.found.counts[topic, "retry"] += max(0, await max_offset(reader, topic, queue_id) - offset)
 
         await bounded(count, places, at_once=_AT_ONCE)
+
+    async def _consumed(self, broker: Endpoint) -> OffsetTable:
+        """How far all groups are there; read once."""
+        if broker.address not in self._offsets:
+            self._offsets[broker.address] = await read_offsets(broker)
+        return self._offsets[broker.address]
 
     async def _count(
         self,
