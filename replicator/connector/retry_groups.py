@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from replicator.client.cluster import Cluster
+from replicator.client.endpoint import Endpoint
 from replicator.client.groups import read_groups, write_group
 from replicator.client.system_topics import RETRY_PREFIX
 from replicator.routing.plan import TopicPlan
@@ -23,7 +24,7 @@ class RetryGroups:
         self._source = source
         self._target = target
         self._reading = asyncio.Lock()
-        self._known: dict[tuple[str, str], frozenset[str]] = {}
+        self._known: dict[str, frozenset[str]] = {}
 
     async def make(self, plan: TopicPlan) -> None:
         """Makes the group of a topic's name at its target brokers, unless it is one of the source: that is synced.
@@ -35,15 +36,14 @@ class RetryGroups:
             return
         group = plan.target_topic.removeprefix(RETRY_PREFIX)
         for broker in self._source.brokers():
-            if group in await self._groups(self._source, "source", broker):
+            if group in await self._groups(self._source.reader(broker)):
                 return
         for broker in sorted({queue.broker for queue in plan.queue_map.values()}):
-            if group not in await self._groups(self._target, "target", broker):
+            if group not in await self._groups(self._target.master(broker)):
                 await write_group(self._target.writer(broker), {"groupName": group})
 
-    async def _groups(self, cluster: Cluster, side: str, broker: str) -> frozenset[str]:
+    async def _groups(self, broker: Endpoint) -> frozenset[str]:
         async with self._reading:
-            if (side, broker) not in self._known:
-                reader = cluster.reader(broker) if side == "source" else cluster.master(broker)
-                self._known[side, broker] = frozenset((await read_groups(reader)).groups)
-            return self._known[side, broker]
+            if broker.address not in self._known:
+                self._known[broker.address] = frozenset((await read_groups(broker)).groups)
+            return self._known[broker.address]

@@ -146,8 +146,10 @@ class Cluster:
             await together(broker.slave.start() for broker in self.brokers if broker.slave)
             if self.spec.ha == "controller":
                 await self.in_sync()
-            if self.spec.proxy:
-                self._proxy = await self._start_proxy(setup)
+            if self.spec.proxy:  # last: it makes a topic of its own at the brokers
+                needed = await asyncio.to_thread(jars.ensure, f"{self.spec.version}-proxy")
+                self._proxy = self._make_proxy(setup, needed)
+                await self._proxy.start()
             if archive.wanted:
                 self._say(
                     f"keeping what RocketMQ {self.spec.version} has loaded, so that it starts sooner next time"
@@ -157,19 +159,6 @@ class Cluster:
         except BaseException:
             await self.close()
             raise
-
-    async def _start_proxy(self, setup: Setup) -> Proxy:
-        """Started last: it makes a topic of its own at the brokers."""
-        needed = await asyncio.to_thread(jars.ensure, f"{self.spec.version}-proxy")
-        name = f"{self.spec.name}-proxy"
-        proxy = Proxy(name, home=self.directory / "proxy", setup=setup, nameservers=self.nameservers, jars=needed)
-        try:
-            await proxy.start()
-        except BaseException:
-            await proxy.kill()
-            proxy.release()
-            raise
-        return proxy
 
     async def close(self) -> None:
         """End all processes. The files stay for inspection."""
@@ -204,6 +193,10 @@ class Cluster:
             home = self.directory / f"{name}-slave"
             broker.slave = Broker(name, home=home, setup=setup, nameservers=self.nameservers, is_slave=True)
         return broker
+
+    def _make_proxy(self, setup: Setup, needed: Sequence[Path]) -> Proxy:
+        home = self.directory / "proxy"
+        return Proxy(f"{self.spec.name}-proxy", home=home, setup=setup, nameservers=self.nameservers, jars=needed)
 
 
 async def together(starts: Iterable[Coroutine[None, None, None]]) -> None:
