@@ -12,7 +12,10 @@ from typing import Final, TypeVar
 
 from bench.contender import Forward, Relay, Replicator
 from bench.figures import Spread
+from bench.latency import Latency
+from bench.relaying import Round
 from bench.report import Results
+from bench.thin import Thin
 
 __all__ = ["KEPT", "TOLERANCE", "compared", "keep", "ratios", "read"]
 
@@ -21,7 +24,7 @@ KEPT: Final = Path(__file__).parent / "ratios.json"
 #: The part of a ratio by which it may be smaller: what short runs on one machine differ by.
 TOLERANCE: Final = 0.25
 
-R = TypeVar("R")
+M = TypeVar("M", Round, Latency, Thin)
 
 
 def ratios(results: Results) -> dict[str, float]:
@@ -40,16 +43,12 @@ def ratios(results: Results) -> dict[str, float]:
     return found
 
 
-def _better(name: str, several: Sequence[R], other: str, cost: Callable[[R], float]) -> dict[str, float]:
+def _better(name: str, several: Sequence[M], other: str, cost: Callable[[M], float]) -> dict[str, float]:
     """By which factor the median of the other is more than that of ours, if both were measured."""
-    ours, theirs = ([cost(each) for each in several if _is(each, who)] for who in (Replicator.name, other))
+    ours, theirs = ([cost(each) for each in several if each.contender == who] for who in (Replicator.name, other))
     if not ours or not theirs:
         return {}
     return {f"{name}, beside {other}": round(Spread.of(theirs).median / Spread.of(ours).median, 2)}
-
-
-def _is(measured: object, contender: str) -> bool:
-    return getattr(measured, "contender", None) == contender
 
 
 def compared(now: Mapping[str, float], kept: Mapping[str, float]) -> tuple[list[str], list[str]]:

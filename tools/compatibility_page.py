@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 from replicator.sandbox.spec import VERSIONS
@@ -45,9 +47,8 @@ finds.
 
 def _grid() -> list[str]:
     lines = ["| source \\ target | " + " | ".join(VERSIONS) + " |", "|---" * (len(VERSIONS) + 1) + "|"]
-    for source in VERSIONS:
-        shown = {pair[1]: f"`[{pair[0]}-{pair[1]}]`" for pair in pairs() if pair[0] == source}
-        lines.append(f"| {source} | " + " | ".join(shown.get(target, "") for target in VERSIONS) + " |")
+    for source, cells in groupby(pairs(), key=itemgetter(0)):
+        lines.append(f"| {source} | " + " | ".join(f"`[{source}-{target}]`" for _, target in cells) + " |")
     return [*lines, "", f"The test is `{PAIR}`."]
 
 

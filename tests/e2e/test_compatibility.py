@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import product
 from pathlib import Path
 
 import pytest
 
 from replicator.client.groups import read_groups
 from replicator.sandbox import ClusterSpec
-from replicator.sandbox.spec import VERSIONS
 from tests.support.clusters import ClusterPool
+from tests.support.compatibility import pairs
 from tests.support.javatool import Order, java_consume, java_produce
 from tests.support.offsets import make_group
 from tests.support.readiness import asked, ready
@@ -21,7 +20,7 @@ from tests.support.worker import SYNC_QUICKLY, Worker
 pytestmark = pytest.mark.timeout(300)
 
 
-@pytest.mark.parametrize(("source_version", "target_version"), list(product(VERSIONS, VERSIONS)))
+@pytest.mark.parametrize(("source_version", "target_version"), pairs())
 async def test_a_pair(
     clusters: ClusterPool,
     tmp_path: Path,
