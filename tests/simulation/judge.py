@@ -44,6 +44,7 @@ class Judge:
         self.gaps: defaultdict[Lane, int] = defaultdict(int)
         self._judged: defaultdict[Lane, int] = defaultdict(int)
         self._counted: defaultdict[Lane, int] = defaultdict(int)
+        self._fencings: dict[str, int] = {}
         for cluster, learn in ((world.source, self._produced), (world.target, self._copied)):
             for node in cluster.nodes:
                 node.broker.on_stored = lambda topic, queue, offset, count, node=node, learn=learn: (  # type: ignore[misc]
@@ -163,8 +164,15 @@ class Judge:
         ends = [f"{node.name}/{queue}: {end}" for node, queue, end in _queues(self.world.source)]
         return f"{found}, the source ends at {ends}"
 
+    def rest(self) -> None:
+        """From now on nothing happens that could cost a worker its lease."""
+        self._fencings = {sim.name: sim.worker.fencings for sim in self.world.workers if sim.worker is not None}
+
     def verdict(self) -> None:
-        """Raises what is wrong with the two topics as they are in the end."""
+        """Raises what is wrong with the two topics as they are in the end, and with workers at rest."""
+        for sim in self.world.workers:
+            if sim.worker is not None and sim.worker.fencings != self._fencings[sim.name]:
+                raise Violation(f"{sim.name} loses its lease though nothing keeps it from renewing it")
         copies = [m for node, queue, end in _queues(self.world.target) for m in _all(node, queue)]
         found = check(self.originals.values(), copies, ignore=lambda name: name in _RESERVED | {"UNIQ_KEY"})
         lost = [place for place in found.lost if not self._is_nowhere(place)]

@@ -9,6 +9,7 @@ from typing import Any, Final
 from replicator.client.connection import Connection
 from replicator.client.send import Stored
 from replicator.group.coordinator import Coordinator
+from replicator.group.membership import Membership, Side
 from replicator.routing.batcher import Batch
 from replicator.routing.faults import OutcomeUnknown
 from replicator.routing.offset_map import OffsetMap
@@ -102,6 +103,16 @@ def _lease_ignored() -> None:
     Coordinator.holds_lease = always  # type: ignore[method-assign]
 
 
+def _lease_not_renewed() -> None:
+    echoed = Membership.echoed
+
+    def rarely(self: Membership, side: Side, sent: float) -> None:
+        if sent - self.echo_of(side) >= self.timeout:
+            echoed(self, side, sent)
+
+    Membership.echoed = rarely  # type: ignore[method-assign]
+
+
 def _tail_not_read() -> None:
     take = TargetCheck._take
 
@@ -130,6 +141,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "offset-rounded-up": Mutant("the offset map names the next even target offset", _offset_rounded_up),
     "gap-not-counted": Mutant("what the source has lost is not counted", _gap_not_counted),
     "lease-ignored": Mutant("a worker sends though its lease is over", _lease_ignored),
+    "lease-not-renewed": Mutant("heartbeats that come back renew the lease too late", _lease_not_renewed),
     "tail-not-read": Mutant("what the target stored without an answer is not taken", _tail_not_read),
     "loss-not-seen": Mutant("copies that the target has lost are not copied again", _loss_not_seen),
 }

@@ -24,6 +24,8 @@ __all__ = ["Outcome", "run_all", "run_seed"]
 
 #: Seconds of virtual time with faults, and until all must be settled after them.
 _FAULTS, _SETTLES = 20.0, 90.0
+#: Seconds in which nothing happens then.
+_RESTS = 8.0
 _SHOWN = 60
 
 
@@ -79,7 +81,8 @@ def _live(world: SimWorld) -> None:
         waited += 0.5
         if waited > _SETTLES:
             raise Violation(f"not settled {_SETTLES:g} s after all faults: {judge.unsettled()}")
-    world.kernel.run(seconds=3.0)  # what is stored late comes in this time, and the watches see it
+    judge.rest()
+    world.kernel.run(seconds=_RESTS)  # what is stored late comes in this time, and the watches see it
     judge.verdict()
 
 

@@ -14,8 +14,11 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
+from tests.soak.failover import fail_over
 from tests.soak.history import History
+from tests.soak.mutated import MUTANTS
 from tests.soak.nemesis import Nemesis
 from tests.soak.schedule import plan
 from tests.soak.stage import TOPICS, loaded, staged
@@ -23,15 +26,19 @@ from tests.soak.verdict import findings, settled
 from tests.support.traffic import read_topic
 
 #: Of a round, in which faults begin.
-FAULTS = 120.0
+FAULTS: Final = 120.0
 
 
-async def play(seed: str, directory: Path, seconds: float) -> list[str]:
+#: How workers are started.
+PROGRAM: Final = ("-m", "replicator")
+
+
+async def play(seed: str, directory: Path, seconds: float, program: tuple[str, ...] = PROGRAM) -> list[str]:
     """One round; what was found."""
     planned = plan(seed, seconds)
     with History(directory / "history.jsonl") as history:
-        history.add("round", seed=seed, versions=planned.versions)
-        async with staged(planned.versions, directory) as stage:
+        history.add("round", seed=seed, world=planned.world, versions=planned.versions)
+        async with staged(planned, directory, program) as stage:
             nemesis = Nemesis(stage, history)
             async with loaded(stage, history, seed):
                 await nemesis.run(planned)
@@ -41,14 +48,14 @@ async def play(seed: str, directory: Path, seconds: float) -> list[str]:
             try:
                 took = await settled(stage)
                 history.add("settled", seconds=took)
-                found = await findings(stage, history)
+                found = await findings(stage, history) or await fail_over(stage, history, seed)
             except TimeoutError as error:
                 found = [str(error)]
             sent = sum([len(await read_topic(stage.source, topic)) for topic in TOPICS])
             struck = len(list(history.of("fault")))
-            versions = " → ".join(planned.versions)
+            world = f"{planned.world} {' → '.join(planned.versions)}"
             state = "FOUND" if found else f"settled in {took:.0f} s"
-            print(f"{seed:>10}  {versions:15} {struck:3} faults, {sent:6} messages: {state}", flush=True)
+            print(f"{seed:>10}  {world:26} {struck:3} faults, {sent:6} messages: {state}", flush=True)
     return found
 
 
@@ -59,13 +66,15 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--keep", type=Path, default=Path(tempfile.gettempdir()), help="where files of failures stay"
     )
+    parser.add_argument("--mutant", choices=MUTANTS, help="start workers that have this error")
     options = parser.parse_args(arguments)
+    program = ("-m", "tests.soak.mutated", options.mutant) if options.mutant else PROGRAM
     ends = time.monotonic() + options.minutes * 60
     turn = failures = 0
     while turn == 0 or time.monotonic() < ends:
         seed = options.seed if "/" in options.seed else f"{options.seed}/{turn}"
         directory = Path(tempfile.mkdtemp(prefix="soak-", dir=options.keep))
-        found = asyncio.run(play(seed, directory, FAULTS))
+        found = asyncio.run(play(seed, directory, FAULTS, program))
         if found:
             failures += 1
             print(*found, f"files, logs and history: {directory}", sep="\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import resource
 import shutil
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -16,9 +17,10 @@ from replicator.client.topics import read_topics, write_topic
 from replicator.errors import ReplicatorError, SandboxError
 from replicator.sandbox.node import Node
 from tests.soak.history import History
-from tests.soak.schedule import Fault, Plan
+from tests.soak.schedule import KINDS, Fault, Plan
 from tests.soak.stage import TOPICS, Stage
 from tests.support.older_store import OlderStore
+from tests.support.replicas import Replicas
 from tests.support.swapped import swap
 from tests.support.traffic import connected
 from tests.support.worker import Worker
@@ -62,11 +64,13 @@ class Nemesis:
 
     def _subjects(self, fault: Fault) -> set[object]:
         """What may not be struck by two faults at once."""
-        if fault.kind in ("kill", "wipe", "stop", "pause"):
+        if KINDS[fault.kind][0] == "worker":
             return {("worker", fault.number)}
+        if fault.kind == "account":
+            return {("account", fault.number)}
         if fault.kind == "swap-addresses":
             return {(fault.side, number) for number in range(len(self._stage.target.brokers))} | {"links target"}
-        if fault.kind.startswith("broker") or fault.kind == "older-store":
+        if fault.kind.startswith("broker") or fault.kind in ("older-store", "elect"):
             return {(fault.side, fault.number)}
         if fault.kind in ("delay", "reset", "refuse", "one-way"):
             return {f"links {fault.side}", ("link", fault.side, fault.number)}
@@ -98,6 +102,40 @@ class Nemesis:
         worker.signal(signal.SIGSTOP)
         yield
         worker.signal(signal.SIGCONT)
+
+    @asynccontextmanager
+    async def _clock(self, fault: Fault) -> AsyncIterator[None]:
+        """Up to an hour earlier or later, and back."""
+        clock = self._stage.clocks[fault.number]
+        clock.set(random.Random(fault.seconds).uniform(-3600, 3600))
+        yield
+        clock.set(0)
+
+    @asynccontextmanager
+    async def _disk_full(self, fault: Fault) -> AsyncIterator[None]:
+        """No file of a worker takes a byte, its log neither."""
+        pid = self._worker(fault).pid
+        _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, most))
+        yield
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
+
+    @asynccontextmanager
+    async def _master_ended(self, fault: Fault) -> AsyncIterator[None]:
+        """The replica that is the master now, so that the other one is elected where it is in sync."""
+        replicas = Replicas(self._stage.clusters[fault.side])
+        master = await replicas.master()
+        if master is not None:
+            await master.kill()
+        yield
+        if master is not None:
+            await master.start()
+
+    @asynccontextmanager
+    async def _account(self, fault: Fault) -> AsyncIterator[None]:
+        assert self._stage.accounts is not None
+        await self._stage.accounts.change(fault.number, random.Random(fault.seconds).random())
+        yield
 
     @asynccontextmanager
     async def _node_ended(self, fault: Fault) -> AsyncIterator[None]:
@@ -200,6 +238,10 @@ class Nemesis:
 _HOW: Final[Mapping[str, Callable[[Nemesis, Fault], AbstractAsyncContextManager[None]]]] = {
     **dict.fromkeys(("kill", "wipe", "stop"), Nemesis._ended),
     "pause": Nemesis._paused,
+    "clock": Nemesis._clock,
+    "disk-full": Nemesis._disk_full,
+    "elect": Nemesis._master_ended,
+    "account": Nemesis._account,
     **dict.fromkeys(("broker-kill", "broker-stop", "nameserver-kill"), Nemesis._node_ended),
     **dict.fromkeys(("broker-pause", "nameserver-pause"), Nemesis._node_paused),
     "older-store": Nemesis._older_store,

@@ -7,13 +7,43 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["BROKERS", "KINDS", "VERSIONS", "WORKERS", "Fault", "Plan", "plan"]
+__all__ = ["KINDS", "WORKERS", "WORLDS", "Fault", "Plan", "World", "plan"]
 
 WORKERS: Final = 3
-#: Of each cluster.
-BROKERS: Final = 2
-#: Source and target. 4.9.7 has no proxies in front of it (tests/support/proxy.py), so no faults of links.
-VERSIONS: Final = (("4.9.7", "5.5.0"), ("5.3.3", "5.5.0"), ("5.5.0", "5.3.3"), ("5.3.3", "5.3.3"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What a round is played on: `versions` are pairs of source and target, `brokers` of each cluster.
+
+    With `acl` both sides check accounts, which are synced; with `controller` each broker has two replicas, of which
+    a controller elects the master.
+    """
+
+    versions: Sequence[tuple[str, str]]
+    brokers: int = 2
+    acl: bool = False
+    controller: bool = False
+
+    def has(self, kind: str, version: str) -> bool:
+        """Whether a fault can come, at a side of that version.
+
+        There are no proxies in front of brokers of 4.9.7 (tests/support/proxy.py), nor between replicas. A slave
+        learns of a topic's new queues every ten seconds only, so an election may undo them.
+        """
+        if kind in ("account", "elect"):
+            return self.acl if kind == "account" else self.controller
+        if KINDS[kind][0] == "link":
+            return not (version.startswith("4.") or self.controller)
+        return not self.controller or kind not in ("older-store", "swap-addresses", "queues-grow")
+
+
+_PLAIN: Final = (("4.9.7", "5.5.0"), ("5.3.3", "5.5.0"), ("5.5.0", "5.3.3"), ("5.3.3", "5.3.3"))
+WORLDS: Final[Mapping[str, World]] = {
+    "plain": World(versions=_PLAIN),
+    "acl": World(versions=(("4.9.7", "5.5.0"), ("5.3.3", "5.5.0"), ("4.9.7", "4.9.7")), acl=True),
+    "controller": World(versions=(("5.3.3", "5.5.0"), ("5.5.0", "5.3.3")), brokers=1, controller=True),
+}
 
 #: Kinds of faults: what they strike, and how many seconds they last, least and most.
 KINDS: Final[Mapping[str, tuple[str, float, float]]] = {
@@ -21,9 +51,12 @@ KINDS: Final[Mapping[str, tuple[str, float, float]]] = {
     "wipe": ("worker", 0.5, 12),
     "stop": ("worker", 0.5, 8),
     "pause": ("worker", 0.5, 12),
+    "clock": ("worker", 1, 10),
+    "disk-full": ("worker", 0.5, 8),
     "broker-kill": ("broker", 0.5, 8),
     "broker-stop": ("broker", 0.5, 8),
     "broker-pause": ("broker", 0.3, 8),
+    "elect": ("broker", 3, 12),
     "older-store": ("target broker", 0, 0),
     "swap-addresses": ("target", 0, 0),
     "nameserver-kill": ("cluster", 0.5, 10),
@@ -33,6 +66,7 @@ KINDS: Final[Mapping[str, tuple[str, float, float]]] = {
     "refuse": ("link", 1, 8),
     "one-way": ("link", 1, 8),
     "queues-grow": ("topic", 0, 0),
+    "account": ("account", 0, 0),
     "pause-route": ("rest", 1, 5),
     "restart-route": ("rest", 0, 0),
     "rates": ("rest", 1, 8),
@@ -56,14 +90,17 @@ class Fault:
 
     def __str__(self) -> str:
         what, _, most = KINDS[self.kind]
-        where = {"worker": f"worker {self.number}", "topic": "", "rest": ""}.get(what, f"{self.side} {self.number}")
-        return " ".join(filter(None, (f"{self.kind}", where, f"for {self.seconds:.1f} s" if most else "")))
+        number = f"{self.number}"
+        where = {"worker": f"worker {number}", "topic": number, "account": number, "rest": ""}
+        place = where.get(what, f"{self.side} {number}")
+        return " ".join(filter(None, (f"{self.kind}", place, f"for {self.seconds:.1f} s" if most else "")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A round: versions of source and target, and faults in their order."""
+    """A round: its world by name, versions of source and target, and faults in their order."""
 
+    world: str
     versions: tuple[str, str]
     faults: Sequence[Fault]
 
@@ -71,7 +108,9 @@ class Plan:
 def plan(seed: str, seconds: float) -> Plan:
     """The round of `seed`, whose faults begin within `seconds`."""
     chance = random.Random(seed)
-    versions = chance.choice(VERSIONS)
+    name = chance.choice(list(WORLDS))
+    world = WORLDS[name]
+    versions = chance.choice(world.versions)
     faults: list[Fault] = []
     at = 1.0
     while at < seconds:
@@ -80,11 +119,10 @@ def plan(seed: str, seconds: float) -> Plan:
         side = chance.choice(("source", "target"))
         if "target" in what:
             side = "target"
-        number = chance.randrange(WORKERS if what == "worker" else BROKERS)
+        number = chance.randrange(WORKERS if what == "worker" else world.brokers)
         fault = Fault(at=at, kind=kind, side=side, number=number, seconds=chance.uniform(least, most))
         often = sum(each.kind == kind for each in faults)
-        linked = what != "link" or not versions[side == "target"].startswith("4.")
-        if often < _RARE.get(kind, len(KINDS)) and linked:
+        if often < _RARE.get(kind, len(KINDS)) and world.has(kind, versions[side == "target"]):
             faults.append(fault)
         at += chance.expovariate(1 / 4)
-    return Plan(versions=versions, faults=faults)
+    return Plan(world=name, versions=versions, faults=faults)

@@ -5,38 +5,52 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from replicator.sandbox import Cluster, ClusterSpec
+from replicator.client.endpoint import Endpoint
+from replicator.client.security import Security
+from replicator.client.topics import read_topics
+from replicator.sandbox import Broker, Cluster, ClusterSpec
+from replicator.settings.secret_file import write_secret
+from tests.soak.accounts import ACCOUNTS, Accounts
+from tests.soak.clock import Clock
 from tests.soak.history import History
 from tests.soak.load import GROUP, Load
-from tests.soak.schedule import BROKERS, WORKERS
+from tests.soak.schedule import WORKERS, WORLDS, Plan
 from tests.support.clusters import JAVA_FLAGS
+from tests.support.guarded import access
 from tests.support.offsets import make_group
 from tests.support.proxy import BrokerProxies
 from tests.support.traffic import create_topic
-from tests.support.worker import SYNC_QUICKLY, Worker
+from tests.support.worker import SYNC_QUICKLY, Worker, until
 
 __all__ = ["TOPICS", "Stage", "loaded", "staged"]
 
 TOPICS: Final = ("soak-orders", "soak-payments", "soak-events")
 _QUEUES: Final = 3
 _FLAGS: Final = (
-    *("--topics", "soak-.*", "--sync-groups", GROUP, *SYNC_QUICKLY),
+    *("--topics", "soak-.*", "--sync-groups", GROUP, "--protect-target"),
     *("--session-timeout", "5", "--heartbeat-interval", "1"),
     *("--settle-timeout", "15"),  # a paused broker stores what it was sent before when it goes on
 )
 
 
 class Stage:
-    """What faults strike. `proxies` are by side and the number of the broker; none before brokers of 4.9."""
+    """What faults strike.
 
-    def __init__(self, clusters: Mapping[str, Cluster], workers: list[Worker], directory: Path) -> None:
+    `proxies` are by side and the number of the broker; none before brokers of 4.9, and between replicas. `clocks`
+    are those of the workers; there are `accounts` where the brokers ask for them.
+    """
+
+    def __init__(self, clusters: Mapping[str, Cluster], directory: Path) -> None:
         self.clusters = clusters
-        self.workers = workers
         self.directory = directory
+        self.workers: list[Worker] = []
+        self.clocks: list[Clock] = []
         self.proxies: dict[tuple[str, int], BrokerProxies] = {}
+        self.accounts: Accounts | None = None
 
     @property
     def source(self) -> Cluster:
@@ -48,14 +62,14 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(versions: tuple[str, str], directory: Path) -> AsyncIterator[Stage]:
-    """All of it running, without load, within the context."""
+async def staged(planned: Plan, directory: Path, program: tuple[str, ...]) -> AsyncIterator[Stage]:
+    """All of it running, without load, within the context; workers run as `program`."""
     async with AsyncExitStack() as stack:
         clusters = {
-            side: Cluster(_spec(side, version), directory=directory / side, java_flags=JAVA_FLAGS)
-            for side, version in zip(("source", "target"), versions, strict=True)
+            side: Cluster(_spec(side, version, planned.world), directory=directory / side, java_flags=JAVA_FLAGS)
+            for side, version in zip(("source", "target"), planned.versions, strict=True)
         }
-        stage = Stage(clusters, [], directory)
+        stage = Stage(clusters, directory)
         for side, cluster in clusters.items():
             stack.push_async_callback(cluster.close)
             await cluster.start()
@@ -66,18 +80,68 @@ async def staged(versions: tuple[str, str], directory: Path) -> AsyncIterator[St
         for topic in TOPICS:
             await create_topic(stage.source, topic, queues=_QUEUES)
         await make_group(stage.source, GROUP)
-        for number in range(WORKERS):
-            flags = ("--worker-id", f"w{number}", *_FLAGS)
-            worker = Worker(stage.source, stage.target, directory / f"w{number}", *flags, group="soak")
+        if WORLDS[planned.world].acl:
+            stage.accounts = await stack.enter_async_context(Accounts(stage.source, stage.target))
+        _hire(stage, program)
+        for worker in stage.workers:
             stack.push_async_callback(worker.kill)
-            stage.workers.append(worker)
         await asyncio.gather(*(worker.start() for worker in stage.workers))
+        for cluster in clusters.values():
+            for broker in cluster.brokers:
+                if broker.slave is not None:  # it is told of topics by its master, every ten seconds
+                    await until(partial(_knows_all, broker.slave), what="the slave knows the topics")
         yield stage
 
 
-def _spec(side: str, version: str) -> ClusterSpec:
-    ip = "127.0.0.1" if version.startswith("4.") else "127.0.0.2" if side == "source" else "127.0.0.3"
-    return ClusterSpec(name=side, version=version, brokers=BROKERS, broker_ip=ip)
+async def _knows_all(broker: Broker) -> bool:
+    endpoint = Endpoint(broker.address, Security())
+    try:
+        return {*TOPICS} <= (await read_topics(endpoint)).topics.keys()
+    finally:
+        await endpoint.close()
+
+
+def _hire(stage: Stage, program: tuple[str, ...]) -> None:
+    """Makes the workers, which are not started yet."""
+    sides = zip(("SOURCE", "TARGET"), (stage.source, stage.target), strict=True)
+    environment = {name: value for side, cluster in sides for name, value in access(side, cluster).items()}
+    flags = [*_FLAGS, *SYNC_QUICKLY]
+    if stage.accounts is not None:
+        secret = stage.directory / "secret"
+        write_secret(secret)
+        flags[flags.index("--sync") + 1] += ",acl"
+        flags += ["--sync-acl-interval", "0.5", "--sync-deletes", "--acl-accounts", f"{ACCOUNTS}.*"]
+        flags += ["--worker-group-secret-file", str(secret)]
+    for number in range(WORKERS):
+        home = stage.directory / f"w{number}"
+        clock = Clock(stage.directory / f"clock-{number}")
+        stage.clocks.append(clock)
+        stage.workers.append(
+            Worker(
+                stage.source,
+                stage.target,
+                home,
+                *("--worker-id", f"w{number}", *flags),
+                environment={**environment, **clock.environment},
+                group="soak",
+                program=program,
+            )
+        )
+
+
+def _spec(side: str, version: str, world: str) -> ClusterSpec:
+    """Brokers of 4.9 listen on every address, and replicas reach each other without proxies."""
+    of = WORLDS[world]
+    plain = version.startswith("4.") or of.controller
+    acl = ("1.0" if version.startswith("4.") else "2.0") if of.acl else "none"
+    return ClusterSpec(
+        name=side,
+        version=version,
+        brokers=of.brokers,
+        acl=acl,
+        ha="controller" if of.controller else "none",
+        broker_ip="127.0.0.1" if plain else "127.0.0.2" if side == "source" else "127.0.0.3",
+    )
 
 
 @asynccontextmanager

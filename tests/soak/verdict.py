@@ -28,7 +28,9 @@ _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 async def settled(stage: Stage) -> float:
-    """Waits until all that was sent is copied and the group stands at both sides alike; the seconds that took.
+    """Waits until all that was sent is copied, and groups and accounts are alike at both sides.
+
+    Returns the seconds that took.
 
     Raises:
         TimeoutError: it does not come to that.
@@ -60,6 +62,9 @@ async def settled(stage: Stage) -> float:
             return True
 
         await until(alike, seconds=SETTLED, what=f"{GROUP} stands alike in {topic}")
+    if stage.accounts is not None:
+        await stage.accounts.finish()
+        await until(stage.accounts.alike, seconds=SETTLED, what="accounts may do the same at both sides")
     return time.monotonic() - begun
 
 

@@ -47,6 +47,11 @@ class Replicas:
         (slave,) = (broker for address, broker in self._both.items() if address != found.master)
         return self._both[found.master], slave
 
+    async def master(self) -> Broker | None:
+        """The master as the controller sees it; None while there is none, or no controller."""
+        found = await self.controller.replicas(self._name)
+        return None if found is None else self._both[found.master]
+
     async def fail_over(self) -> Broker:
         """Kills the master, and returns it when the other one is elected."""
         master, slave = await self.roles()
