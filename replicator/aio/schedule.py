@@ -67,6 +67,7 @@ class Schedule:
         #: Names of jobs that have missed a start since they began, and of those that are logged as late.
         self._skipped: set[str] = set()
         self._late: set[str] = set()
+        self._ended = False
 
     def every(self, seconds: float, job: Callable[[], Awaitable[None]], *, name: str) -> None:
         """Calls `job` every so many seconds, from `start` on; one that fails is called again at its next time.
@@ -104,7 +105,7 @@ class Schedule:
             log.warning("periodic work takes longer than its interval", work=event.job_id)
 
     def start(self) -> None:
-        """From now on."""
+        """From now on, until `end`."""
         self._scheduler.start()
 
     async def end(self) -> None:
@@ -114,4 +115,6 @@ class Schedule:
         self._scheduler.pause()
         if self._running:
             await asyncio.wait(self._running, timeout=_JOB_SECONDS)
-        self._scheduler.shutdown(wait=False)
+        if not self._ended:  # by another one meanwhile
+            self._ended = True
+            self._scheduler.shutdown(wait=False)

@@ -94,12 +94,14 @@ class TaskRunner:
         """Ends all tasks at once, also those that are about to start; what is in flight is dropped."""
         self._coordinator.running.clear()
         self.lapses += 1
-        self._fencing = self._work.create_task(self._end_all())
+        self._fencing = self._work.create_task(self._end_all(self._fencing))
         return self._fencing
 
-    async def _end_all(self) -> None:
+    async def _end_all(self, earlier: asyncio.Task[None] | None) -> None:
         self._target.drop()
         await asyncio.gather(*(route.fence() for route in self._routes))
+        if earlier is not None:  # a lease lost again: nothing starts before that one is over, too
+            await asyncio.wait([earlier])
         self._on_change(False)
 
     async def _start_or_give_back(self, tasks: Collection[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import datetime, tzinfo
+from typing import Any
 
 import pytest
 from apscheduler.schedulers import base
@@ -76,6 +77,27 @@ async def test_running_work_may_finish_at_the_end() -> None:
     assert len(done) == 1
     await asyncio.sleep(0.1)
     assert len(done) == 1
+
+
+async def test_it_may_be_ended_twice_at_once() -> None:
+    """As when a lease is lost again while the work of the first time is still being finished."""
+    schedule, going_on, begun = Schedule(), asyncio.Event(), asyncio.Event()
+    failures: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, failure: failures.append(failure))
+
+    async def slow() -> None:
+        begun.set()
+        await going_on.wait()
+
+    schedule.every(0.01, slow, name="slow")
+    schedule.start()
+    await begun.wait()
+    ends = [asyncio.create_task(schedule.end()) for _ in range(2)]
+    await asyncio.sleep(0)
+    going_on.set()
+    await asyncio.gather(*ends)
+    await asyncio.sleep(0)
+    assert failures == []
 
 
 async def test_the_wall_clock_may_be_set_back(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,7 +172,7 @@ async def test_a_target_that_does_not_answer_cuts_the_drain(scene: SceneOf) -> N
 async def test_drained_by_sigterm_nothing_is_read_again(scene: SceneOf) -> None:
     """Under load; exit code 0, and the next start goes on without a pause for settling."""
     async with scene() as route:
-        async with route.producer(per_second=3000):
+        async with route.producer(per_second=800):
             for _ in range(3):
                 async with route.worker("--settle-timeout", "0") as worker:
                     await until(partial(worker.has_copied, route.topic, 500))

@@ -78,7 +78,7 @@ async def test_a_worker_that_was_paused_does_no_harm(
     topics = [topic_name(f"{i}") for i in range(4)]
     for topic in topics:
         await create_topic(source, topic, queues=2)
-    producers = [Producer(source, topic, per_second=500, size=4000) for topic in topics]
+    producers = [Producer(source, topic, per_second=200, size=4000) for topic in topics]
     async with (
         producing(producers),
         workers_of(source, target, tmp_path, 2, "--topics", topic_name(".*")) as workers,
@@ -121,7 +121,7 @@ async def test_a_rolling_restart_repeats_nothing(
     topics = [topic_name(f"{i}") for i in range(3)]
     for topic in topics:
         await create_topic(source, topic, queues=2)
-    producers = [Producer(source, topic, per_second=500) for topic in topics]
+    producers = [Producer(source, topic, per_second=200) for topic in topics]
     async with (
         producing(producers),
         workers_of(source, target, tmp_path, 3, "--topics", topic_name(".*")) as workers,

@@ -26,16 +26,22 @@ _COMMITS: Final = 1.0
 
 
 class Load:
-    """Sends batches to all queues of `topic`, and moves `GROUP` on behind them, until `stop`."""
+    """Sends batches to all queues of `topic`, and moves `GROUP` on behind them, until `stop`.
 
-    def __init__(self, source: Cluster, topic: str, history: History, seed: str) -> None:
+    Args:
+        consumed: how far the group is in each queue, as it is left behind: it never goes back.
+    """
+
+    def __init__(
+        self, source: Cluster, topic: str, history: History, seed: str, consumed: dict[tuple[str, int], int]
+    ) -> None:
         self._source = source
         self._topic = topic
         self._history = history
         self._chance = random.Random(seed)
         self._stop = asyncio.Event()
         self._ends: dict[tuple[str, int], int] = {}
-        self._consumed: dict[tuple[str, int], int] = {}
+        self._consumed = consumed
         self._number = 0
 
     def stop(self) -> None:

@@ -51,6 +51,8 @@ class Stage:
         self.clocks: list[Clock] = []
         self.proxies: dict[tuple[str, int], BrokerProxies] = {}
         self.accounts: Accounts | None = None
+        #: By topic, how far its consumers are.
+        self.consumed: dict[str, dict[tuple[str, int], int]] = {}
 
     @property
     def source(self) -> Cluster:
@@ -147,7 +149,10 @@ def _spec(side: str, version: str, world: str) -> ClusterSpec:
 @asynccontextmanager
 async def loaded(stage: Stage, history: History, seed: str) -> AsyncIterator[None]:
     """Producers and consumers of all topics, within the context."""
-    loads = [Load(stage.source, topic, history, f"{seed}/{topic}") for topic in TOPICS]
+    loads = [
+        Load(stage.source, topic, history, f"{seed}/{topic}", stage.consumed.setdefault(topic, {}))
+        for topic in TOPICS
+    ]
     async with asyncio.TaskGroup() as group:
         for load in loads:
             group.create_task(load.run())
