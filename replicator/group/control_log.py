@@ -15,10 +15,18 @@ from typing import Final, NamedTuple
 from replicator.aio.backoff import Backoff
 from replicator.client.brokers import max_offset, offset_near
 from replicator.client.cluster import Cluster
+from replicator.client.nameservers import NoBrokers
 from replicator.client.pull import GROUP, Pulled, pull
 from replicator.client.send import send_single
 from replicator.client.topics import READABLE, WRITABLE, TopicConfig, is_missing, write_topic
-from replicator.errors import ClientError, ProtocolError, ReplicatorError, StartupError
+from replicator.errors import (
+    ClientError,
+    ProtocolError,
+    ReplicatorError,
+    RequestTimeout,
+    StartupError,
+    Unreachable,
+)
 from replicator.observe.logging import get_logger
 from replicator.protocol.batch import header_fields
 from replicator.protocol.codes import Response
@@ -90,6 +98,7 @@ class ControlLog:
             there: the topics of each broker that lists them, by name.
 
         Raises:
+            NoBrokers: no broker that can be reached takes messages, as while its master is away: waiting helps.
             StartupError: no broker has the topics or lets us create them.
         """
         await self._cluster.refresh()
@@ -97,6 +106,8 @@ class ControlLog:
         made = await asyncio.gather(*(self._make_all(broker, there.get(broker, {})) for broker in brokers))
         failures = [failure for failure in made if failure is not None]
         if len(failures) == len(made):
+            if all(isinstance(failure, Unreachable | RequestTimeout) for failure in failures):
+                raise NoBrokers(f"no broker of the {self._side} takes messages: {failures[0]}", hint="start one")
             raise StartupError(
                 f"the {self._side} has no system topics for the worker group, and they cannot be created:"
                 f" {failures[0]}",

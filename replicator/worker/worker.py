@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
@@ -12,6 +13,7 @@ from typing import Final
 from replicator.aio.clock import now
 from replicator.aio.schedule import Schedule
 from replicator.client.cluster import Cluster
+from replicator.client.nameservers import NoBrokers
 from replicator.connector.context import ConnectorContext
 from replicator.errors import StartupError, Unreachable
 from replicator.group.control_log import ControlLog
@@ -50,6 +52,8 @@ __all__ = ["Worker"]
 _JOIN_LOOK: Final = 0.5
 #: Seconds between two looks for releases that go on here.
 _RELEASES: Final = 2.0
+#: Seconds between two looks for the first broker that takes messages.
+_BROKERS: Final = 1.0
 #: How often a queue is looked at before it counts as stalled.
 _WATCHED: Final = 20
 
@@ -165,8 +169,8 @@ class Worker:
         Raises:
             StartupError: the system topics cannot be had, or another worker has our id.
         """
-        side = self.context.target if self.settings.coordination == "target" else self.context.source
-        await self.control.open(side.topics)
+        if not await self._open_control(stop):
+            return False
         found = False
         async with self.work:
             opening = self._open_mirror()
@@ -198,6 +202,23 @@ class Worker:
         if self._conflict is not None:
             raise self._conflict
         return found
+
+    async def _open_control(self, stop: asyncio.Event) -> bool:
+        """Waits for a broker that takes messages; whether there was one before `stop`."""
+        side = self.context.target if self.settings.coordination == "target" else self.context.source
+        known = ""
+        while not stop.is_set():
+            try:
+                await self.control.open(side.topics)
+            except NoBrokers as error:
+                if error.message != known:
+                    known = error.message
+                    log.warning("waiting for a broker that takes messages", reason=known)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), _BROKERS)
+            else:
+                return True
+        return False
 
     @property
     def _conflict(self) -> StartupError | None:

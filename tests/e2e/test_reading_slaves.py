@@ -7,6 +7,7 @@ import pytest
 from replicator.protocol import properties
 from replicator.sandbox import ClusterSpec
 from tests.support.clusters import ClusterPool
+from tests.support.readiness import health
 from tests.support.scene import SceneOf
 from tests.support.slaves import replicated
 from tests.support.traffic import raw_topic
@@ -66,3 +67,24 @@ async def test_a_slave_serves_when_the_master_is_gone(clusters: ClusterPool, sce
             await worker.caught_up(route.topic, COUNT + MORE)
         (copies,) = (await raw_topic(route.target, route.topic)).values()
         assert [int(properties.decode(message.properties)["n"]) for message in copies] == list(range(COUNT + MORE))
+
+
+async def test_a_worker_that_starts_while_there_is_no_master_waits(clusters: ClusterPool, scene: SceneOf) -> None:
+    """It can read, but not write to its system topics; it goes on by itself when the master is back."""
+    spec = ClusterSpec(name="twin", version="5.3.3", slaves=True)
+    async with clusters.fresh(spec) as source, scene(source=source, queues=1) as route:
+        await route.produce(MORE)
+        (master,) = source.brokers
+        async with route.worker() as worker:
+            await worker.caught_up(route.topic, MORE)
+            await replicated(source, route.topic, MORE)
+            assert await worker.drain() == 0
+            await master.kill()
+            await worker.start()
+            await until(lambda: "waiting for a broker that takes messages" in worker.log)
+            assert health(worker)[0] == 503
+            await master.start()
+            await route.produce(MORE, start=MORE)
+            await worker.caught_up(route.topic, MORE)
+            assert await worker.drain() == 0
+        await route.assert_clean(2 * MORE)

@@ -16,33 +16,38 @@ WORKERS: Final = 3
 class World:
     """What a round is played on: `versions` are pairs of source and target, `brokers` of each cluster.
 
-    With `acl` both sides check accounts, which are synced; with `controller` each broker has two replicas, of which
-    a controller elects the master.
+    With `acl` both sides check accounts, which are synced. At the `elected` side each broker has two replicas, of
+    which a controller elects the master.
     """
 
     versions: Sequence[tuple[str, str]]
     brokers: int = 2
     acl: bool = False
-    controller: bool = False
+    elected: str = ""
 
-    def has(self, kind: str, version: str) -> bool:
+    def has(self, kind: str, side: str, version: str) -> bool:
         """Whether a fault can come, at a side of that version.
 
         There are no proxies in front of brokers of 4.9.7 (tests/support/proxy.py), nor between replicas. A slave
         learns of a topic's new queues every ten seconds only, so an election may undo them.
         """
         if kind in ("account", "elect"):
-            return self.acl if kind == "account" else self.controller
+            return self.acl if kind == "account" else self.elected == side
+        if kind == "queues-grow":
+            return self.elected == ""
         if KINDS[kind][0] == "link":
-            return not (version.startswith("4.") or self.controller)
-        return not self.controller or kind not in ("older-store", "swap-addresses", "queues-grow")
+            return not (version.startswith("4.") or self.elected == side)
+        if kind == "swap-addresses":
+            return self.brokers > 1
+        return self.elected != side or kind != "older-store"
 
 
 _PLAIN: Final = (("4.9.7", "5.5.0"), ("5.3.3", "5.5.0"), ("5.5.0", "5.3.3"), ("5.3.3", "5.3.3"))
 WORLDS: Final[Mapping[str, World]] = {
     "plain": World(versions=_PLAIN),
     "acl": World(versions=(("4.9.7", "5.5.0"), ("5.3.3", "5.5.0"), ("4.9.7", "4.9.7")), acl=True),
-    "controller": World(versions=(("5.3.3", "5.5.0"), ("5.5.0", "5.3.3")), brokers=1, controller=True),
+    "elected source": World(versions=(("5.3.3", "5.5.0"), ("5.5.0", "5.3.3")), brokers=1, elected="source"),
+    "elected target": World(versions=(("4.9.7", "5.3.3"), ("5.3.3", "5.5.0")), brokers=1, elected="target"),
 }
 
 #: Kinds of faults: what they strike, and how many seconds they last, least and most.
@@ -122,7 +127,7 @@ def plan(seed: str, seconds: float) -> Plan:
         number = chance.randrange(WORKERS if what == "worker" else world.brokers)
         fault = Fault(at=at, kind=kind, side=side, number=number, seconds=chance.uniform(least, most))
         often = sum(each.kind == kind for each in faults)
-        if often < _RARE.get(kind, len(KINDS)) and world.has(kind, versions[side == "target"]):
+        if often < _RARE.get(kind, len(KINDS)) and world.has(kind, side, versions[side == "target"]):
             faults.append(fault)
         at += chance.expovariate(1 / 4)
     return Plan(world=name, versions=versions, faults=faults)

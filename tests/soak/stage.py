@@ -134,14 +134,14 @@ def _hire(stage: Stage, program: tuple[str, ...]) -> None:
 def _spec(side: str, version: str, world: str) -> ClusterSpec:
     """Brokers of 4.9 listen on every address, and replicas reach each other without proxies."""
     of = WORLDS[world]
-    plain = version.startswith("4.") or of.controller
+    plain = version.startswith("4.") or of.elected == side
     acl = ("1.0" if version.startswith("4.") else "2.0") if of.acl else "none"
     return ClusterSpec(
         name=side,
         version=version,
         brokers=of.brokers,
         acl=acl,
-        ha="controller" if of.controller else "none",
+        ha="controller" if of.elected == side else "none",
         broker_ip="127.0.0.1" if plain else "127.0.0.2" if side == "source" else "127.0.0.3",
     )
 
