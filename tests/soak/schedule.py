@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["KINDS", "WORKERS", "WORLDS", "Fault", "Plan", "World", "plan"]
+__all__ = ["KINDS", "WORKERS", "WORLDS", "Fault", "Plan", "Setting", "plan"]
 
 WORKERS: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class Setting:
     """What a round is played on: `versions` are pairs of source and target, `brokers` of each cluster.
 
     With `acl` both sides check accounts, which are synced. At the `elected` side each broker has two replicas, of
@@ -43,11 +43,11 @@ class World:
 
 
 _PLAIN: Final = (("4.9.7", "5.5.0"), ("5.3.3", "5.5.0"), ("5.5.0", "5.3.3"), ("5.3.3", "5.3.3"))
-WORLDS: Final[Mapping[str, World]] = {
-    "plain": World(versions=_PLAIN),
-    "acl": World(versions=(("4.9.7", "5.5.0"), ("5.3.3", "5.5.0"), ("4.9.7", "4.9.7")), acl=True),
-    "elected source": World(versions=(("5.3.3", "5.5.0"), ("5.5.0", "5.3.3")), brokers=1, elected="source"),
-    "elected target": World(versions=(("4.9.7", "5.3.3"), ("5.3.3", "5.5.0")), brokers=1, elected="target"),
+WORLDS: Final[Mapping[str, Setting]] = {
+    "plain": Setting(versions=_PLAIN),
+    "acl": Setting(versions=(("4.9.7", "5.5.0"), ("5.3.3", "5.5.0"), ("4.9.7", "4.9.7")), acl=True),
+    "elected source": Setting(versions=(("5.3.3", "5.5.0"), ("5.5.0", "5.3.3")), brokers=1, elected="source"),
+    "elected target": Setting(versions=(("4.9.7", "5.3.3"), ("5.3.3", "5.5.0")), brokers=1, elected="target"),
 }
 
 #: Kinds of faults: what they strike, and how many seconds they last, least and most.
