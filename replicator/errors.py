@@ -19,6 +19,7 @@ __all__ = [
     "SandboxError",
     "StartupError",
     "Unreachable",
+    "is_absence",
 ]
 
 
@@ -102,3 +103,8 @@ class BrokerRefused(ClientError):
 
 class SandboxError(ReplicatorError):
     """A sandbox cluster could not be fetched, started or ended."""
+
+
+def is_absence(error: ReplicatorError) -> bool:
+    """Whether nobody was there; somebody who is there but wants other TLS settings is not away."""
+    return isinstance(error, Unreachable | RequestTimeout) and not isinstance(error, NoTls)

@@ -14,7 +14,7 @@ from replicator.client.discovery import Discovery
 from replicator.client.nameservers import NoBrokers
 from replicator.client.pull import Subscription
 from replicator.connector.identity import identify, refuse_same_cluster
-from replicator.errors import BrokerRefused, NoTls, ReplicatorError, RequestTimeout, StartupError, Unreachable
+from replicator.errors import BrokerRefused, ReplicatorError, StartupError, is_absence
 from replicator.observe.audit import Audit
 from replicator.observe.logging import get_logger
 from replicator.protocol.codes import Response
@@ -163,13 +163,13 @@ async def first_look(
         topology, _ = await discovery.refresh()
     except ReplicatorError as error:
         namesrv = ",".join(settings.namesrv)
-        away = OutOfReach if _is_absence(error) else StartupError
+        away = OutOfReach if is_absence(error) else StartupError
         kind = NoBrokers if isinstance(error, NoBrokers) else away
         raise kind(
             f"{side}.namesrv = {namesrv!r}: {error.message}",
             hint=error.hint or "check the address, that the name server runs, and TLS",
         ) from None
-    silent = all(map(_is_absence, discovery.failures.values()))
+    silent = all(map(is_absence, discovery.failures.values()))
     for broker, failure in discovery.failures.items():
         if silent and discovery.topics and not all_brokers:
             log.warning("broker is away", side=side, broker=broker, reason=str(failure))
@@ -179,8 +179,3 @@ async def first_look(
             hint="it must be reachable, and the account must be allowed to read the cluster",
         )
     return topology
-
-
-def _is_absence(error: ReplicatorError) -> bool:
-    """Whether nobody was there; somebody who is there but wants other TLS settings is not away."""
-    return isinstance(error, Unreachable | RequestTimeout) and not isinstance(error, NoTls)

@@ -19,14 +19,7 @@ from replicator.client.nameservers import NoBrokers
 from replicator.client.pull import GROUP, Pulled, pull
 from replicator.client.send import send_single
 from replicator.client.topics import READABLE, WRITABLE, TopicConfig, is_missing, write_topic
-from replicator.errors import (
-    ClientError,
-    ProtocolError,
-    ReplicatorError,
-    RequestTimeout,
-    StartupError,
-    Unreachable,
-)
+from replicator.errors import ClientError, ProtocolError, ReplicatorError, StartupError, is_absence
 from replicator.observe.logging import get_logger
 from replicator.protocol.batch import header_fields
 from replicator.protocol.codes import Response
@@ -106,7 +99,7 @@ class ControlLog:
         made = await asyncio.gather(*(self._make_all(broker, there.get(broker, {})) for broker in brokers))
         failures = [failure for failure in made if failure is not None]
         if len(failures) == len(made):
-            if all(isinstance(failure, Unreachable | RequestTimeout) for failure in failures):
+            if all(map(is_absence, failures)):
                 raise NoBrokers(f"no broker of the {self._side} takes messages: {failures[0]}", hint="start one")
             raise StartupError(
                 f"the {self._side} has no system topics for the worker group, and they cannot be created:"

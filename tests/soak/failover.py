@@ -7,7 +7,7 @@ import contextlib
 from typing import Final
 
 from replicator.client.cluster import Cluster as Client
-from replicator.client.topics import TopicConfig, read_topics
+from replicator.client.topics import WRITABLE, TopicConfig, read_topics
 from replicator.errors import ReplicatorError
 from replicator.routing import provenance
 from tests.soak.history import History
@@ -23,7 +23,6 @@ __all__ = ["fail_over"]
 _SLOW: Final = 150
 #: Seconds in which messages pile up, and in which they must have been copied.
 _PILES_UP, _DRAINS = 3.0, 60.0
-_WRITABLE: Final = 2
 
 
 async def fail_over(stage: Stage, history: History, seed: str) -> list[str]:
@@ -97,7 +96,7 @@ class _Application:
                         for broker in client.brokers():
                             topics = (await read_topics(client.master(broker))).topics
                             for topic in TOPICS:
-                                if topics[topic].perm & _WRITABLE:
+                                if topics[topic].perm & WRITABLE:
                                     await self._send(client, broker, topics[topic])
                         await asyncio.sleep(0.05)
             await asyncio.sleep(0.1)

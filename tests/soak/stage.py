@@ -9,10 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from replicator.client.endpoint import Endpoint
-from replicator.client.security import Security
-from replicator.client.topics import read_topics
-from replicator.sandbox import Broker, Cluster, ClusterSpec
+from replicator.sandbox import Cluster, ClusterSpec
 from replicator.settings.secret_file import write_secret
 from tests.soak.accounts import ACCOUNTS, Accounts
 from tests.soak.clock import Clock
@@ -23,6 +20,7 @@ from tests.support.clusters import JAVA_FLAGS
 from tests.support.guarded import access
 from tests.support.offsets import make_group
 from tests.support.proxy import BrokerProxies
+from tests.support.replicas import knows
 from tests.support.traffic import create_topic
 from tests.support.worker import SYNC_QUICKLY, Worker, until
 
@@ -91,16 +89,8 @@ async def staged(planned: Plan, directory: Path, program: tuple[str, ...]) -> As
         for cluster in clusters.values():
             for broker in cluster.brokers:
                 if broker.slave is not None:  # it is told of topics by its master, every ten seconds
-                    await until(partial(_knows_all, broker.slave), what="the slave knows the topics")
+                    await until(partial(knows, broker.slave, {*TOPICS}), what="the slave knows the topics")
         yield stage
-
-
-async def _knows_all(broker: Broker) -> bool:
-    endpoint = Endpoint(broker.address, Security())
-    try:
-        return {*TOPICS} <= (await read_topics(endpoint)).topics.keys()
-    finally:
-        await endpoint.close()
 
 
 def _hire(stage: Stage, program: tuple[str, ...]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Set
 
 from replicator.client.endpoint import Endpoint
 from replicator.client.security import Security
@@ -12,7 +13,7 @@ from replicator.sandbox import Broker, Cluster
 from tests.support.traffic import connected
 from tests.support.worker import until
 
-__all__ = ["Replicas", "know_topic"]
+__all__ = ["Replicas", "know_topic", "knows"]
 
 
 async def know_topic(broker: Broker, topic: str) -> None:
@@ -20,13 +21,18 @@ async def know_topic(broker: Broker, topic: str) -> None:
     endpoint = Endpoint(broker.address, Security())
     try:
         await write_topic(endpoint, TopicConfig(name=topic, read_queues=1, write_queues=1))
-        await until(lambda: _knows(endpoint, topic), what="the slave knows the topic")
     finally:
         await endpoint.close()
+    await until(lambda: knows(broker, {topic}), what="the slave knows the topic")
 
 
-async def _knows(endpoint: Endpoint, topic: str) -> bool:
-    return topic in (await read_topics(endpoint)).topics
+async def knows(broker: Broker, topics: Set[str]) -> bool:
+    """Whether a replica, master or slave, has these topics now."""
+    endpoint = Endpoint(broker.address, Security())
+    try:
+        return topics <= (await read_topics(endpoint)).topics.keys()
+    finally:
+        await endpoint.close()
 
 
 class Replicas:
