@@ -42,15 +42,15 @@ async def _nobody_to_tell() -> bool:
 class ConnectorContext:
     """What all routes of a worker have in common.
 
-    `may_send` says whether this worker holds its lease; `settle_timeout` how long a dead owner's last
-    request may still wait inside a broker; `drain_timeout` how many seconds a task gets to settle what it
-    has pulled; `recovering` lets in the queues that may recover at once; `audit` records what is changed
-    at the target besides messages. `publish` sends the store's changes to the group, and returns whether it could.
-    `group` is the worker group's name, and empty where there is none. `unleased` is the
-    target over connections that do not ask for the lease, for what a failover sends there; None: as all else.
-    `accounts` is what the worker's own settings let routes do to accounts; None: nothing.
-    `tallies` are the counters of queues that ran here before, by their keys; `auditor` reads back what was copied.
-    `sealer` has the group's secret, if there is one.
+    `may_send` says whether this worker holds its lease; `settle_timeout` how long a dead owner's last request
+    may still wait inside a broker; `drain_timeout` how many seconds a task gets to settle what it has pulled;
+    `look_interval` the seconds between two looks at the clusters; `recovering` lets in the queues that may
+    recover at once; `audit` records what is changed at the target besides messages. `publish` sends the store's
+    changes to the group, and returns whether it could. `group` is the worker group's name, and empty where
+    there is none. `unleased` is the target over connections that do not ask for the lease, for what a failover
+    sends there; None: as all else. `accounts` is what the worker's own settings let routes do to accounts;
+    None: nothing. `tallies` are the counters of queues that ran here before, by their keys; `auditor` reads
+    back what was copied. `sealer` has the group's secret, if there is one.
     """
 
     source: Discovery
@@ -64,6 +64,7 @@ class ConnectorContext:
     settle_timeout: float
     drain_timeout: float
     stall_timeout: float
+    look_interval: float
     audit: Audit
     publish: Callable[[], Awaitable[bool]] = _nobody_to_tell
     accounts: AclOptions | None = None

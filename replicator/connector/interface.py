@@ -75,8 +75,8 @@ class ConnectorLifecycle(Protocol):
     def end_deleted(self) -> None:
         """Ends what is gone from the source."""
 
-    def follow_masters(self) -> None:
-        """Reads source brokers at their masters again once those are back."""
+    def follow_clusters(self) -> None:
+        """Reads source brokers at their masters again once those are back; checks target topics that are gone."""
 
     def watch(self, now: float, group: asyncio.TaskGroup) -> None:
         """Restarts what failed or makes no progress."""
@@ -131,4 +131,8 @@ class Pair(Protocol):
 
     def follow(self, address: str) -> None:
         """The source broker is read at `address` from now on."""
+        ...
+
+    def recheck(self, reason: str) -> None:
+        """Has the target checked before anything more is sent."""
         ...

@@ -332,10 +332,12 @@ class Route:
                 queues=queues,
             )
 
-    def follow_masters(self) -> None:
-        """Source brokers are read at their masters again once those are back."""
+    def follow_clusters(self) -> None:
+        """Source brokers are read at their masters again once those are back; deleted target topics are checked."""
         for pair in self._pairs.values():
             pair.follow(self._context.source.cluster.reader(pair.state.source.broker).address)
+            if self.topics.is_gone(pair.topic, pair.state.target.broker):
+                pair.recheck(f"topic {pair.topic} is gone at the target")
 
     def watch(self, now: float, group: asyncio.TaskGroup) -> None:
         """Restarts queues that failed or make no progress; no other is touched."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -70,6 +71,8 @@ class RouteTopics:
         self._others = OtherSources(settings, context)
         #: Topics whose copies another connector that is not stopped makes, each with its name.
         self._rivals: dict[str, str] = {}
+        #: Topics that were copied and are gone at the target, each with the time when that was seen.
+        self._gone: dict[str, float] = {}
 
     def plan(self) -> None:
         """Reads what both clusters have now. A topic that another connector already copies there is left out.
@@ -218,6 +221,7 @@ class RouteTopics:
         if any(plan.writes for plan in self.plans):
             await self._context.target.refresh()  # or a topic might be created over changes made meanwhile
         self.plan()
+        held = self._hold_back()
         before = self._context.target.topics
         groups = RetryGroups(self._context.source.cluster, self._context.target.cluster)
 
@@ -225,7 +229,31 @@ class RouteTopics:
             if plan.topic in maps and await self._make(plan, groups):
                 self._keep_map(plan, maps[plan.topic], before, new_route=new_route)
 
-        await bounded(make, [plan for plan in self.plans if not plan.problem], at_once=_AT_ONCE)
+        ready = [plan for plan in self.plans if not plan.problem and plan.topic not in held]
+        await bounded(make, ready, at_once=_AT_ONCE)
+
+    def is_gone(self, target_topic: str, broker: str) -> bool:
+        """Whether a broker of the target that shows its topics does not have this one."""
+        return target_topic not in self._context.target.topics.get(broker, {target_topic: None})
+
+    def _hold_back(self) -> set[str]:
+        """Topics that were deleted at the target, and that some worker may not have missed yet.
+
+        Were such a topic created at once, the next batch would be the first in it, and what was copied before could
+        not be copied again in order.
+        """
+        now, store = time.monotonic(), self._context.store
+        gone = set()
+        for plan in self.plans:
+            places = store.queue_map(self.name, plan.topic).values()
+            if not self.is_renamed(plan.topic) and any(self.is_gone(plan.target_topic, p.broker) for p in places):
+                gone.add(plan.topic)
+        self._gone = {topic: self._gone.get(topic, now) for topic in gone}
+        held = {topic for topic, since in self._gone.items() if now - since < self._context.look_interval}
+        for topic in sorted(held - set(self.problems)):
+            self.problems[topic] = "it was deleted at the target; it is created again at one of the next looks"
+            log.warning("topic is gone at the target", connector=self.name, topic=topic)
+        return held
 
     async def _finds_room(self, plan: TopicPlan, known: QueueMap) -> bool:
         """Whether the queues that have no target yet may get one, by what other sources have there."""

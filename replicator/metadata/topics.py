@@ -160,7 +160,7 @@ def _plan_topic(
     queue_map = {s: t for s, t in plan.queue_map.items() if t.broker == broker}
     wanted = _wanted(configs, queue_map, broker, current)
     waits, perm = _perm(configs, current, missing)
-    wanted = replace(wanted, perm=perm & ~WRITABLE if policy.protect else perm)
+    wanted = _protected(replace(wanted, perm=perm), policy)
     before, after = settings_of(current), settings_of(wanted)
     planned.wanted[broker, current.name] = (after, plan.topic)
     finding = compare(before, after, entry)
@@ -185,20 +185,28 @@ def _plan_topic(
 
     if finding is Finding.CHANGED:
         act(wanted)
-    elif finding is Finding.DRIFTED or (finding is Finding.FOUND and policy.repair):
-        blocked, note = unless_repaired(DRIFT, repair=policy.repair)
+    elif policy.repair and finding in {Finding.DRIFTED, Finding.FOUND}:
+        blocked, note = unless_repaired(DRIFT, repair=True)
         act(wanted, blocked=blocked, note=note)
-    elif finding is Finding.FOUND:
-        protected = replace(current, perm=current.perm & ~WRITABLE) if policy.protect else current
+    elif (why := _REPORTED.get(finding)) is not None:
+        # Protection is asked for, whoever made the topic and whatever opened it: an older store of a broker does.
+        protected = _protected(current, policy)
         if protected != current:
-            act(protected)  # that is asked for, whoever made it
+            act(protected)
         if settings_of(protected) != after:
-            del planned.wanted[broker, current.name]
-            act(wanted, blocked=FOUND)
-    elif finding is Finding.UNTAKEN:
-        act(wanted, blocked=UNTAKEN)
+            if finding is Finding.FOUND:
+                del planned.wanted[broker, current.name]
+            act(wanted, blocked=why)
     if waits:
         act(replace(current, perm=_together(configs)), blocked=waits)
+
+
+#: What is reported, and why nothing else is done about it.
+_REPORTED: Final = {Finding.DRIFTED: DRIFT, Finding.FOUND: FOUND, Finding.UNTAKEN: UNTAKEN}
+
+
+def _protected(config: TopicConfig, policy: TopicPolicy) -> TopicConfig:
+    return replace(config, perm=config.perm & ~WRITABLE) if policy.protect else config
 
 
 def _news(current: TopicConfig, changed: TopicConfig) -> dict[str, str]:

@@ -243,6 +243,7 @@ def world_of(
         settle_timeout=settings.settle_timeout,
         drain_timeout=settings.drain_timeout,
         stall_timeout=settings.stall_timeout,
+        look_interval=settings.metadata_refresh_interval,
         audit=Audit(store.directory / "audit.jsonl"),
         sealer=Signer.of(settings).sealer(identity.target),
     )

@@ -115,7 +115,9 @@ class SourceTask:
                 return
 
     def _reserve(self, pull: Pull) -> bool:
-        size = max(_LEAST, int(self._per_offset * pull.span))
+        # A pull that tries whether the broker gives more is answered with all it asks for, if so.
+        most = pull.span if self._options.filtered else max(pull.span, pull.count)
+        size = max(_LEAST, int(self._per_offset * most))
         if pull.offset == self._window.head and self._window.in_flight > 1:
             self._budget.charge(size)  # it fills a hole: what is held after it is freed only by it
         elif not self._budget.reserve(size, lambda: self._granted(pull, size)):
@@ -195,10 +197,11 @@ class SourceTask:
         self._learn(pull, pulled)
         starving = not self._channel.chunks
         done = self._window.answered(pull, pulled)
+        delivered = all(pull.answer is None or self._deliver(pull.offset, pull.answer) for pull in done)
+        # Only now: what came has its place where it was reserved, and who waits in line gets what is left of that.
         self._budget.release(sum(pull.reserved for pull in done))
-        for pull in done:
-            if pull.answer is not None and not self._deliver(pull.offset, pull.answer):
-                return
+        if not delivered:
+            return
         self._deepen(starving=starving)
         self._pump()
 

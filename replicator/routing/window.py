@@ -24,6 +24,8 @@ _FIRST_STRIDE: Final = 32
 #: Whole answers after which one pull asks for more than the stride, to see whether the broker gives it
 #: (it gives 8 from disk, 32 from memory, more where its settings were raised).
 _PROBE_EVERY: Final = 32
+#: Strides that such a pull asks for: what it brings has to have its place in memory.
+_PROBE: Final = 4
 
 
 class Pull(msgspec.Struct, gc=False, eq=False):
@@ -96,7 +98,7 @@ class PullWindow:
             return MAX_PULL
         if self._whole >= _PROBE_EVERY:
             self._whole = 0
-            return MAX_PULL
+            return min(_PROBE * span, MAX_PULL)
         return span
 
     def answered(self, pull: Pull, answer: Pulled) -> list[Pull]:

@@ -71,7 +71,7 @@ class Refresher:
             agenda.plan = False
             agenda.make_ready = True
         for route in self._routes:
-            route.follow_masters()
+            route.follow_clusters()
         if self._group.coordinator.holds_lease(now()):
             self._runner.start_new_queues()
         self.refreshed_at = time.time()

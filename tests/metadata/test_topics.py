@@ -134,6 +134,22 @@ def test_protection_and_the_end_of_it() -> None:
     assert applied(plan(source, protected, ledger), protected, ledger)["x"]["T"].perm == 6
 
 
+def test_what_was_opened_is_protected_again() -> None:
+    """An older store of a broker opens topics, as people do; all else that differs is reported."""
+    ledger: dict[Key, Entry] = {}
+    source, target = {"a": {"T": topic()}}, {"x": {"T": topic()}}
+    applied(plan(source, target, ledger, protect=True), target, ledger)
+    opened: Topics = {"x": {"T": topic()}}
+    protected = applied(plan(source, opened, {**ledger}, protect=True), opened, {**ledger})
+    assert protected == {"x": {"T": topic(perm=4)}}
+    opened = {"x": {"T": topic(order=True)}}
+    planned = plan(source, opened, {**ledger}, protect=True)
+    assert ["manually" in why for why in blocked(planned)] == [True]
+    protected = applied(planned, opened, {**ledger})
+    assert protected == {"x": {"T": topic(order=True, perm=4)}}
+    assert len(plan(source, protected, {**ledger}, protect=True).actions) == 1
+
+
 def test_a_switch_opens_what_the_source_has_open() -> None:
     """Whatever was protected or changed manually; all of it, where that is asked for."""
     source = {"a": {"T": topic(), "frozen": topic("frozen", perm=4)}}

@@ -162,6 +162,23 @@ def test_what_comes_little_by_little_is_not_read_without_room() -> None:
     assert budget.used == 0
 
 
+def test_what_a_pull_may_bring_has_its_place() -> None:
+    """Also where one asks for more than the broker gave before, and gets it."""
+    budget = MemoryBudget(400 * 1024)
+    reading = Reading(Broker([900] * 20_000, 128 * 1024), budget)
+    reading.task.start()
+    longest = 0
+    while len(reading.read) < 20_000:
+        while reading.broker.answerable():
+            longest = max(longest, *(int(fields["maxMsgNums"]) for fields, _ in reading.broker.asked))
+            reading.broker.answer(0)
+            assert budget.used <= budget.limit
+        reading.drain()
+    assert longest > 100
+    reading.task.stop()
+    assert budget.used == 0
+
+
 @pytest.mark.parametrize("most", [1, 2, 4])
 def test_no_more_pulls_than_told_are_under_way(most: int) -> None:
     """While the sink waits for messages, and while it has more than enough of them."""

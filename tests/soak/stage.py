@@ -30,7 +30,6 @@ TOPICS: Final = ("soak-orders", "soak-payments", "soak-events")
 _QUEUES: Final = 3
 _FLAGS: Final = (
     *("--topics", "soak-.*", "--sync-groups", GROUP, "--protect-target"),
-    *("--on-drift", "repair"),  # an older store has topics as they were before they were protected
     *("--session-timeout", "5", "--heartbeat-interval", "1"),
     *("--settle-timeout", "15"),  # a paused broker stores what it was sent before when it goes on
 )

@@ -180,7 +180,7 @@ class PluginRoute:
     def end_deleted(self) -> None:
         """Nothing: tasks wait for topics that are gone."""
 
-    def follow_masters(self) -> None:
+    def follow_clusters(self) -> None:
         """Nothing: every pull asks where the queue is to be read."""
 
     def watch(self, now: float, group: asyncio.TaskGroup) -> None:

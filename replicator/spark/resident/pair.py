@@ -88,6 +88,9 @@ class ResidentPair:
     def follow(self, address: str) -> None:
         """Its task looks for the source's broker by itself."""
 
+    def recheck(self, reason: str) -> None:
+        """Its task watches the target by itself."""
+
 
 @dataclass(eq=False)
 class Slot:
