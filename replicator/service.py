@@ -23,7 +23,8 @@ from replicator.api.server import Server, bind
 from replicator.client.cluster import Cluster
 from replicator.client.nameservers import NoBrokers
 from replicator.client.security import Security
-from replicator.errors import ClientError, StartupError
+from replicator.connector.context import BrokerAway, OutOfReach
+from replicator.errors import ClientError, StartupError, is_absence
 from replicator.exit_codes import ExitCode
 from replicator.observe.logging import configure, get_logger, tell_repeats
 from replicator.observe.topic_history import TopicHistory
@@ -49,6 +50,8 @@ _BROKERS_MOST: Final = 5.0
 _GARBAGE: Final = (20_000, 10, 10)
 #: Seconds that a start takes at most once brokers are there; systemd must not give up before.
 _START_SECONDS: Final = 90.0
+
+_UNANSWERED: Final = "waiting for brokers to answer"
 
 log = get_logger(__name__)
 
@@ -125,7 +128,7 @@ def _watched(settings: Settings, security: Mapping[str, Security], tokens: Token
 async def _start(
     settings: Settings, security: Mapping[str, Security], store: Store, sock: socket.socket, *, again: bool
 ) -> Worker:
-    """A worker that can run, as soon as both clusters have a broker.
+    """A worker that can run, as soon as both clusters have a broker, or answer again.
 
     Args:
         again: after one that stood by: what is not in order now is waited for, since no other may be there.
@@ -137,14 +140,16 @@ async def _start(
             return await build(
                 settings, connect=partial(_connect, settings, security), store=store, rest_address=address
             )
-        except NoBrokers as error:
-            pause = backoff.next()
-            if error.message != known:
-                known = error.message
-                log.warning("waiting for a broker to register", reason=known)
-            systemd.waiting(f"waiting: {known}", 2 * _BROKERS_MOST + _START_SECONDS)
-            await asyncio.sleep(pause)
         except (ClientError, StartupError) as error:
+            if _is_waited_for(error, store):
+                pause = backoff.next()
+                if error.message != known:
+                    known = error.message
+                    away = not isinstance(error, NoBrokers)
+                    log.warning(_UNANSWERED if away else "waiting for a broker to register", reason=known)
+                systemd.waiting(f"waiting: {known}", 2 * _BROKERS_MOST + _START_SECONDS)
+                await asyncio.sleep(pause)
+                continue
             if not again and isinstance(error, StartupError):
                 raise
             if not again:
@@ -152,6 +157,12 @@ async def _start(
                 raise StartupError(error.message, hint=hint) from None
             log.error("the source is back, but this worker cannot start yet", reason=str(error))
             await asyncio.sleep(_BROKERS_MOST)
+
+
+def _is_waited_for(error: ClientError | StartupError, store: Store) -> bool:
+    """Whether a start goes on once somebody is there: where a worker has run before, the addresses are right."""
+    away = isinstance(error, OutOfReach | BrokerAway) or is_absence(error)
+    return isinstance(error, NoBrokers) or (away and "target_id" in store.identity())
 
 
 def _store(settings: Settings) -> Store:

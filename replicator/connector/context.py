@@ -29,7 +29,7 @@ from replicator.routing.target_watch import TargetWatch
 from replicator.settings import ClusterSettings, RouteSettings, Settings
 from replicator.state.store import Store
 
-__all__ = ["ConnectorContext", "NoSource", "first_look", "look"]
+__all__ = ["BrokerAway", "ConnectorContext", "NoSource", "OutOfReach", "first_look", "look"]
 
 log = get_logger(__name__)
 
@@ -92,6 +92,10 @@ class OutOfReach(StartupError):
     """No name server or broker of one side answers."""
 
 
+class BrokerAway(StartupError):
+    """A broker does not answer, while its name server, and maybe other brokers, do."""
+
+
 class NoSource(StartupError):
     """The source is out of reach, or has no broker, while the target can be used; its cause says which."""
 
@@ -102,6 +106,7 @@ async def look(settings: Settings, source: Discovery, target: Discovery, store: 
     Raises:
         NoBrokers: the target has no broker yet.
         NoSource: the source is out of reach, or has no broker yet.
+        OutOfReach, BrokerAway: as `first_look`.
         StartupError: they cannot; says why and the way out.
     """
     known = "source_id" in store.identity()
@@ -158,6 +163,7 @@ async def first_look(
     Raises:
         NoBrokers: it has no broker yet.
         OutOfReach: nobody answers.
+        BrokerAway: one does not that has to.
         StartupError: it cannot be used; says why and the way out.
     """
     try:
@@ -175,7 +181,8 @@ async def first_look(
         if silent and discovery.topics and not all_brokers:
             log.warning("broker is away", side=side, broker=broker, reason=str(failure))
             continue
-        raise (OutOfReach if silent and not discovery.topics else StartupError)(
+        away = BrokerAway if discovery.topics else OutOfReach
+        raise (away if silent else StartupError)(
             f"{side} broker {broker} does not list its topics: {failure}",
             hint="it must be reachable, and the account must be allowed to read the cluster",
         )

@@ -9,6 +9,8 @@ import pytest
 
 from replicator.sandbox import ClusterSpec
 from tests.support import scene as usual
+from tests.support.clusters import ClusterPool
+from tests.support.proxy import BrokerProxies
 from tests.support.scene import SceneOf
 from tests.support.traffic import create_topic, judge, produce
 from tests.support.worker import until
@@ -87,3 +89,31 @@ async def test_a_worker_waits_for_the_first_broker(scene: SceneOf, side: str) ->
         finally:
             await worker.kill()
         await route.assert_clean(100)
+
+
+async def test_a_worker_that_has_run_waits_for_its_target(clusters: ClusterPool, scene: SceneOf) -> None:
+    """A new one ends, since the address may be wrong: it says which broker does not answer."""
+    target = await clusters.get(ClusterSpec(name="proxied", version="5.3.3", broker_ip="127.0.0.2"))
+    (broker,) = target.brokers
+    async with BrokerProxies(("127.0.0.2", broker.port)) as network, scene(target=target) as route:
+        await route.produce(100)
+        async with route.worker() as worker:
+            await worker.caught_up(route.topic, 100)
+            assert await worker.drain() == 0
+            for proxy in network.both:
+                proxy.refuse()
+            await route.produce(100, start=100)
+
+            new = route.worker(at="new")
+            await new.start(ready=False)
+            assert await new.wait() == 3
+            assert "target broker proxied-a does not list its topics" in new.log
+
+            await worker.start(ready=False)
+            await until(lambda: "waiting for brokers to answer" in worker.log)
+            for proxy in network.both:
+                proxy.accept()
+            await worker.served()
+            await worker.caught_up(route.topic, 100)
+            assert await worker.drain() == 0
+        await route.assert_clean(200)

@@ -15,6 +15,7 @@ from typing import Final
 
 from replicator.client.topics import read_topics, write_topic
 from replicator.errors import ReplicatorError, SandboxError
+from replicator.exit_codes import ExitCode
 from replicator.sandbox.node import Node
 from tests.soak.history import History
 from tests.soak.schedule import KINDS, Fault, Plan
@@ -76,8 +77,10 @@ class Nemesis:
             return {f"links {fault.side}", ("link", fault.side, fault.number)}
         return {fault.kind.partition("-")[0], fault.side if fault.kind.startswith("nameserver") else ""}
 
-    def _worker(self, fault: Fault) -> Worker:
-        return self._stage.workers[fault.number]
+    async def _worker(self, fault: Fault) -> Worker:
+        worker = self._stage.workers[fault.number]
+        await _supervised(worker)
+        return worker
 
     def _node(self, fault: Fault) -> Node:
         cluster = self._stage.clusters[fault.side]
@@ -86,7 +89,7 @@ class Nemesis:
     @asynccontextmanager
     async def _ended(self, fault: Fault) -> AsyncIterator[None]:
         """A worker that is killed, with its disk wiped or not, or stopped; it starts again."""
-        worker = self._worker(fault)
+        worker = await self._worker(fault)
         if fault.kind == "stop":
             assert await worker.drain() == 0
         else:
@@ -98,7 +101,7 @@ class Nemesis:
 
     @asynccontextmanager
     async def _paused(self, fault: Fault) -> AsyncIterator[None]:
-        worker = self._worker(fault)
+        worker = await self._worker(fault)
         worker.signal(signal.SIGSTOP)
         yield
         worker.signal(signal.SIGCONT)
@@ -114,7 +117,7 @@ class Nemesis:
     @asynccontextmanager
     async def _disk_full(self, fault: Fault) -> AsyncIterator[None]:
         """No file of a worker takes a byte, its log neither."""
-        pid = self._worker(fault).pid
+        pid = (await self._worker(fault)).pid
         _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, most))
         yield
@@ -228,11 +231,18 @@ class Nemesis:
     async def heal(self) -> None:
         """Everything runs and passes again, whatever was left: before what must hold is looked at."""
         for worker in self._stage.workers:
+            await _supervised(worker)
             await worker.served()
         for cluster in self._stage.clusters.values():
             for node in cluster.nodes:
                 if not node.running:
                     raise SandboxError(f"{node.name} does not run any more: {node.home}")
+
+
+async def _supervised(worker: Worker) -> None:
+    """Starts it again, as its supervisor would, where it came new to clusters that it could not reach."""
+    if worker.exit_code == ExitCode.UNUSABLE:
+        await worker.start(ready=False)
 
 
 _HOW: Final[Mapping[str, Callable[[Nemesis, Fault], AbstractAsyncContextManager[None]]]] = {

@@ -133,6 +133,11 @@ class Worker:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return None if self._process is None else self._process.returncode
+
     async def start(self, *, ready: bool = True) -> None:
         """Starts the process; `ready` waits until it serves HTTP."""
         self.port = 0
