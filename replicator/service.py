@@ -57,7 +57,7 @@ log = get_logger(__name__)
 
 
 def run(settings: Settings) -> int:
-    """Runs a worker until it is asked to stop.
+    """Runs a worker, or as many as `workers` says, until it is asked to stop.
 
     Returns:
         0 when drained after SIGTERM or SIGINT, or stopped before it had started; 4 when not all could be drained
@@ -66,6 +66,10 @@ def run(settings: Settings) -> int:
     Raises:
         ConfigError, StartupError: it cannot run; nothing was written to either cluster.
     """
+    if settings.workers > 1:
+        from replicator import worker_processes  # noqa: PLC0415 - only where there are several
+
+        return worker_processes.run(settings)
     configure(level=settings.log_level)
     gc.set_threshold(*_GARBAGE)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterable
 
 from replicator.observe.logging import get_logger
 
-__all__ = ["alive", "ready", "stopping", "waiting"]
+__all__ = ["alive", "ready", "relay", "stopping", "waiting"]
 
 log = get_logger(__name__)
 
@@ -32,9 +33,14 @@ def alive() -> None:
     _tell("WATCHDOG=1")
 
 
+def relay(words: Iterable[str]) -> None:
+    """What a process of ours says of its start."""
+    _tell(*(word for word in words if word.startswith(("STATUS=", "EXTEND_TIMEOUT_USEC="))))
+
+
 def _tell(*words: str) -> None:
     address = os.environ.get("NOTIFY_SOCKET")
-    if not address:
+    if not address or not words:
         return
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:

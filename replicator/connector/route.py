@@ -353,8 +353,7 @@ class Route:
                 state=str(pair.state.phase),
                 reason=pair.state.reason,
             )
-            self._runs[key].cancel()
-            before = self._runs[key]
+            (before := self._runs[key]).cancel()
             again = self._pairs[key] = self._pair(pair.state, topic=pair.topic, from_start=False)
             self._runs[key] = group.create_task(self._again(before, again), name=before.get_name())
 

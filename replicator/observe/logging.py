@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import sys
 from collections.abc import MutableMapping
-from typing import Any, Final, get_args
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, TextIO, cast, get_args
 
 from replicator.lean_import import not_installed
 from replicator.observe.level import Level
@@ -19,9 +22,12 @@ from replicator.observe.recent_events import recent_events
 with not_installed("rich"):  # it would take two thirds of the time, for tracebacks in colours
     import structlog
 
-__all__ = ["configure", "get_level", "get_logger", "set_level", "tell_repeats"]
+__all__ = ["PROCESS", "configure", "get_level", "get_logger", "set_level", "tell_repeats"]
 
 _SEVERITY: Final = {name.lower(): number for name, number in logging.getLevelNamesMapping().items()}
+
+#: The environment variable that has the number of a worker process among several, whose logs are one stream.
+PROCESS: Final = "WORKER_PROCESS"
 
 #: Names whose values never reach a log.
 _SECRET: Final = ("secret", "password", "token", "signature")
@@ -29,7 +35,18 @@ _SECRET: Final = ("secret", "password", "token", "signature")
 #: Characters of a reason; what brokers and libraries say can be pages long.
 _REASON: Final = 500
 
+
+@dataclass
+class _Lost:
+    """Lines that could not be written, why the last of them could not, and whether others can again."""
+
+    count: int = 0
+    reason: str = ""
+    over: bool = True
+
+
 _repeats = LogRateLimiter()
+_lost = _Lost()
 _least: Level = "info"
 
 
@@ -54,6 +71,8 @@ def configure(*, level: Level = "info", terminal: bool | None = None) -> None:
         structlog.dev.ConsoleRenderer(pad_event_to=0) if terminal else structlog.processors.JSONRenderer()
     )
     set_level(level)
+    if number := os.environ.get(PROCESS):
+        structlog.contextvars.bind_contextvars(process=int(number))
     structlog.configure(
         processors=[
             _severe_enough,
@@ -68,7 +87,7 @@ def configure(*, level: Level = "info", terminal: bool | None = None) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", _Lines(sys.stderr))),
         cache_logger_on_first_use=False,
     )
     # Libraries log by the standard library: what is no news of ours still comes in our form.
@@ -76,6 +95,26 @@ def configure(*, level: Level = "info", terminal: bool | None = None) -> None:
     if not any(isinstance(handler, _Bridge) for handler in root.handlers):
         root.addHandler(_Bridge())
     logging.captureWarnings(capture=True)
+
+
+class _Lines:
+    """Where lines go. A full disk under them, or a reader that is gone, costs lines and not what logs them."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            return self._file.write(text)
+        return 0
+
+    def flush(self) -> None:
+        try:
+            self._file.flush()
+        except OSError as error:
+            _lost.count, _lost.reason, _lost.over = _lost.count + 1, str(error), False
+        else:
+            _lost.over = True
 
 
 class _Bridge(logging.Handler):
@@ -102,7 +141,10 @@ def set_level(level: Level) -> None:
 
 
 def tell_repeats(*, now: bool = False) -> None:
-    """Logs how many events were left out as repeats of what is over by now, or of all."""
+    """Logs how many events were left out as repeats of what is over by now, or of all, and what was not written."""
+    if _lost.count and _lost.over:
+        count, _lost.count = _lost.count, 0
+        get_logger(__name__).error("lines could not be logged", count=count, reason=_lost.reason)
     for left in _repeats.take(now=now):
         logger: structlog.stdlib.BoundLogger = structlog.get_logger(module=left.module)
         getattr(logger, left.level)(f"{left.event} (more)", times=left.times, seconds=round(left.seconds, 1))

@@ -52,6 +52,13 @@ class Settings(RouteSettings, BaseSettings):
     worker_id: str | None = Field(
         None, description="name of this worker (default: generated once, kept in store_path)"
     )
+    workers: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="worker processes on this machine, each with memory_bytes; the second one keeps its state in"
+        " STORE_PATH-2 and has the next REST port, and so on",
+    )
     standalone: bool = Field(False, description="run alone, without system topics")
     coordination: Literal["source", "target"] = Field(
         "source",
@@ -150,6 +157,8 @@ class Settings(RouteSettings, BaseSettings):
                 "backfill and standalone are both set, but Spark's tasks send by the group's heartbeats:"
                 " run `replicator backfill` before"
             )
+        if self.workers > 1 and self.standalone:
+            raise ValueError("workers is more than 1 and standalone is set, but workers share the work as a group")
         if self.file_connector_dir is not None:
             reach = self.file_connector_dir.resolve()
             for name, path in _paths(self):

@@ -44,6 +44,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
             "worker_group_secret_file",
             "worker_group_accept_unsigned",
             "worker_id",
+            "workers",
             "standalone",
             "coordination",
             "assignment",

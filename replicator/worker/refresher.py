@@ -62,7 +62,8 @@ class Refresher:
         for failure in failures:  # one side's absence must not hide what happens on the other
             if not isinstance(failure, ReplicatorError | OSError):
                 raise failure
-            log.warning("refresh failed", reason=str(failure))
+        for reason in dict.fromkeys(map(str, failures)):
+            log.warning("refresh failed", reason=reason)
         if failures:
             return
         log.debug("cluster metadata refreshed", changed=agenda.plan)

@@ -329,23 +329,6 @@ async def test_the_target_topic_is_deleted_while_it_runs(scene: SceneOf) -> None
         await route.assert_clean()
 
 
-async def test_a_deleted_target_topic_is_there_again_before_the_next_message(scene: SceneOf) -> None:
-    """All workers have missed it by then, so that the next message does not become the first one in it."""
-    async with scene() as route:
-        await route.produce(200)
-        async with route.worker("--metadata-refresh-interval", "0.2") as worker:
-            await worker.caught_up(route.topic, 200)
-            await remove_topic(route.target, route.topic)
-
-            async def is_back() -> bool:
-                return any(route.topic in topics for topics in (await topics_of(route.target)).values())
-
-            await until(is_back, what="the topic")
-            await route.produce(1, start=200)
-            await worker.caught_up(route.topic, 401)
-        await route.assert_clean()
-
-
 async def test_the_disk_of_the_target_is_full_for_a_while(clusters: ClusterPool, scene: SceneOf) -> None:
     """The broker can make no more files: shown while it lasts, over by itself, everything once."""
     spec = ClusterSpec(name="full", version="5.3.3", properties=TINY_FILES)

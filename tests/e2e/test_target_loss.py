@@ -13,6 +13,7 @@ from replicator.sandbox import ClusterSpec
 from tests.support.alerts import fires, watching
 from tests.support.older_store import OlderStore
 from tests.support.scene import Scene, SceneOf
+from tests.support.traffic import remove_topic, topics_of
 from tests.support.worker import Worker, until
 
 FORGETFUL = ClusterSpec(name="forgetful", version="4.9.7")
@@ -119,3 +120,20 @@ async def test_policies(scene: SceneOf, tmp_path: Path, policy: str, state: str)
         _, readiness = here.worker.ask("GET", "/connectors/route/readiness")
         assert not readiness["ready"]
         assert any("the target has lost messages that it had acknowledged" in why for why in readiness["reasons"])
+
+
+async def test_a_deleted_topic_is_there_again_before_the_next_message(scene: SceneOf) -> None:
+    """All workers have missed it by then, so that the next message does not become the first one in it."""
+    async with scene() as route:
+        await route.produce(200)
+        async with route.worker("--metadata-refresh-interval", "0.2") as worker:
+            await worker.caught_up(route.topic, 200)
+            await remove_topic(route.target, route.topic)
+
+            async def is_back() -> bool:
+                return any(route.topic in topics for topics in (await topics_of(route.target)).values())
+
+            await until(is_back, what="the topic")
+            await route.produce(1, start=200)
+            await worker.caught_up(route.topic, 401)
+        await route.assert_clean()

@@ -52,6 +52,29 @@ def _tries(repeats: LogRateLimiter, event: str, times: int) -> list[dict[str, ob
     return through
 
 
+def test_a_full_disk_under_the_log_costs_lines_alone(lines: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many is logged once others can be written again."""
+
+    def full() -> None:
+        raise OSError("no space left on device")
+
+    log = get_logger("somewhere")
+    with monkeypatch.context() as patched:
+        patched.setattr(lines, "flush", full)
+        patched.setattr(lines, "write", lambda _: full())
+        for number in range(5):
+            log.warning(f"number {number}")  # noqa: G004 - each is an event of its own
+            tell_repeats()
+    assert _events(lines) == []
+    log.warning("written")
+    tell_repeats()
+    tell_repeats()
+    written, told = _events(lines)
+    assert written["event"] == "written"
+    assert (told["event"], told["count"]) == ("lines could not be logged", 5)
+    assert told["reason"] == "no space left on device"
+
+
 def test_the_first_repeats_of_a_period_stand_and_the_others_are_counted() -> None:
     """Each kind by itself; the next period's first event says how many were left out."""
     clock = Clock()

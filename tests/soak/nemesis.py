@@ -121,7 +121,8 @@ class Nemesis:
         _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, most))
         yield
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
+        with contextlib.suppress(ProcessLookupError):  # one that has ended is found when all must serve again
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
 
     @asynccontextmanager
     async def _master_ended(self, fault: Fault) -> AsyncIterator[None]:

@@ -1,0 +1,170 @@
+"""Several worker processes under one, as small children: signals, restarts, standstills, what systemd hears."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from replicator.settings import Settings
+from replicator.worker_processes import WorkerProcesses, own_flags
+from tests.support.worker import until
+
+#: Writes what happens to a file; says that it is ready and alive, until it stands still or gets a signal.
+CHILD = """
+import os, signal, socket, sys, time
+path, *does = sys.argv[1:]
+def say(*words):
+    with open(path, "a") as file:
+        print(os.getpid(), *words, file=file)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to:
+        to.sendto("\\n".join(words).encode(), os.environ["NOTIFY_SOCKET"])
+def stop(number, _):
+    say(signal.Signals(number).name)
+    sys.exit(4 if "leaves" in does else 0)
+signal.signal(signal.SIGTERM, stop)
+signal.signal(signal.SIGINT, stop)
+if "refuses" in does:
+    sys.exit(3)
+say("STATUS=waiting", "EXTEND_TIMEOUT_USEC=1")
+say("READY=1", "STATUS=replicating")
+if "sleeps" in does and open(path).read().count("READY") == 1:
+    time.sleep(60)
+while True:
+    time.sleep(0.05)
+    say("WATCHDOG=1")
+"""
+
+
+class Children:
+    """The files that some children write."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def command(self, number: int, *does: str) -> list[str]:
+        """What starts a child."""
+        return [sys.executable, "-S", "-c", CHILD, str(self._directory / str(number)), *does]
+
+    def said(self, number: int) -> list[list[str]]:
+        """The lines of a child, each begins with its pid."""
+        path = self._directory / str(number)
+        return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+    def pids(self, number: int) -> list[int]:
+        """Of all its starts that became ready."""
+        return [int(pid) for pid, *words in self.said(number) if "READY=1" in words]
+
+
+@pytest.fixture
+def children(tmp_path: Path) -> Children:
+    return Children(tmp_path)
+
+
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """What systemd hears."""
+    address = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        channel.bind(address)
+        channel.setblocking(False)
+        monkeypatch.setenv("NOTIFY_SOCKET", address)
+        yield channel
+
+
+def _heard(channel: socket.socket) -> list[str]:
+    heard: list[str] = []
+    try:
+        while True:
+            heard += channel.recv(4096).decode().splitlines()
+    except BlockingIOError:
+        return heard
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def test_all_run_until_a_signal(children: Children, told: socket.socket) -> None:
+    """Which each gets once; the highest exit code is that of all, and systemd hears when all are ready."""
+    running = asyncio.create_task(
+        WorkerProcesses([children.command(1), children.command(2, "leaves")], silent=5.0).run()
+    )
+    heard: list[str] = []
+
+    def ready() -> bool:
+        heard.extend(_heard(told))
+        return "READY=1" in heard and "WATCHDOG=1" in heard
+
+    await until(ready)
+    assert heard.count("READY=1") == 1
+    assert "EXTEND_TIMEOUT_USEC=1" in heard
+    assert "STATUS=2 worker processes" in heard
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert await running == 4
+    for number in (1, 2):
+        (pid,) = children.pids(number)
+        assert [words for _, *words in children.said(number)].count(["SIGTERM"]) == 1
+        assert not _lives(pid)
+    assert "STOPPING=1" in _heard(told)
+
+
+async def test_what_has_ended_or_stands_still_is_started_again(children: Children, told: socket.socket) -> None:
+    """The others run on."""
+    commands = [children.command(1), children.command(2), children.command(3, "sleeps")]
+    running = asyncio.create_task(WorkerProcesses(commands, silent=1.0, pause=0.1).run())
+    await until(lambda: all(children.pids(number) for number in (1, 2, 3)))
+    os.kill(children.pids(2)[0], signal.SIGKILL)
+    await until(lambda: len(children.pids(2)) == len(children.pids(3)) == 2)
+    assert len(children.pids(1)) == 1
+    assert not _lives(children.pids(3)[0])
+    os.kill(os.getpid(), signal.SIGINT)
+    assert await running == 0
+    assert [words for _, *words in children.said(1)][-1] == ["SIGINT"]
+
+
+async def test_one_that_cannot_start_ends_all(children: Children) -> None:
+    """Fewer than were asked for would not be noticed; it has said itself why."""
+    commands = [children.command(1), children.command(2, "refuses")]
+    assert await WorkerProcesses(commands).run() == 3
+    for pid in {int(pid) for pid, *_ in children.said(1)}:
+        assert not _lives(pid)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends processes with their parent")
+async def test_none_is_left_behind(children: Children) -> None:
+    """Where the first process is killed, the others stop as at SIGTERM."""
+    code = (
+        "import asyncio, sys; from replicator.worker_processes import WorkerProcesses;"
+        " asyncio.run(WorkerProcesses([sys.argv[1:]]).run())"
+    )
+    parent = await asyncio.create_subprocess_exec(sys.executable, "-c", code, *children.command(1))
+    await until(lambda: children.pids(1))
+    (pid,) = children.pids(1)
+    parent.kill()
+    await parent.wait()
+    await until(lambda: not _lives(pid))
+
+
+def test_what_each_has_to_itself() -> None:
+    """The first one has what a single worker has."""
+    ends = {"source": {"namesrv": "a:9876"}, "target": {"namesrv": "b:9876"}}
+    several = Settings(**ends, workers=3, store_path="state/here", worker_id="w")  # type: ignore[arg-type]
+    port = several.rest.port
+    assert own_flags(several, 1) == [
+        *("--workers", "1", "--store-path", "state/here"),
+        *("--rest-port", str(port), "--worker-id", "w-1"),
+    ]
+    assert own_flags(several, 3)[3:] == ["state/here-3", "--rest-port", str(port + 2), "--worker-id", "w-3"]
+    any_port = Settings(**ends, workers=2, rest={"port": 0})  # type: ignore[arg-type]
+    assert own_flags(any_port, 2)[-2:] == ["--rest-port", "0"]
