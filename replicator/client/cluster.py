@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from replicator.client.endpoint import Endpoint
 from replicator.client.nameservers import NameServers, NoBrokers, NothingKnown
+from replicator.client.order import read_orders
 from replicator.client.security import Security
 from replicator.client.vip import VipChannel, vip_address
 from replicator.errors import ProtocolError, StartupError, Unreachable
@@ -118,6 +119,10 @@ class Cluster:
         self._brokers.update(topology.brokers)
         self._known_as = topology.cluster
         return topology
+
+    async def orders(self) -> Mapping[str, str]:
+        """The order configurations of its topics; errors as `read_orders`."""
+        return await read_orders(self._nameservers)
 
     def _read(self, address: str, answer: Frame) -> Topology:
         if answer.code == Response.REQUEST_CODE_NOT_SUPPORTED:

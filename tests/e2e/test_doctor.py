@@ -18,6 +18,9 @@ import pytest
 
 from acl_sync.model import PUB
 from replicator.client.app_clients import read_consumer_clients, read_producers
+from replicator.client.nameservers import NameServers
+from replicator.client.order import NAMESPACE
+from replicator.client.security import Security
 from replicator.protocol.codes import Request
 from replicator.sandbox import Cluster, ClusterSpec
 from replicator.settings.secret_file import write_secret
@@ -142,13 +145,27 @@ async def test_planted_faults(scene: SceneOf, tmp_path: Path) -> None:
         assert "autoCreateTopicEnable" in warnings["target broker", "west-a"]
         assert ("this machine", "worker_group_secret_file") in warnings
         assert ("clusters", "route") in told(found, "not checked")
+        await _put_order(route.source, route.topic, "east-a:2")
         code, found = await doctor(*flags)
         warnings = told(found, "warning")
         assert (code, found["errors"]) == (0, 0), "warnings alone are no failure"
+        assert "the target's have none" in warnings["order configuration", route.topic]
+        (advice,) = [each["advice"] for each in found["findings"] if each["check"] == "order configuration"]
+        assert advice.endswith(f"-t {route.topic} -v 'west-a:2'")
+        await _put_order(route.target, route.topic, "west-a:2")
         assert "others have written to it" in warnings["target topic", f"{route.topic}-used"]
         assert "it has 1 queue at west-a, and the copy needs 2" in warnings["target topic", f"{route.topic}-used"]
         assert "message.type is FIFO, and NORMAL at" in warnings["target topic", f"{route.topic}-fifo"]
         assert ("topics", "mistyped") in warnings
+        _, found = await doctor(*flags)
+        assert "the target's name servers have it" in told(found, "ok")["order configuration", route.topic]
+
+
+async def _put_order(cluster: Cluster, topic: str, value: str) -> None:
+    """As `mqadmin updateOrderConf -m put`."""
+    fields = {"namespace": NAMESPACE, "key": topic, "value": value}
+    for each in cluster.nameservers:
+        await NameServers([each.address], Security()).invoke(Request.PUT_KV_CONFIG, fields)
 
 
 async def test_a_name_server_that_is_none(scene: SceneOf) -> None:

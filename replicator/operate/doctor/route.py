@@ -10,6 +10,7 @@ from replicator.errors import ConfigError
 from replicator.operate.doctor.facts import Facts
 from replicator.operate.doctor.finding import Finding, bad
 from replicator.operate.doctor.groups import examine_groups
+from replicator.operate.doctor.orders import examine_orders
 from replicator.operate.doctor.rights import examine_rights
 from replicator.operate.doctor.tails import examine_tails
 from replicator.operate.doctor.topics import judge_topics
@@ -40,6 +41,7 @@ async def examine_route(
             reserved={context.target.cluster_name, *context.target.topics},
         )
     ]
+    findings += await examine_orders(clear, context)
     findings += await examine_rights(settings, clear, context)
     findings += await examine_tails(clear, context, source)
     findings += await examine_groups(settings, clear, context)
