@@ -222,6 +222,8 @@ class Nemesis:
         while True:
             for worker in self._stage.workers:
                 with contextlib.suppress(OSError, ValueError, AssertionError):
+                    if not worker.port and not await asyncio.to_thread(worker.is_up):
+                        continue
                     status, _ = await asyncio.to_thread(worker.ask, method, f"/connectors/route/{what}", body)
                     if status < 300:
                         return

@@ -151,9 +151,10 @@ class Worker:
 
     async def served(self) -> None:
         """Waits until it serves HTTP."""
-        await until(self._up, what="the replicator's HTTP")
+        await until(self.is_up, what="the replicator's HTTP")
 
-    def _up(self) -> bool:
+    def is_up(self) -> bool:
+        """Whether it serves HTTP; where is known then."""
         assert self._process is not None
         if self._process.returncode is not None:
             raise AssertionError(f"the replicator ended with {self._process.returncode}:\n{self.log}")
