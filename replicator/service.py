@@ -83,6 +83,7 @@ async def _serve(settings: Settings) -> int:
     signals = StopSignals()
     store = _store(settings)
     looking = asyncio.create_task(files.run(), name="secret files")
+    starting = asyncio.create_task(_say_alive(), name="alive")
     try:
         sock = _socket(settings)
         again = False
@@ -94,6 +95,7 @@ async def _serve(settings: Settings) -> int:
             if again:
                 gc.unfreeze()  # what a worker that stood by has left
                 gc.collect()
+            starting.cancel()
             gc.freeze()  # what a start has made stays: looking through it again and again finds nothing
             try:
                 # The server closes the socket that it is given, and there may be another one.
@@ -103,6 +105,7 @@ async def _serve(settings: Settings) -> int:
             if code is not None:
                 return code
             again = True
+            starting = asyncio.create_task(_say_alive(), name="alive")
     except asyncio.CancelledError:
         if signals.second is None:
             raise
@@ -110,7 +113,15 @@ async def _serve(settings: Settings) -> int:
         return 128 + signals.second
     finally:
         looking.cancel()
+        starting.cancel()
         store.close()
+
+
+async def _say_alive() -> None:
+    """While a worker starts: one that has stood by for its source does so under systemd's watch."""
+    while True:
+        systemd.alive()
+        await asyncio.sleep(1.0)
 
 
 def _watched(settings: Settings, security: Mapping[str, Security], tokens: Tokens) -> SecretFiles:

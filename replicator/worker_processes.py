@@ -22,7 +22,7 @@ from typing import Final
 from replicator import systemd
 from replicator.aio.backoff import Backoff
 from replicator.exit_codes import ExitCode
-from replicator.observe.logging import PROCESS, configure, get_logger
+from replicator.observe.logging import PROCESS, configure, get_logger, tell_repeats
 from replicator.settings import Settings
 from replicator.stop_signals import StopSignals
 
@@ -33,13 +33,15 @@ _FIRST: Final = 1.0
 _MOST: Final = 30.0
 #: Seconds without a sign of life after which one that was ready is killed; a sign comes every second.
 _SILENT: Final = 30.0
+#: Seconds until a process that does not end after the last signal is killed.
+_PATIENCE: Final = 10.0
 _PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
 
 log = get_logger(__name__)
 
 
 def run(settings: Settings) -> int:
-    """Runs `settings.workers` processes until they are asked to stop; the highest of their exit codes."""
+    """Runs `settings.workers` processes until they are asked to stop; the exit code as `WorkerProcesses.run`."""
     configure(level=settings.log_level)
     given = [sys.executable, "-m", "replicator", *sys.argv[1:]]
     commands = [[*given, *own_flags(settings, number)] for number in range(1, settings.workers + 1)]
@@ -51,10 +53,14 @@ def own_flags(settings: Settings, number: int) -> list[str]:
     path, port, name = settings.store_path, settings.rest.port, settings.worker_id
     return [
         *("--workers", "1"),
-        *("--store-path", str(path if number == 1 else path.with_name(f"{path.name}-{number}"))),
+        *("--store-path", str(path if number == 1 else _numbered(path.resolve(), number))),
         *("--rest-port", str(port and port + number - 1)),
         *(() if name is None else ("--worker-id", f"{name}-{number}")),
     ]
+
+
+def _numbered(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}-{number}")
 
 
 class WorkerProcesses:
@@ -62,20 +68,30 @@ class WorkerProcesses:
 
     Args:
         commands: one each; it says by sd_notify(3) that it is ready, and that it is alive.
-        silent: seconds without a sign of life after which one that was ready is killed.
+        silent: seconds without a sign of life after which one that is ready is killed.
         pause: seconds until one that has ended is started again; longer from one time to the next.
+        patience: seconds that a process has to end after the last signal that it gets.
     """
 
     def __init__(
-        self, commands: Iterable[Sequence[str]], *, silent: float = _SILENT, pause: float = _FIRST
+        self,
+        commands: Iterable[Sequence[str]],
+        *,
+        silent: float = _SILENT,
+        pause: float = _FIRST,
+        patience: float = _PATIENCE,
     ) -> None:
         self._processes = [_Process(number, command) for number, command in enumerate(commands, start=1)]
         self._silent = silent
         self._pause = pause
+        self._patience = patience
         self._told = False
 
     async def run(self) -> int:
-        """The highest exit code; 128 + the signal that killed a process, or that cut the stop short."""
+        """The exit code of the process that could not start, or the highest of all.
+
+        128 + the signal stands for a process that one has killed, and for a stop that a second one has cut short.
+        """
         signals = StopSignals()
         signals.on_first(self._signal_all)
         with tempfile.TemporaryDirectory(prefix="replicator-") as directory:
@@ -84,49 +100,54 @@ class WorkerProcesses:
             watching = asyncio.create_task(self._watch(), name="watch")
             keeping = [asyncio.create_task(self._keep(each, signals)) for each in self._processes]
             try:
-                await asyncio.wait(keeping, return_when=asyncio.FIRST_COMPLETED)
-                if not signals.asked.is_set():
-                    signals.asked.set()
-                    self._signal_all(signal.SIGTERM)
-                return max(await asyncio.gather(*keeping))
+                ended, _ = await asyncio.wait(keeping, return_when=asyncio.FIRST_COMPLETED)
+                if signals.asked.is_set():
+                    return max(await asyncio.gather(*keeping))
+                signals.asked.set()
+                self._signal_all(signal.SIGTERM)
+                return max(await asyncio.gather(*ended))
             except asyncio.CancelledError:
                 if signals.second is None:
                     raise
                 self._signal_all(signals.second)
                 return 128 + signals.second
             finally:
+                await asyncio.gather(*(each.close(self._patience) for each in self._processes))
                 watching.cancel()
-                for each in self._processes:
-                    await each.close()
+                for keeper in keeping:
+                    keeper.cancel()
 
     def _signal_all(self, number: signal.Signals) -> None:
         systemd.stopping()
         for each in self._processes:
-            each.signal(number)
+            each.stop(number)
 
     async def _keep(self, process: _Process, signals: StopSignals) -> int:
         """Runs one until all are asked to stop, or it cannot start; its exit code."""
-        backoff = Backoff(self._pause, _MOST)
-        while True:
+        backoff, loop = Backoff(self._pause, _MOST), asyncio.get_running_loop()
+        while not signals.asked.is_set():
+            begun = loop.time()
             code = await process.run()
             if signals.asked.is_set() or not process.was_ready:
                 return code
+            if loop.time() - begun > 2 * _MOST:
+                backoff.reset()
             pause = backoff.next()
             log.error("worker process ended", process=process.number, code=code, restart_seconds=round(pause, 1))
             await signals.unless_asked(asyncio.sleep(pause))
-            if signals.asked.is_set():
-                return ExitCode.OK
+        return ExitCode.OK
 
     async def _watch(self) -> None:
         """Kills what stands still, and tells systemd of the others."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(min(1.0, self._silent / 4))
+            tell_repeats()
             for each in self._processes:
                 silent = 0.0 if each.heard is None else loop.time() - each.heard
                 if silent > self._silent:
                     log.error("worker process stands still", process=each.number, seconds=round(silent))
-                    each.signal(signal.SIGKILL)
+                    each.kill()
             systemd.alive()
             if not self._told and all(each.was_ready for each in self._processes):
                 self._told = True
@@ -138,14 +159,15 @@ class _Process(asyncio.DatagramProtocol):
 
     def __init__(self, number: int, command: Sequence[str]) -> None:
         self.number = number
-        #: Whether it was ready once.
+        #: Whether it was ready at one of its starts.
         self.was_ready = False
-        #: By the loop's clock; None before it is ready.
+        #: By the loop's clock; None while it starts, which may take long.
         self.heard: float | None = None
         self._command = command
         self._socket = Path()
         self._transport: asyncio.DatagramTransport | None = None
         self._process: asyncio.subprocess.Process | None = None
+        self._asked: signal.Signals | None = None
 
     async def listen(self, path: Path) -> None:
         """Hears what it says."""
@@ -158,12 +180,13 @@ class _Process(asyncio.DatagramProtocol):
     def datagram_received(self, data: bytes, _: object) -> None:
         """A notification, as systemd would get it."""
         words = data.decode(errors="replace").split("\n")
+        now = asyncio.get_running_loop().time()
         if "READY=1" in words:
-            self.was_ready = True
-        elif not self.was_ready:
-            systemd.relay(words)  # it waits for brokers, and needs more time
-        if self.was_ready:
-            self.heard = asyncio.get_running_loop().time()
+            self.was_ready, self.heard = True, now
+        elif self.heard is not None:
+            self.heard = now
+        if not self.was_ready:
+            systemd.relay(words)
 
     async def run(self) -> int:
         """Starts it, and waits for its end; its exit code, or 128 + the signal that ended it."""
@@ -174,20 +197,38 @@ class _Process(asyncio.DatagramProtocol):
             process_group=0,  # a terminal sends Ctrl-C to all of a group, and it would come twice
             preexec_fn=_end_with_parent,
         )
+        if self._asked is not None:  # while it was being made
+            self.stop(self._asked)
         code = await self._process.wait()
-        self.heard = None
+        ready, self.heard = self.heard is not None, None
+        if code < 0 and not ready and -code == self._asked:
+            return ExitCode.OK  # asked before it could listen
         return code if code >= 0 else 128 - code
 
-    def signal(self, number: signal.Signals) -> None:
-        """Sends it a signal, if it runs."""
+    def stop(self, number: signal.Signals) -> None:
+        """Asks it to end."""
+        self._asked = number
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):
                 self._process.send_signal(number)
 
-    async def close(self) -> None:
-        """Waits for its end, and hears nothing more."""
-        if self._process is not None:
-            await self._process.wait()
+    def kill(self) -> None:
+        """Ends it at once."""
+        self.heard = None
+        if self._process is not None and self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+
+    async def close(self, patience: float) -> None:
+        """Waits for its end, which comes in `patience` seconds at the latest, and hears nothing more."""
+        if self._process is not None and self._process.returncode is None:
+            if self._asked is None:
+                self.stop(signal.SIGTERM)
+            try:
+                await asyncio.wait_for(self._process.wait(), patience)
+            except TimeoutError:
+                self.kill()
+                await self._process.wait()
         if self._transport is not None:
             self._transport.close()
 

@@ -27,14 +27,21 @@ def say(*words):
         to.sendto("\\n".join(words).encode(), os.environ["NOTIFY_SOCKET"])
 def stop(number, _):
     say(signal.Signals(number).name)
+    if "deaf" in does:
+        return
     sys.exit(4 if "leaves" in does else 0)
 signal.signal(signal.SIGTERM, stop)
 signal.signal(signal.SIGINT, stop)
 if "refuses" in does:
+    while not os.path.exists(does[-1]):
+        time.sleep(0.01)
     sys.exit(3)
+again = os.path.exists(path) and "READY" in open(path).read()
 say("STATUS=waiting", "EXTEND_TIMEOUT_USEC=1")
+if "waits" in does and again:
+    time.sleep(2)
 say("READY=1", "STATUS=replicating")
-if "sleeps" in does and open(path).read().count("READY") == 1:
+if "sleeps" in does and not again:
     time.sleep(60)
 while True:
     time.sleep(0.05)
@@ -133,12 +140,50 @@ async def test_what_has_ended_or_stands_still_is_started_again(children: Childre
     assert [words for _, *words in children.said(1)][-1] == ["SIGINT"]
 
 
-async def test_one_that_cannot_start_ends_all(children: Children) -> None:
-    """Fewer than were asked for would not be noticed; it has said itself why."""
-    commands = [children.command(1), children.command(2, "refuses")]
-    assert await WorkerProcesses(commands).run() == 3
-    for pid in {int(pid) for pid, *_ in children.said(1)}:
-        assert not _lives(pid)
+async def test_one_that_cannot_start_ends_all(children: Children, tmp_path: Path) -> None:
+    """Fewer than were asked for would not be noticed; it has said itself why, and its exit code is that of all."""
+    commands = [
+        children.command(1),
+        children.command(2, "refuses", str(tmp_path / "now")),
+        children.command(3, "deaf"),
+    ]
+    running = asyncio.create_task(WorkerProcesses(commands, patience=0.5).run())
+    await until(lambda: children.pids(1) and children.pids(3))
+    (tmp_path / "now").touch()
+    assert await running == 3
+    assert not any(_lives(pid) for number in (1, 3) for pid in children.pids(number))
+
+
+async def test_one_that_does_not_end(children: Children) -> None:
+    """A second signal gives it some seconds."""
+    running = asyncio.create_task(WorkerProcesses([children.command(1, "deaf")], patience=0.5).run())
+    await until(lambda: children.pids(1))
+    os.kill(os.getpid(), signal.SIGTERM)
+    await until(lambda: ["SIGTERM"] in [words for _, *words in children.said(1)])
+    assert not running.done()
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert await running == 128 + signal.SIGTERM
+    assert not _lives(children.pids(1)[0])
+
+
+async def test_a_signal_before_all_run(children: Children) -> None:
+    """It reaches those that are being started, and no other is."""
+    running = asyncio.create_task(WorkerProcesses([children.command(number) for number in (1, 2, 3)]).run())
+    await asyncio.sleep(0)
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert await running == 0
+    assert not any(children.pids(number) for number in (1, 2, 3))
+
+
+async def test_one_that_starts_again_may_take_long(children: Children) -> None:
+    """It says that it waits, and is not killed for saying nothing else."""
+    running = asyncio.create_task(WorkerProcesses([children.command(1, "waits")], silent=0.5, pause=0.1).run())
+    await until(lambda: children.pids(1))
+    os.kill(children.pids(1)[0], signal.SIGKILL)
+    await until(lambda: len(children.pids(1)) == 2)
+    assert len({pid for pid, *_ in children.said(1)}) == 2
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert await running == 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends processes with their parent")
@@ -165,6 +210,7 @@ def test_what_each_has_to_itself() -> None:
         *("--workers", "1", "--store-path", "state/here"),
         *("--rest-port", str(port), "--worker-id", "w-1"),
     ]
-    assert own_flags(several, 3)[3:] == ["state/here-3", "--rest-port", str(port + 2), "--worker-id", "w-3"]
+    there = str(Path("state/here-3").absolute())
+    assert own_flags(several, 3)[3:] == [there, "--rest-port", str(port + 2), "--worker-id", "w-3"]
     any_port = Settings(**ends, workers=2, rest={"port": 0})  # type: ignore[arg-type]
     assert own_flags(any_port, 2)[-2:] == ["--rest-port", "0"]

@@ -93,7 +93,7 @@ class OutOfReach(StartupError):
 
 
 class BrokerAway(StartupError):
-    """A broker does not answer, while its name server, and maybe other brokers, do."""
+    """A broker does not answer, while others of its cluster do."""
 
 
 class NoSource(StartupError):

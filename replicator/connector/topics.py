@@ -36,6 +36,9 @@ __all__ = ["RouteTopics"]
 
 #: Topics made at the same time.
 _AT_ONCE: Final = 16
+#: Looks of all workers at the clusters until all have missed a topic: one may take as long as their interval is.
+_MISSED: Final = 2
+_GONE: Final = "it was deleted at the target; it is created again at one of the next looks"
 
 log = get_logger(__name__)
 
@@ -71,7 +74,9 @@ class RouteTopics:
         self._others = OtherSources(settings, context)
         #: Topics whose copies another connector that is not stopped makes, each with its name.
         self._rivals: dict[str, str] = {}
-        #: Topics that were copied and are gone at the target, each with the time when that was seen.
+        #: Target brokers and topics there that were seen.
+        self._seen: set[tuple[str, str]] = set()
+        #: Topics that are gone there, each with the time when that was seen.
         self._gone: dict[str, float] = {}
 
     def plan(self) -> None:
@@ -85,6 +90,11 @@ class RouteTopics:
         self._rivals = self._find_rivals(plans)
         # What the last plan found is over, or found again; what could not be made stays until it is.
         found = {(plan.topic, plan.problem) for plan in self.plans}
+        held = dict.fromkeys(self._hold_back(plans), _GONE)
+        for topic in sorted(held.keys() - self.problems.keys()):
+            log.warning("topic is gone at the target", connector=self.name, topic=topic)
+        plans = [replace(plan, writes=()) if plan.topic in held else plan for plan in plans]
+        found |= {(topic, _GONE) for topic in self.problems}
         made = {t: why for t, why in self.problems.items() if t in self._targets and (t, why) not in found}
         self.plans = [
             replace(plan, problem=_taken(plan, self._rivals)) if self._gives_way(plan) else plan for plan in plans
@@ -92,7 +102,7 @@ class RouteTopics:
         for plan in self.plans:
             if plan.problem and (plan.topic, plan.problem) not in found:
                 log.warning("topic cannot be copied", connector=self.name, topic=plan.topic, reason=plan.problem)
-        self.problems = made | {plan.topic: plan.problem for plan in self.plans if plan.problem}
+        self.problems = made | held | {plan.topic: plan.problem for plan in self.plans if plan.problem}
         self.tasks = self._name_tasks()
 
     @property
@@ -221,7 +231,6 @@ class RouteTopics:
         if any(plan.writes for plan in self.plans):
             await self._context.target.refresh()  # or a topic might be created over changes made meanwhile
         self.plan()
-        held = self._hold_back()
         before = self._context.target.topics
         groups = RetryGroups(self._context.source.cluster, self._context.target.cluster)
 
@@ -229,31 +238,29 @@ class RouteTopics:
             if plan.topic in maps and await self._make(plan, groups):
                 self._keep_map(plan, maps[plan.topic], before, new_route=new_route)
 
-        ready = [plan for plan in self.plans if not plan.problem and plan.topic not in held]
+        ready = [plan for plan in self.plans if not plan.problem and self.problems.get(plan.topic) != _GONE]
         await bounded(make, ready, at_once=_AT_ONCE)
 
     def is_gone(self, target_topic: str, broker: str) -> bool:
         """Whether a broker of the target that shows its topics does not have this one."""
         return target_topic not in self._context.target.topics.get(broker, {target_topic: None})
 
-    def _hold_back(self) -> set[str]:
+    def _hold_back(self, plans: Iterable[TopicPlan]) -> set[str]:
         """Topics that were deleted at the target, and that some worker may not have missed yet.
 
         Were such a topic created at once, the next batch would be the first in it, and what was copied before could
         not be copied again in order.
         """
-        now, store = time.monotonic(), self._context.store
-        gone = set()
-        for plan in self.plans:
-            places = store.queue_map(self.name, plan.topic).values()
-            if not self.is_renamed(plan.topic) and any(self.is_gone(plan.target_topic, p.broker) for p in places):
-                gone.add(plan.topic)
+        now, gone = time.monotonic(), set[str]()
+        for plan in plans:
+            known = self._context.store.queue_map(self.name, plan.topic)
+            for broker in {queue.broker for queue in known.values()} & set(self._context.target.topics):
+                if not self.is_gone(plan.target_topic, broker):
+                    self._seen.add((broker, plan.target_topic))
+                elif (broker, plan.target_topic) in self._seen:
+                    gone.add(plan.topic)
         self._gone = {topic: self._gone.get(topic, now) for topic in gone}
-        held = {topic for topic, since in self._gone.items() if now - since < self._context.look_interval}
-        for topic in sorted(held - set(self.problems)):
-            self.problems[topic] = "it was deleted at the target; it is created again at one of the next looks"
-            log.warning("topic is gone at the target", connector=self.name, topic=topic)
-        return held
+        return {topic for topic, since in self._gone.items() if now - since < _MISSED * self._context.look_interval}
 
     async def _finds_room(self, plan: TopicPlan, known: QueueMap) -> bool:
         """Whether the queues that have no target yet may get one, by what other sources have there."""

@@ -194,7 +194,7 @@ def _plan_topic(
         if protected != current:
             act(protected)
         if settings_of(protected) != after:
-            if finding is Finding.FOUND:
+            if finding is not Finding.UNTAKEN:
                 del planned.wanted[broker, current.name]
             act(wanted, blocked=why)
     if waits:

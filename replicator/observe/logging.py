@@ -10,7 +10,6 @@ import logging
 import os
 import sys
 from collections.abc import MutableMapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TextIO, cast, get_args
 
@@ -27,7 +26,7 @@ __all__ = ["PROCESS", "configure", "get_level", "get_logger", "set_level", "tell
 _SEVERITY: Final = {name.lower(): number for name, number in logging.getLevelNamesMapping().items()}
 
 #: The environment variable that has the number of a worker process among several, whose logs are one stream.
-PROCESS: Final = "WORKER_PROCESS"
+PROCESS: Final = "ROCKETMQ_REPLICATOR_PROCESS"
 
 #: Names whose values never reach a log.
 _SECRET: Final = ("secret", "password", "token", "signature")
@@ -71,7 +70,7 @@ def configure(*, level: Level = "info", terminal: bool | None = None) -> None:
         structlog.dev.ConsoleRenderer(pad_event_to=0) if terminal else structlog.processors.JSONRenderer()
     )
     set_level(level)
-    if number := os.environ.get(PROCESS):
+    if (number := os.environ.get(PROCESS, "")).isdecimal():
         structlog.contextvars.bind_contextvars(process=int(number))
     structlog.configure(
         processors=[
@@ -87,7 +86,7 @@ def configure(*, level: Level = "info", terminal: bool | None = None) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET),
-        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", _Lines(sys.stderr))),
+        logger_factory=structlog.WriteLoggerFactory(cast("TextIO", _Lines(sys.stderr))),
         cache_logger_on_first_use=False,
     )
     # Libraries log by the standard library: what is no news of ours still comes in our form.
@@ -98,23 +97,40 @@ def configure(*, level: Level = "info", terminal: bool | None = None) -> None:
 
 
 class _Lines:
-    """Where lines go. A full disk under them, or a reader that is gone, costs lines and not what logs them."""
+    """Where lines go. A full disk under them, or a reader that is gone, costs lines and not what logs them.
+
+    A file is written past its buffer: what it could not take would stay there, and make the exit code another one.
+    """
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
-
-    def write(self, text: str) -> int:
-        with suppress(OSError):
-            return self._file.write(text)
-        return 0
-
-    def flush(self) -> None:
+        self._torn = b""
         try:
-            self._file.flush()
+            self._descriptor: int | None = file.fileno()
+        except OSError:  # it is in memory
+            self._descriptor = None
+
+    def write(self, line: str) -> None:
+        """Writes one line, with its end."""
+        try:
+            if self._descriptor is None:
+                self._file.write(line)
+            else:
+                self._write(self._descriptor, line.encode(errors="backslashreplace"))
         except OSError as error:
             _lost.count, _lost.reason, _lost.over = _lost.count + 1, str(error), False
         else:
             _lost.over = True
+
+    def _write(self, descriptor: int, line: bytes) -> None:
+        left = self._torn + line
+        while left:
+            written = os.write(descriptor, left)
+            left, self._torn = left[written:], b"\n"
+        self._torn = b""
+
+    def flush(self) -> None:
+        """Nothing is held back."""
 
 
 class _Bridge(logging.Handler):

@@ -116,7 +116,7 @@ class SourceTask:
 
     def _reserve(self, pull: Pull) -> bool:
         # A pull that tries whether the broker gives more is answered with all it asks for, if so.
-        most = pull.span if self._options.filtered else max(pull.span, pull.count)
+        most = pull.span if pull.wait or self._options.filtered else max(pull.span, pull.count)
         size = max(_LEAST, int(self._per_offset * most))
         if pull.offset == self._window.head and self._window.in_flight > 1:
             self._budget.charge(size)  # it fills a hole: what is held after it is freed only by it

@@ -64,6 +64,8 @@ class Refresher:
                 raise failure
         for reason in dict.fromkeys(map(str, failures)):
             log.warning("refresh failed", reason=reason)
+        for route in self._routes:
+            route.follow_clusters()
         if failures:
             return
         log.debug("cluster metadata refreshed", changed=agenda.plan)
@@ -71,8 +73,6 @@ class Refresher:
             self._routes.plan()
             agenda.plan = False
             agenda.make_ready = True
-        for route in self._routes:
-            route.follow_clusters()
         if self._group.coordinator.holds_lease(now()):
             self._runner.start_new_queues()
         self.refreshed_at = time.time()

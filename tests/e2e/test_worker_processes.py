@@ -39,10 +39,11 @@ async def test_two_processes_share_the_work(
         for topic in topics:
             await produce(source, topic, 200, start=200)
         first, second = _children(worker.pid)
+        before = _port(worker, 2)
         os.kill(second, signal.SIGKILL)
         for topic in topics:
             await produce(source, topic, 200, start=400)
-        await until(lambda: len(_children(worker.pid)) == 2 and second not in _children(worker.pid))
+        await until(lambda: _port(worker, 2) != before)
         await until(is_shared)
 
         async def is_copied() -> bool:
@@ -50,6 +51,7 @@ async def test_two_processes_share_the_work(
 
         await until(is_copied)
         assert first in _children(worker.pid)
+        assert second not in _children(worker.pid)
         assert await worker.drain() == 0
         assert worker.log.count('"event": "drained"') == 2
         assert {event["process"] for event in worker.events if event["event"] == "drained"} == {1, 2}

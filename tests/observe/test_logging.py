@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -52,27 +54,44 @@ def _tries(repeats: LogRateLimiter, event: str, times: int) -> list[dict[str, ob
     return through
 
 
-def test_a_full_disk_under_the_log_costs_lines_alone(lines: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How many is logged once others can be written again."""
+_ALONE = """
+import sys
+from replicator.observe.logging import configure, get_logger, tell_repeats
+configure(terminal=False)
+for number in range(300):
+    get_logger("somewhere").warning(f"number {number}")
+if len(sys.argv) > 1:
+    import resource
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
+    for number in range(5):
+        get_logger("elsewhere").warning(f"number {number}")
+        tell_repeats()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    get_logger("somewhere").warning("written")
+"""
 
-    def full() -> None:
-        raise OSError("no space left on device")
 
-    log = get_logger("somewhere")
-    with monkeypatch.context() as patched:
-        patched.setattr(lines, "flush", full)
-        patched.setattr(lines, "write", lambda _: full())
-        for number in range(5):
-            log.warning(f"number {number}")  # noqa: G004 - each is an event of its own
-            tell_repeats()
-    assert _events(lines) == []
-    log.warning("written")
-    tell_repeats()
-    tell_repeats()
-    written, told = _events(lines)
-    assert written["event"] == "written"
-    assert (told["event"], told["count"]) == ("lines could not be logged", 5)
-    assert told["reason"] == "no space left on device"
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_under_the_log_costs_lines_alone(unbuffered: str, tmp_path: Path) -> None:
+    """How many is logged once others can be written again; of one that was torn the next does not become a part."""
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    with Path("/dev/full").open("wb") as full:
+        run = subprocess.run([sys.executable, "-c", _ALONE], stderr=full, env=environment, check=False)
+    assert run.returncode == 0
+    for spare in (0, 20):
+        path = tmp_path / f"log-{spare}"
+        with path.open("wb") as file:
+            subprocess.run([sys.executable, "-c", _ALONE], stderr=file, env=environment, check=True)
+        size = path.stat().st_size
+        with path.open("wb") as file:
+            command = [sys.executable, "-c", _ALONE, str(size + spare)]
+            subprocess.run(command, stderr=file, env=environment, check=True)
+        *_, torn, written, told = path.read_text().splitlines()
+        assert ("number" in torn) == (spare == 0)
+        assert json.loads(written)["event"] == "written"
+        found = json.loads(told)
+        assert (found["event"], found["count"]) == ("lines could not be logged", 5)
+        assert found["reason"] == "[Errno 27] File too large"
 
 
 def test_the_first_repeats_of_a_period_stand_and_the_others_are_counted() -> None:
