@@ -1,0 +1,84 @@
+"""When a topic that was deleted at the target may be created again, by whichever part of a worker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from replicator.client.topics import TopicConfig
+from replicator.connector import topics as module
+from replicator.connector.topics import RouteTopics
+from replicator.routing.options import Identity
+from replicator.routing.queue_map import Queue
+from replicator.settings import RouteSettings
+from replicator.state.store import Store
+
+ORDERS = TopicConfig(name="orders", read_queues=1, write_queues=1)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """`now` is the time."""
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    return clock
+
+
+def _topics(store: Store, target: dict[str, dict[str, TopicConfig]]) -> RouteTopics:
+    """A route from broker `a`, which looks at the clusters every 5 s."""
+    context: Any = SimpleNamespace(
+        source=SimpleNamespace(topics={"a": {"orders": ORDERS}}, masters={"a"}),
+        target=SimpleNamespace(topics=target),
+        identity=Identity("east", "west"),
+        store=store,
+        group="",
+        look_interval=5.0,
+        system_names=lambda: (),
+    )
+    return RouteTopics("route", RouteSettings(topics=["orders"]), context)
+
+
+def test_a_deleted_topic_is_created_once_all_workers_have_missed_it(tmp_path: Path, clock: SimpleNamespace) -> None:
+    """Until then no plan has it to be created, neither the leader's nor that of the metadata task."""
+    target = {"x": {"orders": ORDERS}}
+    store = Store(tmp_path)
+    store.save_queue_map("route", "orders", "orders", {Queue("a", 0): Queue("x", 0)})
+    topics = _topics(store, target)
+    topics.plan()
+    assert topics.problems == {}
+    del target["x"]["orders"]
+    for _ in range(3):
+        topics.plan()
+        assert [plan.writes for plan in topics.plans] == [()]
+        assert "deleted at the target" in topics.problems["orders"]
+        assert topics.tasks == {"route/orders"}
+        clock.now += 4.0
+    topics.plan()
+    assert topics.problems == {}
+    assert [broker for plan in topics.plans for broker, _ in plan.writes] == ["x"]
+    target["x"]["orders"] = ORDERS
+    topics.plan()
+    del target["x"]["orders"]
+    topics.plan()
+    assert "orders" in topics.problems, "it is held back anew"
+    target["x"]["orders"] = ORDERS  # somebody else has created it
+    topics.plan()
+    assert topics.problems == {}
+    store.close()
+
+
+def test_what_was_never_there_is_created_at_once(tmp_path: Path, clock: SimpleNamespace) -> None:
+    """So it is for a job, for a topic that moves to another broker, and after a start."""
+    store = Store(tmp_path)
+    store.save_queue_map("route", "orders", "orders", {Queue("a", 0): Queue("x", 0)})
+    target: dict[str, dict[str, TopicConfig]] = {"y": {}}
+    topics = _topics(store, target)
+    topics.plan()  # the broker is away
+    target["x"] = {}
+    topics.plan()
+    assert topics.problems == {}
+    assert [broker for plan in topics.plans for broker, _ in plan.writes] == ["x"]
+    store.close()
