@@ -32,7 +32,7 @@ from replicator.protocol.uniform_run import COMPILED
 from replicator.ranges.access import Access
 from replicator.secret_files import SecretFiles
 from replicator.settings import ClusterSettings, Settings
-from replicator.state.store import InUse, Store
+from replicator.state.store import InUse, Store, numbered
 from replicator.stop_signals import StopSignals
 from replicator.worker.builder import build
 from replicator.worker.worker import Worker
@@ -50,8 +50,6 @@ _BROKERS_MOST: Final = 5.0
 _GARBAGE: Final = (20_000, 10, 10)
 #: Seconds that a start takes at most once brokers are there; systemd must not give up before.
 _START_SECONDS: Final = 90.0
-
-_UNANSWERED: Final = "waiting for brokers to answer"
 
 log = get_logger(__name__)
 
@@ -156,12 +154,11 @@ async def _start(
                 settings, connect=partial(_connect, settings, security), store=store, rest_address=address
             )
         except (ClientError, StartupError) as error:
-            if _is_waited_for(error, store):
+            if waiting := _waits_for(error, store):
                 pause = backoff.next()
                 if error.message != known:
                     known = error.message
-                    away = not isinstance(error, NoBrokers)
-                    log.warning(_UNANSWERED if away else "waiting for a broker to register", reason=known)
+                    log.warning(waiting, reason=known)
                 systemd.waiting(f"waiting: {known}", 2 * _BROKERS_MOST + _START_SECONDS)
                 await asyncio.sleep(pause)
                 continue
@@ -174,10 +171,15 @@ async def _start(
             await asyncio.sleep(_BROKERS_MOST)
 
 
-def _is_waited_for(error: ClientError | StartupError, store: Store) -> bool:
-    """Whether a start goes on once somebody is there: where a worker has run before, the addresses are right."""
+def _waits_for(error: ClientError | StartupError, store: Store) -> str:
+    """What a start waits for, as it is logged; empty where it ends.
+
+    Where a worker has run before, the addresses are right, and somebody will be there.
+    """
+    if isinstance(error, NoBrokers):
+        return "waiting for a broker to register"
     away = isinstance(error, OutOfReach | BrokerAway) or is_absence(error)
-    return isinstance(error, NoBrokers) or (away and "target_id" in store.identity())
+    return "waiting for brokers to answer" if away and "target_id" in store.identity() else ""
 
 
 def _store(settings: Settings) -> Store:
@@ -185,9 +187,8 @@ def _store(settings: Settings) -> Store:
     if "store_path" in settings.model_fields_set:
         return Store(settings.store_path)
     for number in range(1, _WORKERS):
-        path = settings.store_path
         try:
-            return Store(path if number == 1 else path.with_name(f"{path.name}-{number}"))
+            return Store(numbered(settings.store_path, number))
         except InUse:
             continue
     return Store(settings.store_path)

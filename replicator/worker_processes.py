@@ -24,6 +24,7 @@ from replicator.aio.backoff import Backoff
 from replicator.exit_codes import ExitCode
 from replicator.observe.logging import PROCESS, configure, get_logger, tell_repeats
 from replicator.settings import Settings
+from replicator.state.store import numbered
 from replicator.stop_signals import StopSignals
 
 __all__ = ["WorkerProcesses", "own_flags", "run"]
@@ -53,14 +54,10 @@ def own_flags(settings: Settings, number: int) -> list[str]:
     path, port, name = settings.store_path, settings.rest.port, settings.worker_id
     return [
         *("--workers", "1"),
-        *("--store-path", str(path if number == 1 else _numbered(path.resolve(), number))),
+        *("--store-path", str(numbered(path if number == 1 else path.resolve(), number))),
         *("--rest-port", str(port and port + number - 1)),
         *(() if name is None else ("--worker-id", f"{name}-{number}")),
     ]
-
-
-def _numbered(path: Path, number: int) -> Path:
-    return path.with_name(f"{path.name}-{number}")
 
 
 class WorkerProcesses:

@@ -94,8 +94,11 @@ class RouteTopics:
         for topic in sorted(held.keys() - self.problems.keys()):
             log.warning("topic is gone at the target", connector=self.name, topic=topic)
         plans = [replace(plan, writes=()) if plan.topic in held else plan for plan in plans]
-        found |= {(topic, _GONE) for topic in self.problems}
-        made = {t: why for t, why in self.problems.items() if t in self._targets and (t, why) not in found}
+        made = {
+            topic: why
+            for topic, why in self.problems.items()
+            if topic in self._targets and why != _GONE and (topic, why) not in found
+        }
         self.plans = [
             replace(plan, problem=_taken(plan, self._rivals)) if self._gives_way(plan) else plan for plan in plans
         ]
@@ -253,8 +256,7 @@ class RouteTopics:
         """
         now, gone = time.monotonic(), set[str]()
         for plan in plans:
-            known = self._context.store.queue_map(self.name, plan.topic)
-            for broker in {queue.broker for queue in known.values()} & set(self._context.target.topics):
+            for broker in {queue.broker for queue in plan.queue_map.values()} & set(self._context.target.topics):
                 if not self.is_gone(plan.target_topic, broker):
                     self._seen.add((broker, plan.target_topic))
                 elif (broker, plan.target_topic) in self._seen:

@@ -13,6 +13,7 @@ __all__ = [
     "DRIFT",
     "FOUND",
     "LIVE",
+    "REPAIRED",
     "UNTAKEN",
     "Entry",
     "Finding",
@@ -32,13 +33,15 @@ FOUND: Final = "it existed at the target before, with other settings: make them 
 UNTAKEN: Final = "the broker did not apply it: it has no such setting, or forbids the change"
 DELETED: Final = "the source has deleted it: delete it here, or set sync_deletes"
 LIVE: Final = "the source has deleted it, but it has consumers here: stop them, or delete it here"
+#: The note on an action against somebody's hand.
+REPAIRED: Final = "put right"
 
 Settings = Mapping[str, Any]
 
 
 def unless_repaired(why: str, *, repair: bool) -> tuple[str, str]:
     """Why an action against somebody's hand is blocked, and the note on it: one of them."""
-    return ("", "put right") if repair else (why, "")
+    return ("", REPAIRED) if repair else (why, "")
 
 
 def unsure(away: Iterable[str]) -> str:

@@ -12,6 +12,7 @@ from replicator.metadata.ledger import (
     DELETED,
     DRIFT,
     FOUND,
+    REPAIRED,
     UNTAKEN,
     Entry,
     Finding,
@@ -19,7 +20,6 @@ from replicator.metadata.ledger import (
     Planned,
     compare,
     differing,
-    unless_repaired,
 )
 from replicator.routing.plan import TopicPlan, Topics
 from replicator.routing.queue_map import QueueMap, needed_queues, write_queues
@@ -186,8 +186,7 @@ def _plan_topic(
     if finding is Finding.CHANGED:
         act(wanted)
     elif policy.repair and finding in {Finding.DRIFTED, Finding.FOUND}:
-        blocked, note = unless_repaired(DRIFT, repair=True)
-        act(wanted, blocked=blocked, note=note)
+        act(wanted, note=REPAIRED)
     elif (why := _REPORTED.get(finding)) is not None:
         # Protection is asked for, whoever made the topic and whatever opened it: an older store of a broker does.
         protected = _protected(current, policy)

@@ -34,7 +34,7 @@ from replicator.state.shared_state import SharedState
 from replicator.state.skipped_records import SkippedRecords
 from replicator.state.topic_record import TopicRecord, name_of
 
-__all__ = ["InUse", "Store"]
+__all__ = ["InUse", "Store", "numbered"]
 
 #: Offsets before positions, so that no position is ahead of them after a crash in between.
 _FILES: Final[Mapping[str, tuple[Kind, ...]]] = {
@@ -57,6 +57,11 @@ class _Held(NamedTuple):
 
     version: Any
     value: Any
+
+
+def numbered(path: Path, number: int) -> Path:
+    """Where worker `number`, counted from 1, of several that share `path` keeps its state."""
+    return path if number == 1 else path.with_name(f"{path.name}-{number}")
 
 
 class InUse(StartupError):

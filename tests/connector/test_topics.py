@@ -63,7 +63,7 @@ def test_a_deleted_topic_is_created_once_all_workers_have_missed_it(tmp_path: Pa
     topics.plan()
     del target["x"]["orders"]
     topics.plan()
-    assert "orders" in topics.problems, "it is held back anew"
+    assert "orders" in topics.problems, "it is held back again"
     target["x"]["orders"] = ORDERS  # somebody else has created it
     topics.plan()
     assert topics.problems == {}
