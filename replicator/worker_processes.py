@@ -8,7 +8,6 @@ given, an id of its own.
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
 import signal
 import socket
@@ -23,6 +22,7 @@ from replicator import systemd
 from replicator.aio.backoff import Backoff
 from replicator.exit_codes import ExitCode
 from replicator.observe.logging import PROCESS, configure, get_logger, tell_repeats
+from replicator.parent_guard import guarded
 from replicator.settings import Settings
 from replicator.state.store import numbered
 from replicator.stop_signals import StopSignals
@@ -36,7 +36,6 @@ _MOST: Final = 30.0
 _SILENT: Final = 30.0
 #: Seconds until a process that does not end after the last signal is killed.
 _PATIENCE: Final = 10.0
-_PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
 
 log = get_logger(__name__)
 
@@ -189,10 +188,10 @@ class _Process(asyncio.DatagramProtocol):
         """Starts it, and waits for its end; its exit code, or 128 + the signal that ended it."""
         self.heard = None
         self._process = await asyncio.create_subprocess_exec(
+            *(guarded(signal.SIGTERM) if sys.platform == "linux" else ()),
             *self._command,
             env=os.environ | {"NOTIFY_SOCKET": str(self._socket), PROCESS: str(self.number)},
             process_group=0,  # a terminal sends Ctrl-C to all of a group, and it would come twice
-            preexec_fn=_end_with_parent,
         )
         if self._asked is not None:  # while it was being made
             self.stop(self._asked)
@@ -228,9 +227,3 @@ class _Process(asyncio.DatagramProtocol):
                 await self._process.wait()
         if self._transport is not None:
             self._transport.close()
-
-
-def _end_with_parent() -> None:
-    """Has the kernel ask a child to stop when this process is killed; only Linux can."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

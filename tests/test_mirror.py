@@ -55,6 +55,7 @@ ELSEWHERE = {
     "replicator.operate.run": "test_cli.py",
     "replicator.operate.verify": "spark/test_verify.py",
     "replicator.page.dead_letters": "e2e/test_dead_letters.py",
+    "replicator.parent_guard": "test_worker_processes.py",
     "replicator.plugins.interface": "plugins/test_file.py",
     "replicator.plugins.route_options": "e2e/test_topic_selection.py",
     "replicator.protocol.compression": "plugins/test_transforms.py",

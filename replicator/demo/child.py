@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from replicator.errors import ReplicatorError
-from replicator.sandbox import guard
+from replicator.parent_guard import guarded
 
 __all__ = ["Child", "DemoError"]
 
@@ -32,8 +32,7 @@ class Child:
         self.name = arguments[0]
         self.log = log
         # The kernel kills it when this process dies for any reason.
-        guarded = [sys.executable, "-I", "-S", guard.__file__, str(os.getpid())]
-        self._command = [*guarded, sys.executable, "-m", *arguments]
+        self._command = [*guarded(signal.SIGKILL), sys.executable, "-m", *arguments]
         self._environment = environment
         self._process: asyncio.subprocess.Process | None = None
 

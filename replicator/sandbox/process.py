@@ -7,14 +7,13 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from replicator.errors import SandboxError
-from replicator.sandbox import guard
+from replicator.parent_guard import guarded
 
 __all__ = ["Process", "ProcessId"]
 
@@ -69,7 +68,7 @@ class Process:
         descriptor: int,
         detached: bool,
     ) -> None:
-        wrapper = [] if detached else [sys.executable, "-I", "-S", guard.__file__, str(os.getpid())]
+        wrapper = [] if detached else guarded(signal.SIGKILL)
         with log.open("ab") as output:
             self._child = subprocess.Popen(
                 [*wrapper, *command],
