@@ -18,9 +18,7 @@ import pytest
 
 from acl_sync.model import PUB
 from replicator.client.app_clients import read_consumer_clients, read_producers
-from replicator.client.nameservers import NameServers
 from replicator.client.order import NAMESPACE
-from replicator.client.security import Security
 from replicator.protocol.codes import Request
 from replicator.sandbox import Cluster, ClusterSpec
 from replicator.settings.secret_file import write_secret
@@ -31,7 +29,7 @@ from tests.support.offsets import make_group
 from tests.support.printed import check_printed
 from tests.support.proxy import BrokerProxies
 from tests.support.scene import Scene, SceneOf
-from tests.support.traffic import configured, connected, create_topic, produce
+from tests.support.traffic import configured, connected, create_topic, produce, tell_name_servers
 from tests.support.worker import signing
 
 pytestmark = pytest.mark.timeout(300)
@@ -163,9 +161,7 @@ async def test_planted_faults(scene: SceneOf, tmp_path: Path) -> None:
 
 async def _put_order(cluster: Cluster, topic: str, value: str) -> None:
     """As `mqadmin updateOrderConf -m put`."""
-    fields = {"namespace": NAMESPACE, "key": topic, "value": value}
-    for each in cluster.nameservers:
-        await NameServers([each.address], Security()).invoke(Request.PUT_KV_CONFIG, fields)
+    await tell_name_servers(cluster, Request.PUT_KV_CONFIG, {"namespace": NAMESPACE, "key": topic, "value": value})
 
 
 async def test_a_name_server_that_is_none(scene: SceneOf) -> None:

@@ -40,6 +40,7 @@ __all__ = [
     "remove_topic",
     "send",
     "send_alone",
+    "tell_name_servers",
     "topics_of",
 ]
 
@@ -102,8 +103,13 @@ async def remove_topic(cluster: Cluster, topic: str) -> None:
     async with connected(cluster) as client:
         for broker in client.brokers():
             await delete_topic(client.master(broker), topic)
-        for each in cluster.nameservers:
-            await NameServers([each.address], Security()).invoke(Request.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
+    await tell_name_servers(cluster, Request.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
+
+
+async def tell_name_servers(cluster: Cluster, code: Request, fields: Mapping[str, str]) -> None:
+    """Asks each of a cluster's name servers the same."""
+    for each in cluster.nameservers:
+        await NameServers([each.address], Security()).invoke(code, fields)
 
 
 async def topics_of(cluster: Cluster) -> dict[str, Mapping[str, TopicConfig]]:
