@@ -89,7 +89,8 @@ class ConnectorReporting(Protocol):
     drained in time.
     """
 
-    cut: int
+    @property
+    def cut(self) -> int: ...
 
     @property
     def states(self) -> list[QueueState]: ...

@@ -7,7 +7,7 @@ is a pair of source and sink task.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable
 
 from replicator.client.brokers import max_offset
@@ -16,6 +16,7 @@ from replicator.connector.context import ConnectorContext
 from replicator.connector.interface import Pair
 from replicator.connector.parking import Parking
 from replicator.connector.permissions import refuse_missing_rights
+from replicator.connector.running_pairs import RunningPairs
 from replicator.connector.spark_jobs import Bulk
 from replicator.connector.sync.task import SyncTask
 from replicator.connector.topics import RouteTopics
@@ -83,13 +84,15 @@ class Route:
             may_send=context.may_send,
         )
         self._bulk = bulk
-        self._pairs: dict[MessageQueue, Pair] = {}
-        self._keys: defaultdict[str, set[MessageQueue]] = defaultdict(set)
-        self._runs: dict[MessageQueue, asyncio.Task[None]] = {}
-        self._ending: set[MessageQueue] = set()
+        self._pairs = RunningPairs(
+            name,
+            task_of=self.task_of,
+            ready=self._ready,
+            on_end=self._keep_tally,
+            on_late=context.target.cluster.drop,  # or a request of theirs might still arrive, some day
+        )
         self._watchdog = Watchdog(context.stall_timeout)
         self._fraction = 1.0
-        self.cut = 0
         self._backfill = Backfill(
             name,
             settings,
@@ -143,7 +146,12 @@ class Route:
     @property
     def states(self) -> list[QueueState]:
         """The queues that are copied here now."""
-        return [pair.state for pair in self._pairs.values()]
+        return self._pairs.states
+
+    @property
+    def cut(self) -> int:
+        """Queues that did not drain in time when their tasks were stopped."""
+        return self._pairs.cut
 
     @property
     def copied(self) -> int:
@@ -158,7 +166,7 @@ class Route:
 
     def phases(self) -> dict[str, set[Phase]]:
         """The tasks that run here, each with the phases of its queues."""
-        found = {task: {self._pairs[key].state.phase for key in keys} for task, keys in self._keys.items()}
+        found = self._pairs.phases()
         if self.sync.running:
             found[self.sync.name] = {self.sync.phase}
         return found
@@ -204,8 +212,7 @@ class Route:
             self.sync.start(group)
         made = {}
         for key, state in begun.items():
-            task = self.task_of(key)
-            if key in self._pairs or task not in running:
+            if key in self._pairs or self.task_of(key) not in running:
                 continue
             if (tally := self._context.tallies.pop(state.key, None)) is not None:
                 state.count_on(tally)
@@ -216,11 +223,8 @@ class Route:
                 self.name, key.topic, key.queue
             )
             topic = self._context.store.target_topic(self.name, key.topic)
-            pair = self._pair(state, topic=topic, from_start=late)
-            made[key] = self._pairs[key] = pair
-            self._keys[task].add(key)
-            name = str(TaskId(self.name, key.topic, key.queue))
-            self._runs[key] = group.create_task(self._guard(pair), name=name)
+            made[key] = self._pair(state, topic=topic, from_start=late)
+            self._pairs.start(key, made[key], group)
         parked = self.topics.parked
         live = {key: pair for key, pair in made.items() if isinstance(pair, QueuePair) and key.topic not in parked}
         self._backfill.begin(live, group)
@@ -237,23 +241,21 @@ class Route:
         route = ResidentRoute(self.name, self.settings, late_before, lambda: self._rates(self._fraction))
         return ResidentPair(state, self._bulk.residents, route, topic=topic, from_start=from_start)
 
-    async def _guard(self, pair: Pair) -> None:
-        """A bug in one queue's tasks ends that queue, not the worker."""
-        queue = MessageQueue(pair.state.topic, *pair.state.source)
-        try:
-            await self.parking.ready()
-            await self._backfill.over(queue)
-            await pair.run()
-        except Exception as error:
-            pair.state.set_phase(Phase.FAILED, f"{type(error).__name__}: {error}")
-            log.exception("task failed", connector=self.name, queue=str(queue))
+    async def _ready(self, key: MessageQueue) -> None:
+        """Returns when nothing else copies the queue, and what is parked is known."""
+        await self.parking.ready()
+        await self._backfill.over(key)
+
+    def _keep_tally(self, state: QueueState) -> None:
+        self._context.tallies[state.key] = state.tally()
 
     async def stop(self, tasks: Collection[str]) -> None:
         """Drains `tasks`, and keeps the states of their queues as they ended."""
         if self.sync.name in tasks:
             await self.sync.stop()
-        keys = [key for task in tasks for key in self._keys.get(task, ())]
-        ended = await self._end(keys, self._context.drain_timeout)
+        keys = self._pairs.of(tasks)
+        self._backfill.stop(keys)
+        ended = await self._pairs.end(keys, self._context.drain_timeout)
         for key in keys:
             await self._backfill.over(key)
         self._save(ended)
@@ -271,57 +273,19 @@ class Route:
 
     async def fence(self) -> None:
         """Stops at once and gives up what is in flight; the next owner reads from the target what arrived."""
-        runs = list(self._runs.values())
-        for run in runs:
-            run.cancel()
-        if runs:
-            await asyncio.wait(runs)
-        await self._end(list(self._pairs), 0.0)
+        self._backfill.stop([key for key, _ in self._pairs])
+        await self._pairs.cancel()
         await self.sync.stop()
-
-    async def _end(self, keys: list[MessageQueue], seconds: float) -> list[QueueState]:
-        ending = {key: (self._pairs[key], self._runs[key]) for key in keys}
-        self._ending |= ending.keys()
-        self._backfill.stop(keys)
-        for pair, _ in ending.values():
-            pair.drain()
-        if ending:
-            _, late = await asyncio.wait([run for _, run in ending.values()], timeout=seconds)
-            for run in late:
-                run.cancel()
-            self.cut += len(late)
-            if late:
-                log.warning(
-                    "not all messages were drained in time; the next owner copies the rest", queues=len(late)
-                )
-                self._context.target.cluster.drop()  # or a request of theirs might still arrive, some day
-                await asyncio.wait(late)
-        self._ending -= ending.keys()
-        for key, (pair, _) in ending.items():
-            if self._pairs.get(key) is pair:  # it was not ended meanwhile
-                self._forget(key)
-        return [pair.state for pair, _ in ending.values()]
-
-    def _forget(self, key: MessageQueue) -> None:
-        state = self._pairs.pop(key).state
-        self._context.tallies[state.key] = state.tally()
-        del self._runs[key]
-        task = self.task_of(key)
-        self._keys[task].discard(key)
-        if not self._keys[task]:
-            del self._keys[task]
 
     # Jobs.
 
     def end_deleted(self) -> None:
         """Topics that are gone from the source, and queues of brokers that were forgotten, are copied no more."""
         there = {plan.topic: plan.queue_map for plan in self.topics.plans}
-        gone = [key for key in self._pairs if key.queue not in there.get(key.topic, ())]
+        gone = [key for key, _ in self._pairs if key.queue not in there.get(key.topic, ())]
+        self._backfill.stop(gone)
         for key in gone:
-            self._backfill.stop([key])
-            self._pairs[key].drain()
-            self._runs[key].cancel()
-            self._forget(key)
+            self._pairs.abandon(key)
         for topic, queues in Counter(key.topic for key in gone).items():
             log.warning(
                 "queues are no longer copied, since their source broker is forgotten"
@@ -334,17 +298,17 @@ class Route:
 
     def follow_clusters(self) -> None:
         """Source brokers are read at their masters again once those are back; deleted target topics are checked."""
-        for pair in self._pairs.values():
+        for _, pair in self._pairs:
             pair.follow(self._context.source.cluster.reader(pair.state.source.broker).address)
             if self.topics.is_gone(pair.topic, pair.state.target.broker):
                 pair.recheck(f"topic {pair.topic} is gone at the target")
 
     def watch(self, now: float, group: asyncio.TaskGroup) -> None:
         """Restarts queues that failed or make no progress; no other is touched."""
-        for key, pair in list(self._pairs.items()):
+        for key, pair in self._pairs:
             if not isinstance(pair, QueuePair):
                 continue  # its Spark task watches it
-            if key in self._ending or not self._watchdog.wants_restart(key, pair.state, now):
+            if self._pairs.is_ending(key) or not self._watchdog.wants_restart(key, pair.state, now):
                 continue
             log.warning(
                 "queue restarted",
@@ -353,18 +317,12 @@ class Route:
                 state=str(pair.state.phase),
                 reason=pair.state.reason,
             )
-            (before := self._runs[key]).cancel()
-            again = self._pairs[key] = self._pair(pair.state, topic=pair.topic, from_start=False)
-            self._runs[key] = group.create_task(self._again(before, again), name=before.get_name())
-
-    async def _again(self, before: asyncio.Task[None], pair: Pair) -> None:
-        await asyncio.wait([before])
-        await self._guard(pair)
+            again = self._pair(pair.state, topic=pair.topic, from_start=False)
+            self._pairs.restart(key, again, group)
 
     async def sample(self) -> None:
         """The lag of queues that are not being pulled now."""
-        for pair in list(self._pairs.values()):
-            state = pair.state
+        for state in self.states:
             if state.phase in (Phase.RUNNING, Phase.STARTING, Phase.STOPPED):
                 continue
             try:
