@@ -10,9 +10,10 @@ from replicator.client.cluster import Cluster as Client
 from replicator.client.topics import WRITABLE, TopicConfig, read_topics
 from replicator.errors import ReplicatorError
 from replicator.routing import provenance
+from tests.soak.brief import misplaced
 from tests.soak.history import History
 from tests.soak.load import GROUP
-from tests.soak.stage import TOPICS, Stage, loaded
+from tests.soak.stage import BRIEF, TOPICS, Stage, loaded
 from tests.support.history import check
 from tests.support.readiness import asked, exact
 from tests.support.traffic import connected, raw_topic, read_topic, send
@@ -39,8 +40,8 @@ async def fail_over(stage: Stage, history: History, seed: str) -> list[str]:
     waiting.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await waiting
-    found = []
-    if not (report["drained"] and report["stopped"] and report["topics_opened"] == sorted(TOPICS)):
+    found = await misplaced(stage)
+    if not (report["drained"] and report["stopped"] and report["topics_opened"] == sorted((*TOPICS, BRIEF))):
         found.append(f"the failover says {report}")
     if report["problems"]:
         found.append(f"the failover had problems: {report['problems']}")

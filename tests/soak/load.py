@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import random
 import time
+from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from replicator.client.cluster import Cluster as Client
@@ -29,11 +31,20 @@ class Load:
     """Sends batches to all queues of `topic`, and moves `GROUP` on behind them, until `stop`.
 
     Args:
-        consumed: how far the group is in each queue, as it is left behind: it never goes back.
+        numbers: of the messages, which go on from one load to the next.
+        consumed: how far the group is in each queue, as it is left behind: it never goes back. None: it does not
+            consume that topic.
     """
 
     def __init__(
-        self, source: Cluster, topic: str, history: History, seed: str, consumed: dict[tuple[str, int], int]
+        self,
+        source: Cluster,
+        topic: str,
+        history: History,
+        seed: str,
+        *,
+        numbers: Iterator[int],
+        consumed: dict[tuple[str, int], int] | None,
     ) -> None:
         self._source = source
         self._topic = topic
@@ -42,7 +53,7 @@ class Load:
         self._stop = asyncio.Event()
         self._ends: dict[tuple[str, int], int] = {}
         self._consumed = consumed
-        self._number = 0
+        self._numbers = numbers
 
     def stop(self) -> None:
         self._stop.set()
@@ -69,18 +80,17 @@ class Load:
                 await asyncio.sleep(_PAUSE)
                 continue
             broker, queue_id = self._chance.choice(lanes)
-            numbers = range(self._number, self._number + _BATCH)
-            self._number += _BATCH
+            numbers = [*islice(self._numbers, _BATCH)]
             batch = [(b"%012d" % n, {"KEYS": f"k{n}", "UNIQ_KEY": f"{self._topic}-{n}"}) for n in numbers]
             stored = await send(client, broker, self._topic, queue_id, batch)
             first = stored.offset
             self._ends[broker, queue_id] = first + _BATCH
             self._history.add(
-                "sent", topic=self._topic, broker=broker, queue=queue_id, first=first, numbers=[*numbers]
+                "sent", topic=self._topic, broker=broker, queue=queue_id, first=first, numbers=numbers
             )
-            if time.monotonic() - committed > _COMMITS:
+            if self._consumed is not None and time.monotonic() - committed > _COMMITS:
                 committed = time.monotonic()
-                await self._commit(client, self._chance.random())
+                await self._commit(client, self._consumed, self._chance.random())
             await asyncio.sleep(_PAUSE)
 
     async def _lanes(self, client: Client, broker: str) -> list[tuple[str, int]]:
@@ -90,11 +100,10 @@ class Load:
             return [(broker, queue_id) for queue_id in range(config.queues)]
         return []
 
-    async def _commit(self, client: Client, part: float) -> None:
+    async def _commit(self, client: Client, consumed: dict[tuple[str, int], int], part: float) -> None:
         """Of each queue that was sent to, the group has consumed about so much."""
         for (broker, queue_id), end in [*self._ends.items()]:
-            offset = self._consumed[broker, queue_id] = max(
-                self._consumed.get((broker, queue_id), 0), end - int(part * 20)
-            )
+            offset = max(consumed.get((broker, queue_id), 0), end - int(part * 20))
+            consumed[broker, queue_id] = offset
             await commit_offset(client.writer(broker), GROUP, self._topic, queue_id, offset)
             self._history.add("committed", topic=self._topic, broker=broker, queue=queue_id, offset=offset)

@@ -11,14 +11,16 @@ import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Final
 
 from replicator.client.topics import read_topics, write_topic
 from replicator.errors import ReplicatorError, SandboxError
 from replicator.exit_codes import ExitCode
 from replicator.sandbox.node import Node
+from tests.soak.brief import deleted, recreated
 from tests.soak.history import History
-from tests.soak.schedule import KINDS, Fault, Plan
+from tests.soak.schedule import KINDS, WORKERS, Fault, Plan
 from tests.soak.stage import TOPICS, Stage
 from tests.support.older_store import OlderStore
 from tests.support.replicas import Replicas
@@ -30,6 +32,10 @@ __all__ = ["Nemesis"]
 
 #: Seconds of traffic between the copy of a store and its return.
 _OLDER: Final = 4.0
+#: Bytes of the largest file, where a commit log has no room: half of one.
+_NO_COMMIT_LOG: Final = 2**19
+#: Bytes a second of a narrow link, least and most.
+_NARROW: Final = (20_000, 200_000)
 
 
 class Nemesis:
@@ -65,17 +71,16 @@ class Nemesis:
 
     def _subjects(self, fault: Fault) -> set[object]:
         """What may not be struck by two faults at once."""
-        if KINDS[fault.kind][0] == "worker":
-            return {("worker", fault.number)}
-        if fault.kind == "account":
-            return {("account", fault.number)}
-        if fault.kind == "swap-addresses":
-            return {(fault.side, number) for number in range(len(self._stage.target.brokers))} | {"links target"}
-        if fault.kind.startswith("broker") or fault.kind in ("older-store", "elect"):
+        what = KINDS[fault.kind][0]
+        if what in ("worker", "account"):
+            return {(what, fault.number)}
+        if what in ("broker", "target broker"):
             return {(fault.side, fault.number)}
-        if fault.kind in ("delay", "reset", "refuse", "one-way"):
-            return {f"links {fault.side}", ("link", fault.side, fault.number)}
-        return {fault.kind.partition("-")[0], fault.side if fault.kind.startswith("nameserver") else ""}
+        if what == "target":
+            return {(fault.side, number) for number in range(len(self._stage.target.brokers))} | {"links target"}
+        if fault.kind == "isolated":
+            return {f"links {fault.side}", ("worker", _isolates(fault))}
+        return {f"{what}s {fault.side}" if what in ("link", "cluster") else what}
 
     async def _worker(self, fault: Fault) -> Worker:
         worker = self._stage.workers[fault.number]
@@ -156,6 +161,15 @@ class Nemesis:
         node.resume()
 
     @asynccontextmanager
+    async def _node_disk_full(self, fault: Fault) -> AsyncIterator[None]:
+        """A broker can make no more commit logs (as in tests/e2e/test_faults.py)."""
+        pid = self._node(fault).pid
+        _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (_NO_COMMIT_LOG, most))
+        yield
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
+
+    @asynccontextmanager
     async def _older_store(self, fault: Fault) -> AsyncIterator[None]:
         self._stores += 1
         place = self._stage.directory / f"older-store-{self._stores}"
@@ -184,13 +198,36 @@ class Nemesis:
             elif fault.kind == "refuse":
                 proxy.refuse()
                 proxy.reset()
+            elif fault.kind == "narrow":
+                proxy.line_up.rate = proxy.line_down.rate = chance.uniform(*_NARROW)
+            elif fault.kind == "partition":
+                proxy.stall()
             else:
                 proxy.stall(up=up, down=not up)
         yield
         for proxy in both:
-            proxy.delay = 0.0
+            proxy.delay = proxy.line_up.rate = proxy.line_down.rate = 0.0
             proxy.accept()
             proxy.resume()
+
+    @asynccontextmanager
+    async def _isolated(self, fault: Fault) -> AsyncIterator[None]:
+        """One worker reaches no broker of a side, which all others do."""
+        pid = self._stage.workers[_isolates(fault)].pid
+        proxies = [
+            proxy for (side, _), both in self._stage.proxies.items() if side == fault.side for proxy in both.both
+        ]
+        for proxy in proxies:
+            proxy.cut(pid)
+        yield
+        for proxy in proxies:
+            proxy.restore()
+
+    @asynccontextmanager
+    async def _topic_recreated(self, fault: Fault) -> AsyncIterator[None]:
+        await deleted(self._stage)
+        yield
+        await recreated(self._stage)
 
     @asynccontextmanager
     async def _queues_grow(self, fault: Fault) -> AsyncIterator[None]:
@@ -209,24 +246,33 @@ class Nemesis:
         """What an operator changes over REST, at any worker that answers, and takes back."""
         rates = {"rate_messages": 200, "rate_bytes": 0}
         there, back = {
-            "pause-route": (("PUT", "pause", None), ("PUT", "resume", None)),
-            "restart-route": (("POST", "restart", {}), None),
-            "rates": (("PUT", "rates", rates), ("PUT", "rates", {**rates, "rate_messages": 0})),
+            "pause-route": (_asks("PUT", "pause"), _asks("PUT", "resume")),
+            "stop-route": (_asks("PUT", "stop"), _asks("PUT", "resume")),
+            "restart-route": (_asks("POST", "restart", {}), None),
+            "rates": (_asks("PUT", "rates", rates), _asks("PUT", "rates", {**rates, "rate_messages": 0})),
+            "granularity": (_changes({"task_granularity": "queue"}), _changes({"task_granularity": "topic"})),
         }[fault.kind]
-        await self._ask(*there)
+        await self._ask(there)
         yield
         if back is not None:
-            await self._ask(*back, until_done=True)
+            await self._ask(back, until_done=True)
 
-    async def _ask(self, method: str, what: str, body: object, *, until_done: bool = False) -> None:
+    async def _ask(self, request: Callable[[Worker], int], *, until_done: bool = False) -> None:
+        """`request` returns an HTTP status.
+
+        Raises:
+            ValueError: a worker says that it is no valid request.
+        """
         while True:
             for worker in self._stage.workers:
+                status = 0
                 with contextlib.suppress(OSError, ValueError, AssertionError):
-                    if not worker.port and not await asyncio.to_thread(worker.is_up):
-                        continue
-                    status, _ = await asyncio.to_thread(worker.ask, method, f"/connectors/route/{what}", body)
-                    if status < 300:
-                        return
+                    if worker.port or await asyncio.to_thread(worker.is_up):
+                        status = await asyncio.to_thread(request, worker)
+                if status == HTTPStatus.BAD_REQUEST:
+                    raise ValueError(f"{worker.store.parent.name} does not take it")
+                if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+                    return
             if not until_done:
                 return
             await asyncio.sleep(0.5)
@@ -240,6 +286,25 @@ class Nemesis:
             for node in cluster.nodes:
                 if not node.running:
                     raise SandboxError(f"{node.name} does not run any more: {node.home}")
+
+
+def _isolates(fault: Fault) -> int:
+    """The worker that an isolation strikes."""
+    return random.Random(fault.seconds).randrange(WORKERS)
+
+
+def _asks(method: str, what: str, body: object = None) -> Callable[[Worker], int]:
+    return lambda worker: worker.ask(method, f"/connectors/route/{what}", body)[0]
+
+
+def _changes(settings: Mapping[str, object]) -> Callable[[Worker], int]:
+    """The route's configuration, but for these settings as it is."""
+
+    def request(worker: Worker) -> int:
+        _, now = worker.ask("GET", "/connectors/route/config")
+        return worker.ask("PUT", "/connectors/route", {**now, **settings})[0]
+
+    return request
 
 
 async def _supervised(worker: Worker) -> None:
@@ -257,9 +322,12 @@ _HOW: Final[Mapping[str, Callable[[Nemesis, Fault], AbstractAsyncContextManager[
     "account": Nemesis._account,
     **dict.fromkeys(("broker-kill", "broker-stop", "nameserver-kill"), Nemesis._node_ended),
     **dict.fromkeys(("broker-pause", "nameserver-pause"), Nemesis._node_paused),
+    "broker-disk-full": Nemesis._node_disk_full,
     "older-store": Nemesis._older_store,
     "swap-addresses": Nemesis._swapped,
-    **dict.fromkeys(("delay", "reset", "refuse", "one-way"), Nemesis._link),
+    **dict.fromkeys(("delay", "reset", "refuse", "one-way", "partition", "narrow"), Nemesis._link),
+    "isolated": Nemesis._isolated,
+    "topic-recreated": Nemesis._topic_recreated,
     "queues-grow": Nemesis._queues_grow,
-    **dict.fromkeys(("pause-route", "restart-route", "rates"), Nemesis._route),
+    **dict.fromkeys(("pause-route", "restart-route", "stop-route", "rates", "granularity"), Nemesis._route),
 }

@@ -29,11 +29,11 @@ class Setting:
         """Whether a fault can come, at a side of that version.
 
         There are no proxies in front of brokers of 4.9.7 (tests/support/proxy.py), nor between replicas. A slave
-        learns of a topic's new queues every ten seconds only, so an election may undo them.
+        learns of topics every ten seconds only, so an election may undo what was done to them.
         """
         if kind in ("account", "elect"):
             return self.acl if kind == "account" else self.elected == side
-        if kind == "queues-grow":
+        if kind in ("queues-grow", "topic-recreated", "broker-disk-full"):
             return self.elected == ""
         if KINDS[kind][0] == "link":
             return not (version.startswith("4.") or self.elected == side)
@@ -61,6 +61,7 @@ KINDS: Final[Mapping[str, tuple[str, float, float]]] = {
     "broker-kill": ("broker", 0.5, 8),
     "broker-stop": ("broker", 0.5, 8),
     "broker-pause": ("broker", 0.3, 8),
+    "broker-disk-full": ("broker", 1, 10),
     "elect": ("broker", 3, 12),
     "older-store": ("target broker", 0, 0),
     "swap-addresses": ("target", 0, 0),
@@ -70,14 +71,20 @@ KINDS: Final[Mapping[str, tuple[str, float, float]]] = {
     "reset": ("link", 0, 0),
     "refuse": ("link", 1, 8),
     "one-way": ("link", 1, 8),
+    "partition": ("link", 1, 10),
+    "isolated": ("link", 1, 10),
+    "narrow": ("link", 2, 10),
     "queues-grow": ("topic", 0, 0),
+    "topic-recreated": ("brief topic", 0, 6),
     "account": ("account", 0, 0),
     "pause-route": ("rest", 1, 5),
     "restart-route": ("rest", 0, 0),
+    "stop-route": ("rest", 1, 5),
+    "granularity": ("rest", 1, 8),
     "rates": ("rest", 1, 8),
 }
 #: Faults that start new Java processes or lose a store, which take long: each at most so often in a round.
-_RARE: Final = {"older-store": 1, "swap-addresses": 1, "queues-grow": 2}
+_RARE: Final = {"older-store": 1, "swap-addresses": 1, "queues-grow": 2, "topic-recreated": 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +103,8 @@ class Fault:
     def __str__(self) -> str:
         what, _, most = KINDS[self.kind]
         number = f"{self.number}"
-        where = {"worker": f"worker {number}", "topic": number, "account": number, "rest": ""}
-        place = where.get(what, f"{self.side} {number}")
+        where = {"worker": f"worker {number}", "topic": number, "account": number}
+        place = "" if what in ("rest", "brief topic") else where.get(what, f"{self.side} {number}")
         return " ".join(filter(None, (f"{self.kind}", place, f"for {self.seconds:.1f} s" if most else "")))
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -24,10 +25,14 @@ from tests.support.replicas import knows
 from tests.support.traffic import create_topic
 from tests.support.worker import SYNC_QUICKLY, Worker, until
 
-__all__ = ["TOPICS", "Stage", "loaded", "staged"]
+__all__ = ["BRIEF", "QUEUES", "TOPICS", "Stage", "loaded", "staged"]
 
 TOPICS: Final = ("soak-orders", "soak-payments", "soak-events")
-_QUEUES: Final = 3
+#: The topic that is deleted and created again.
+BRIEF: Final = "soak-brief"
+QUEUES: Final = 3
+#: Commit logs that are full after seconds, so that a broker needs room on its disk (tests/support/narrow.py).
+_SMALL_FILES: Final = {"mappedFileSizeCommitLog": "1048576", "maxMessageSize": "262144"}
 _FLAGS: Final = (
     *("--topics", "soak-.*", "--sync-groups", GROUP, "--protect-target"),
     *("--session-timeout", "5", "--heartbeat-interval", "1"),
@@ -50,7 +55,9 @@ class Stage:
         self.proxies: dict[tuple[str, int], BrokerProxies] = {}
         self.accounts: Accounts | None = None
         #: By topic, how far its consumers are.
-        self.consumed: dict[str, dict[tuple[str, int], int]] = {}
+        self.consumed: dict[str, dict[tuple[str, int], int]] = {topic: {} for topic in TOPICS}
+        #: By topic, those of the messages to come.
+        self.numbers = {topic: count() for topic in (*TOPICS, BRIEF)}
 
     @property
     def source(self) -> Cluster:
@@ -77,8 +84,8 @@ async def staged(planned: Plan, directory: Path, program: tuple[str, ...]) -> As
                 if cluster.spec.broker_ip != "127.0.0.1":
                     proxies = BrokerProxies((cluster.spec.broker_ip, broker.port))
                     stage.proxies[side, number] = await stack.enter_async_context(proxies)
-        for topic in TOPICS:
-            await create_topic(stage.source, topic, queues=_QUEUES)
+        for topic in (*TOPICS, BRIEF):
+            await create_topic(stage.source, topic, queues=QUEUES)
         await make_group(stage.source, GROUP)
         if WORLDS[planned.world].acl:
             stage.accounts = await stack.enter_async_context(Accounts(stage.source, stage.target))
@@ -89,7 +96,7 @@ async def staged(planned: Plan, directory: Path, program: tuple[str, ...]) -> As
         for cluster in clusters.values():
             for broker in cluster.brokers:
                 if broker.slave is not None:  # it is told of topics by its master, every ten seconds
-                    await until(partial(knows, broker.slave, {*TOPICS}), what="the slave knows the topics")
+                    await until(partial(knows, broker.slave, {*TOPICS, BRIEF}), what="the slave knows the topics")
         yield stage
 
 
@@ -132,16 +139,24 @@ def _spec(side: str, version: str, world: str) -> ClusterSpec:
         brokers=of.brokers,
         acl=acl,
         ha="controller" if of.elected == side else "none",
+        properties=_SMALL_FILES,
         broker_ip="127.0.0.1" if plain else "127.0.0.2" if side == "source" else "127.0.0.3",
     )
 
 
 @asynccontextmanager
 async def loaded(stage: Stage, history: History, seed: str) -> AsyncIterator[None]:
-    """Producers and consumers of all topics, within the context."""
+    """Producers of all topics and consumers of `TOPICS`, within the context."""
     loads = [
-        Load(stage.source, topic, history, f"{seed}/{topic}", stage.consumed.setdefault(topic, {}))
-        for topic in TOPICS
+        Load(
+            stage.source,
+            topic,
+            history,
+            f"{seed}/{topic}",
+            numbers=stage.numbers[topic],
+            consumed=None if topic == BRIEF else stage.consumed[topic],
+        )
+        for topic in (*TOPICS, BRIEF)
     ]
     async with asyncio.TaskGroup() as group:
         for load in loads:

@@ -233,9 +233,10 @@ class Worker:
         status, answer = await asyncio.to_thread(self.ask, "PUT", "/connectors/route/rates", rates)
         assert status == 200, answer
 
-    def metric(self, name: str) -> float:
-        """The sum of all samples of a metric, `name` being without the prefix."""
-        sample = re.compile(rf"^rocketmq_replicator_{name}(?:{{.*}})? (\S+)$", re.MULTILINE)
+    def metric(self, name: str, *, topic: str = "") -> float:
+        """The sum of all samples of a metric, or of those of one topic; `name` is without the prefix."""
+        labels = rf'{{.*topic="{topic}".*}}' if topic else "(?:{.*})?"
+        sample = re.compile(rf"^rocketmq_replicator_{name}{labels} (\S+)$", re.MULTILINE)
         return sum(float(value) for value in sample.findall(self.get("/metrics")))
 
     def topic(self, name: str) -> dict[str, Any]:

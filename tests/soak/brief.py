@@ -1,0 +1,59 @@
+"""The topic that is deleted and created again at the source, with messages on their way."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+from replicator.client.topics import TopicConfig, delete_topic, write_topic
+from replicator.errors import ReplicatorError
+from tests.soak.stage import BRIEF, QUEUES, Stage
+from tests.support.history import Lane, Message
+from tests.support.traffic import connected, read_topic
+
+__all__ = ["deleted", "misplaced", "recreated", "wrong"]
+
+
+async def deleted(stage: Stage) -> None:
+    """A broker that is away keeps it, as it is."""
+    async with connected(stage.source) as client:
+        for broker in client.brokers():
+            with contextlib.suppress(ReplicatorError, OSError):
+                await delete_topic(client.master(broker), BRIEF)
+
+
+async def recreated(stage: Stage) -> None:
+    """On every broker that is there; it may have fewer queues than before, where some had been added."""
+    async with connected(stage.source) as client:
+        for broker in client.brokers():
+            with contextlib.suppress(ReplicatorError, OSError):
+                config = TopicConfig(name=BRIEF, read_queues=QUEUES, write_queues=QUEUES)
+                await write_topic(client.writer(broker), config)
+
+
+async def misplaced(stage: Stage) -> list[str]:
+    """What is wrong with the copies of the topic as it is now at the source; empty when all is there."""
+    return wrong(await read_topic(stage.source, BRIEF), await read_topic(stage.target, BRIEF))
+
+
+def wrong(there: Sequence[Message], here: Sequence[Message]) -> list[str]:
+    """What does not hold of the messages at the source and those at the target, both in their order.
+
+    What earlier topics of that name had may be at the target or not, but nothing twice.
+    """
+    copies = [message for message in here if message.origin is not None]
+    twice = [key for key, times in Counter(message.keys for message in copies).items() if times > 1]
+    found = [f"{BRIEF}: {len(twice)} messages are there twice: {twice[:5]}"] if twice else []
+    kept = {message.keys for message in there}
+    sent, copied = defaultdict[Lane, list[str]](list), defaultdict[Lane, list[str]](list)
+    for message in there:
+        sent[message.place.lane].append(message.keys)
+    for message in copies:
+        if message.origin is not None and message.keys in kept:
+            copied[message.origin.lane].append(message.keys)
+    return found + [
+        f"{BRIEF}: {lane} has {len(sent[lane])} messages, {len(copied[lane])} copies of them, and not in that order"
+        for lane in sent.keys() | copied.keys()
+        if sent[lane] != copied[lane]
+    ]
