@@ -12,7 +12,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -36,27 +36,39 @@ PROGRAM: Final = ("-m", "replicator")
 async def play(seed: str, directory: Path, seconds: float, program: tuple[str, ...] = PROGRAM) -> list[str]:
     """One round; what was found."""
     planned = plan(seed, seconds)
+    found: list[str] = []
     with History(directory / "history.jsonl") as history:
         history.add("round", seed=seed, world=planned.world, versions=planned.versions)
         async with staged(planned, directory, program) as stage:
             nemesis = Nemesis(stage, history)
-            async with loaded(stage, history, seed):
-                await nemesis.run(planned)
-                await nemesis.heal()
-                history.add("healed", fault="all")
-                await asyncio.sleep(2)
+            took = 0.0
             try:
+                async with loaded(stage, history, seed):
+                    await nemesis.run(planned)
+                    await nemesis.heal()
+                    history.add("healed", fault="all")
+                    await asyncio.sleep(2)
                 took = await settled(stage)
                 history.add("settled", seconds=took)
                 found = await findings(stage, history) or await fail_over(stage, history, seed)
-            except TimeoutError as error:
-                found = [str(error)]
+            except* (TimeoutError, AssertionError) as errors:
+                found = [*_reasons(errors)]
+                for worker in stage.workers:
+                    await worker.stacks()
             sent = sum([len(await read_topic(stage.source, topic)) for topic in TOPICS])
             struck = len(list(history.of("fault")))
             world = f"{planned.world} {' → '.join(planned.versions)}"
             state = "FOUND" if found else f"settled in {took:.0f} s"
             print(f"{seed:>10}  {world:26} {struck:3} faults, {sent:6} messages: {state}", flush=True)
     return found
+
+
+def _reasons(error: BaseException) -> Iterator[str]:
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _reasons(each)
+    else:
+        yield f"{type(error).__name__}: {error}"[:2000]
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
+
+from tests.support.stores import ROCKSDB
 
 __all__ = ["KINDS", "WORKERS", "WORLDS", "Fault", "Plan", "Setting", "plan"]
 
@@ -17,13 +19,14 @@ class Setting:
     """What a round is played on: `versions` are pairs of source and target, `brokers` of each cluster.
 
     With `acl` both sides check accounts, which are synced. At the `elected` side each broker has two replicas, of
-    which a controller elects the master.
+    which a controller elects the master. `properties` are of all brokers.
     """
 
     versions: Sequence[tuple[str, str]]
     brokers: int = 2
     acl: bool = False
     elected: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict)
 
     def has(self, kind: str, side: str, version: str) -> bool:
         """Whether a fault can come, at a side of that version.
@@ -46,6 +49,7 @@ _PLAIN: Final = (("4.9.7", "5.5.0"), ("5.3.3", "5.5.0"), ("5.5.0", "5.3.3"), ("5
 WORLDS: Final[Mapping[str, Setting]] = {
     "plain": Setting(versions=_PLAIN),
     "acl": Setting(versions=(("4.9.7", "5.5.0"), ("5.3.3", "5.5.0"), ("4.9.7", "4.9.7")), acl=True),
+    "rocksdb": Setting(versions=(("5.3.3", "5.5.0"), ("5.5.0", "5.3.3")), properties=ROCKSDB),
     "elected source": Setting(versions=(("5.3.3", "5.5.0"), ("5.5.0", "5.3.3")), brokers=1, elected="source"),
     "elected target": Setting(versions=(("4.9.7", "5.3.3"), ("5.3.3", "5.5.0")), brokers=1, elected="target"),
 }

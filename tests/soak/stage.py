@@ -139,7 +139,7 @@ def _spec(side: str, version: str, world: str) -> ClusterSpec:
         brokers=of.brokers,
         acl=acl,
         ha="controller" if of.elected == side else "none",
-        properties=_SMALL_FILES,
+        properties={**_SMALL_FILES, **of.properties},
         broker_ip="127.0.0.1" if plain else "127.0.0.2" if side == "source" else "127.0.0.3",
     )
 

@@ -81,6 +81,8 @@ def group_of_test() -> str:
 
 #: What counts as copied, by whether that of others does too.
 _COPIED = {False: "copied", True: "copied_in_all"}
+#: Characters of a log that show the stacks of all threads.
+_STACKS = 12_000
 
 
 class Worker:
@@ -106,7 +108,7 @@ class Worker:
         self.store = directory / "store"
         self.log_file = directory / "log"
         self.port = 0
-        self._environment = {**os.environ, **(environment or {})}
+        self._environment = {**os.environ, "PYTHONFAULTHANDLER": "1", **(environment or {})}
         self._arguments = [
             *(sys.executable, *program),
             *("--source", source if isinstance(source, str) else source.namesrv),
@@ -150,8 +152,11 @@ class Worker:
             await self.served()
 
     async def served(self) -> None:
-        """Waits until it serves HTTP."""
-        await until(self.is_up, what="the replicator's HTTP")
+        """Waits until it serves HTTP; else the error says what it was doing."""
+        try:
+            await until(self.is_up, what="the replicator's HTTP")
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}\n{await self.stacks()}") from None
 
     def is_up(self) -> bool:
         """Whether it serves HTTP; where is known then."""
@@ -175,6 +180,13 @@ class Worker:
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
             await self._process.wait()
+
+    async def stacks(self) -> str:
+        """Ends it, if it still runs; the end of its log, which says what each thread was doing."""
+        if self.exit_code is None:
+            self.signal(signal.SIGABRT)
+            await self.wait()
+        return self.log[-_STACKS:]
 
     async def drain(self) -> int:
         """SIGTERM; gives the exit code."""

@@ -1,0 +1,95 @@
+"""Brokers that keep messages, queues or settings otherwise than in the usual files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from replicator.client.brokers import min_offset
+from replicator.sandbox import ClusterSpec
+from tests.support.clusters import ClusterPool
+from tests.support.ledger import Ledger
+from tests.support.move import move
+from tests.support.scene import SceneOf
+from tests.support.stores import ROCKSDB, TIERED
+from tests.support.traffic import Producer, configured, connected
+from tests.support.worker import Worker, until
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.mark.parametrize("version", ["5.3.3", "5.5.0"])
+async def test_rocksdb_on_both_sides(
+    version: str, clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    east, west = (ClusterSpec(name=name, version=version, properties=ROCKSDB) for name in ("rock", "stone"))
+    source, target = await clusters.pair(east, west)
+    await move(source, target, tmp_path, topic=topic_name("t"), group=topic_name("g"))
+
+
+@pytest.mark.parametrize("version", ["5.3.3", "5.5.0"])
+async def test_brokers_with_rocksdb_are_killed(version: str, scene: SceneOf) -> None:
+    east, west = (ClusterSpec(name=name, version=version, properties=ROCKSDB) for name in ("rock", "stone"))
+    async with scene(source=east, target=west, mistreated=(east, west)) as route, route.worker() as worker:
+        async with Producer(route.source, route.topic, per_second=1000, patient=True) as producer:
+            for cluster in (route.source, route.target):
+                await _goes_on(worker, route.topic)
+                await cluster.brokers[0].kill()
+                await cluster.brokers[0].start()
+        await worker.caught_up(route.topic, producer.acknowledged, in_all=True)
+        await route.assert_clean()
+
+
+@pytest.mark.parametrize("version", ["4.9.7", "5.3.3", "5.5.0"])
+async def test_dledger_elects_another_leader(version: str, scene: SceneOf, tmp_path: Path) -> None:
+    async with (
+        Ledger(version, tmp_path / "ledger") as source,
+        scene(source=source) as route,
+        route.worker() as worker,
+    ):
+        assert isinstance(source, Ledger)
+        await source.know(route.topic)
+        async with Producer(source, route.topic, per_second=500, patient=True) as producer:
+            await _goes_on(worker, route.topic)
+            leader = await source.leader()
+            await leader.kill()
+            assert await source.leader() is not leader
+            await _goes_on(worker, route.topic)
+            await leader.start()
+        await worker.caught_up(route.topic, producer.acknowledged, in_all=True)
+        await route.assert_clean()
+
+
+async def test_messages_that_are_in_tiered_storage_alone(scene: SceneOf) -> None:
+    spec = ClusterSpec(name="tiered", version="5.5.0", properties=TIERED)
+    async with scene(source=spec, mistreated=(spec,), queues=1) as route:
+        await route.produce(8000, size=400)
+        (broker,) = route.source.brokers
+
+        def moved() -> bool:
+            """Whether all that was produced is in the second store, below the broker's working directory."""
+            queues = broker.home.glob(f"*_tiered/{broker.name}/{route.topic}/0/CONSUME_QUEUE/*")
+            return sum(path.stat().st_size for path in queues) >= 8000 * 20
+
+        await until(moved, seconds=90, what="tiered storage has it all")
+        oldest = min((broker.home / "store" / "commitlog").iterdir())
+        async with configured(route.source, fileReservedTime=0), connected(route.source) as client:
+            master = client.master(broker.name)
+
+            async def expired() -> bool:
+                await master.ask(329, {})  # delete expired commit logs
+                return not oldest.exists()
+
+            await until(expired, seconds=150, what="retention")
+            assert await min_offset(master, route.topic, 0) == 0
+        async with route.worker() as worker:
+            await worker.caught_up(route.topic, 8000)
+            assert worker.topic(route.topic)["gap_messages"] == 0
+        await route.assert_clean(8000)
+
+
+async def _goes_on(worker: Worker, topic: str) -> None:
+    before = worker.topic(topic).get("copied", 0)
+    await until(lambda: worker.has_copied(topic, before + 300), what="it goes on")

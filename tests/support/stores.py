@@ -1,0 +1,22 @@
+"""Settings of brokers that keep messages, queues or settings otherwise than in the usual files."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+from tests.support.narrow import TINY_FILES
+
+__all__ = ["ROCKSDB", "TIERED"]
+
+#: Queues, topics, groups and their offsets are in RocksDB.
+ROCKSDB: Final = MappingProxyType({"storeType": "defaultRocksDB"})
+#: Messages are copied to a second store, where they are found when their commit log is deleted.
+TIERED: Final = MappingProxyType(
+    TINY_FILES
+    | {
+        "messageStorePlugIn": "org.apache.rocketmq.tieredstore.TieredMessageStore",
+        "tieredBackendServiceProvider": "org.apache.rocketmq.tieredstore.provider.PosixFileSegment",
+        "tieredStoreGroupCommitTimeout": "300",
+    }
+)
