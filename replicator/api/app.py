@@ -57,10 +57,13 @@ def make_app(
     app = FastAPI(title="rocketmq-replicator", version=__version__, docs_url=None, redoc_url=None)
     install(app)
     install_actor(app)
-    for routes in (connector_routes, group_routes, sync_routes, broker_routes):
-        app.include_router(routes(worker))
-    app.include_router(overview_routes(overview or Overview(worker, TopicHistory()), closing=closing))
-    app.include_router(log_routes())
+    for router in (
+        *(routes(worker) for routes in (connector_routes, group_routes, sync_routes, broker_routes)),
+        overview_routes(overview or Overview(worker, TopicHistory()), closing=closing),
+        log_routes(),
+    ):
+        # include_router makes all routes once more, while the event loop waits for the first request's answer.
+        app.router.routes.extend(router.routes)
 
     @app.get(
         "/metrics",
