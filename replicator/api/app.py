@@ -57,11 +57,9 @@ def make_app(
     app = FastAPI(title="rocketmq-replicator", version=__version__, docs_url=None, redoc_url=None)
     install(app)
     install_actor(app)
-    for router in (
-        *(routes(worker) for routes in (connector_routes, group_routes, sync_routes, broker_routes)),
-        overview_routes(overview or Overview(worker, TopicHistory()), closing=closing),
-        log_routes(),
-    ):
+    routers = [routes(worker) for routes in (connector_routes, group_routes, sync_routes, broker_routes)]
+    routers += [overview_routes(overview or Overview(worker, TopicHistory()), closing=closing), log_routes()]
+    for router in routers:
         # include_router makes all routes once more, while the event loop waits for the first request's answer.
         app.router.routes.extend(router.routes)
 
