@@ -81,7 +81,7 @@ class AclSyncer:
 
     @property
     def owned(self) -> dict[str, Any]:
-        """What at the target is ours, as JSON, without secrets. Keep it after each `apply`."""
+        """What at the target is ours, as JSON, without secrets. Keep it after each `claim` and each `apply`."""
         return self._owned.as_json()
 
     async def plan(self) -> AclPlan:
@@ -109,8 +109,27 @@ class AclSyncer:
         notes = (*made.notes, *_noted(missing), *readable, *_readable(self._target, "target"))
         return replace(made, notes=notes, unreachable_brokers=(*away, *missing))
 
+    def claim(self, plan: AclPlan) -> bool:
+        """Makes ours what applying `plan` would make; whether that changes `owned`.
+
+        Before it is done, and kept before it is done: an answer may be lost, or its process killed, and then nobody
+        would know whose an account is. What was not made after all is forgotten when the source loses it.
+        """
+        before = self.owned
+        for action in plan.pending:
+            if action.verb is Verb.WHITE_LIST:
+                self._owned.own_white(action.broker, self._owned.white(action.broker) | action.owned_white)
+            elif action.after is not None:
+                origin = Origin.CREATED if action.before is None else Origin.ADOPTED
+                self._owned.own(action.broker, action.account, origin)
+        return self.owned != before
+
     async def apply(self, plan: AclPlan) -> list[Applied]:
-        """Does what is not blocked, broker by broker; what fails does not hold up the rest."""
+        """Does what is not blocked, broker by broker; what fails does not hold up the rest.
+
+        What it makes is claimed, at the latest now.
+        """
+        self.claim(plan)
         return [await self._apply(action) for action in plan.pending]
 
     async def _apply(self, action: Action) -> Applied:
@@ -134,9 +153,6 @@ class AclSyncer:
             await acl1.write_white(endpoint, action.white)
             self._owned.own_white(broker, action.owned_white)
         elif action.after is not None:
-            # Before it is done: the answer may be lost, and then nobody would know whose it is. What was not made
-            # after all is forgotten when the source loses it.
-            self._owned.own(broker, account, Origin.CREATED if action.before is None else Origin.ADOPTED)
             await broker_acl.write_account(endpoint, action.dialect, action.after, before=action.before)
 
     async def _read_source(self) -> tuple[AclState, _Unreachable]:

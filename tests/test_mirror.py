@@ -38,7 +38,6 @@ ELSEWHERE = {
     "replicator.connector.retry_groups": "e2e/test_pop_consumers.py",
     "replicator.connector.spark_jobs": "spark/test_route_backfill.py",
     "replicator.connector.sync": "connector/sync/test_task.py",
-    "replicator.connector.sync.acl": "e2e/test_acl_sync.py",
     "replicator.demo": "demo/test_demo.py",
     "replicator.group.local_log": "e2e/test_group_faults.py",
     "replicator.group.no_log": "e2e/test_dead_site.py",

@@ -64,6 +64,8 @@ async def _run(wanted: _Wanted, *, apply: bool) -> tuple[AclPlan, list[Applied],
         plan = await syncer.plan()
         if not apply:
             return plan, [], syncer.owned
+        if syncer.claim(plan):
+            _keep(wanted.file, syncer.owned)
         try:
             return plan, await syncer.apply(plan), syncer.owned
         finally:

@@ -141,3 +141,17 @@ async def test_a_lost_answer(monkeypatch: pytest.MonkeyPatch, error: Exception) 
     [applied] = await one.apply(await one.plan())
     assert applied.error == str(error)
     assert one.owned == {"t-a": {"accounts": {"account-1": "created"}, "white": []}}
+
+
+async def test_what_is_claimed_is_ours_before_it_is_made() -> None:
+    """Whoever starts again in between with what was kept makes it, and may delete it later."""
+    source, target = Side({"s-a": holding(account())}), Side({"t-a": holding()})
+    one = syncer(source, target)
+    assert one.claim(await one.plan())
+    assert not one.claim(await one.plan())
+    ours = {"t-a": {"accounts": {"account-1": "created"}, "white": []}}
+    assert one.owned == ours
+    half_made = Side({"t-a": holding(account())})
+    assert not (await syncer(source, half_made, ours).plan()).actions
+    gone = await syncer(Side({"s-a": holding()}), half_made, ours, deletes=True).plan()
+    assert [each.verb for each in gone.pending] == ["delete"]

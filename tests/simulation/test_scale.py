@@ -5,14 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 
-def test_a_group_at_size() -> None:
+
+@pytest.mark.parametrize(("size", "count"), [(1000, 4), (3000, 5)])
+def test_a_group_at_size(size: int, count: int) -> None:
     """In a process of its own, since the simulation takes over the clocks."""
-    command = [sys.executable, "-m", "tests.simulation.scale", "--queues", "3000", "--workers", "5"]
+    command = [sys.executable, "-m", "tests.simulation.scale", "--queues", str(size), "--workers", str(count)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert run.returncode == 0, run.stderr[-2000:]
     queues, workers, start, _, takeover, _, rebalance, *_ = run.stdout.splitlines()[-1].strip("| ").split(" | ")
-    assert (queues, workers) == ("3,000", "5")
+    assert (queues, workers) == (f"{size:,}", str(count))
     # Virtual seconds, in steps of half a second; which worker speaks first differs from run to run. A takeover
     # begins when the session of the killed worker is over.
     assert float(start) <= 10

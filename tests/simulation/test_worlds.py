@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-#: Worlds of each test; all of them take 40 seconds on two cores.
+#: Worlds of each test; those of one take 20 seconds of a core.
 _WORLDS = 50
 
 

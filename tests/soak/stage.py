@@ -31,8 +31,8 @@ TOPICS: Final = ("soak-orders", "soak-payments", "soak-events")
 #: The topic that is deleted and created again.
 BRIEF: Final = "soak-brief"
 QUEUES: Final = 3
-#: Commit logs that are full after seconds, so that a broker needs room on its disk (tests/support/narrow.py). Not with
-#: replicas: one that waits for the next file to come takes a whole core (ReputMessageService, 5.3.3).
+#: Commit logs that are full after seconds, so that a broker needs room on its disk (tests/support/narrow.py). Not
+#: with replicas: one that waits for the next file to come takes a whole core (ReputMessageService, 5.3.3).
 _SMALL_FILES: Final = {"mappedFileSizeCommitLog": "1048576", "maxMessageSize": "262144"}
 _FLAGS: Final = (
     *("--topics", "soak-.*", "--sync-groups", GROUP, "--protect-target"),

@@ -10,7 +10,7 @@ from acl_sync import AclOptions, AclPlan, AclSyncer
 from acl_sync.plan import Action as AclAction
 from replicator.connector.context import ConnectorContext
 from replicator.connector.sync.ledger import SyncLedger
-from replicator.errors import StartupError
+from replicator.errors import ClientError, StartupError
 from replicator.metadata.action import Action, Unasked
 from replicator.metadata.syncer import Applied
 from replicator.settings import RouteSettings, Settings
@@ -109,6 +109,8 @@ class AclSync:
         self._context = context
         self._ledger = ledger
         self._deletes = settings.sync_deletes
+        #: Whether the group knows all that is ours.
+        self._told = True
         #: Brokers that could not be asked at the last look.
         self.unasked: list[Unasked] = []
         self.forget()
@@ -154,8 +156,19 @@ class AclSync:
         return plan
 
     async def sync(self) -> tuple[list[AclStep], list[AclDone]]:
-        """Plans and applies, as long as this worker may; errors as `plan`."""
+        """Plans and applies, as long as this worker may.
+
+        Raises:
+            ClientError: the group cannot be told what is to be made, so it is not made; else as `plan`.
+            StartupError: see `plan`.
+        """
         plan, syncer = await self._plan(), self._made()
+        if syncer.claim(plan):
+            self._ledger.put(KIND, syncer.owned)
+            self._told = False
+        if not self._told and not await self._context.publish():
+            raise ClientError("no account is changed: the group cannot be told which ones are ours")
+        self._told = True
         done: list[AclDone] = []
         for action in plan.pending:
             if not self._may_go_on():
