@@ -86,7 +86,11 @@ def main(arguments: Sequence[str]) -> int:
     while turn == 0 or time.monotonic() < ends:
         seed = options.seed if "/" in options.seed else f"{options.seed}/{turn}"
         directory = Path(tempfile.mkdtemp(prefix="soak-", dir=options.keep))
-        found = asyncio.run(play(seed, directory, FAULTS, program))
+        try:
+            found = asyncio.run(play(seed, directory, FAULTS, program))
+        except Exception as error:  # noqa: BLE001 - the rounds behind it are played all the same
+            found = [*_reasons(error)]
+            print(f"{seed:>10}  could not be played", flush=True)
         if found:
             failures += 1
             print(*found, f"files, logs and history: {directory}", sep="\n")

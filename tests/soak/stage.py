@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
+from replicator.exit_codes import ExitCode
 from replicator.sandbox import Cluster, ClusterSpec
 from replicator.settings.secret_file import write_secret
 from tests.soak.accounts import ACCOUNTS, Accounts
@@ -93,12 +94,24 @@ async def staged(planned: Plan, directory: Path, program: tuple[str, ...]) -> As
         _hire(stage, program)
         for worker in stage.workers:
             stack.push_async_callback(worker.kill)
-        await asyncio.gather(*(worker.start() for worker in stage.workers))
+        await asyncio.gather(*(_started(worker) for worker in stage.workers))
         for cluster in clusters.values():
             for broker in cluster.brokers:
                 if broker.slave is not None:  # it is told of topics by its master, every ten seconds
                     await until(partial(knows, broker.slave, {*TOPICS, BRIEF}), what="the slave knows the topics")
         yield stage
+
+
+async def _started(worker: Worker) -> None:
+    """Starts it again, as its supervisor would, where a broker that has just started does not answer in time."""
+    await worker.start(ready=False)
+
+    async def up() -> bool:
+        if worker.exit_code == ExitCode.UNUSABLE:
+            await worker.start(ready=False)
+        return worker.is_up()
+
+    await until(up, what=f"{worker.store.parent.name} serves HTTP")
 
 
 def _hire(stage: Stage, program: tuple[str, ...]) -> None:
