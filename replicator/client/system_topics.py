@@ -6,12 +6,14 @@ from collections.abc import Collection
 from typing import Final
 
 __all__ = [
+    "DEAD_LETTER_PREFIX",
     "DECIDED_TOPIC",
     "HALF_TOPIC",
     "INTERNAL_PREFIX",
     "RETRY_PREFIX",
     "SCHEDULE_TOPIC",
     "TIMER_TOPIC",
+    "is_group_topic",
     "is_system",
 ]
 
@@ -20,6 +22,8 @@ INTERNAL_PREFIX: Final = "replicator_sys_"
 
 #: In front of a group's name, the topic of what it could not consume and will be given again.
 RETRY_PREFIX: Final = "%RETRY%"
+#: And that of what it has given up.
+DEAD_LETTER_PREFIX: Final = "%DLQ%"
 
 #: Where brokers keep messages of delay levels, of the timer (5.x), half messages, and which of these were committed
 #: or rolled back.
@@ -46,8 +50,13 @@ _SYSTEM: Final = frozenset(
         "DefaultHeartBeatSyncerTopic",
     }
 )
-_SYSTEM_PREFIXES: Final = ("rmq_sys_", RETRY_PREFIX, "%DLQ%", "%LMQ%", "%SYS%", INTERNAL_PREFIX)
+_SYSTEM_PREFIXES: Final = ("rmq_sys_", RETRY_PREFIX, DEAD_LETTER_PREFIX, "%LMQ%", "%SYS%", INTERNAL_PREFIX)
 _REPLIES: Final = "_REPLY_TOPIC"
+
+
+def is_group_topic(topic: str) -> bool:
+    """Whether brokers put into it, with all their properties, messages of other topics that a group failed on."""
+    return topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX))
 
 
 def is_system(topic: str, names: Collection[str] = ()) -> bool:

@@ -59,12 +59,12 @@ class RouteTopics:
         self.problems: dict[str, str] = {}
         self._context = context
         #: Which topics of the source are copied.
+        groups = GroupSelector.of(settings.sync_groups, settings.exclude_groups)
         self.selector = TopicSelector.of(
             settings.topics,
             settings.exclude_topics,
-            retries=GroupSelector.of(settings.sync_groups, settings.exclude_groups).selects
-            if settings.retry_topics
-            else lambda _: False,
+            retries=lambda group: settings.retry_topics and groups.selects(group),
+            dead_letters=lambda group: settings.dlq_topics and groups.selects(group),
         )
         #: System topics of the source whose messages are parked, each with its name at the target.
         self.parked: Mapping[str, str] = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from replicator.client.connection import Connection
+from replicator.client.system_topics import is_group_topic
 from replicator.routing.batcher import Batcher
 from replicator.routing.channel import Channel, Source
 from replicator.routing.packing import Packer
 from replicator.routing.provenance import Stamp
-from replicator.routing.selector import RETRY_PREFIX
 from replicator.routing.shared import Shared
 from replicator.routing.sink_task import SinkTask
 from replicator.routing.source_side import SourceSide
@@ -56,7 +56,7 @@ class DataPath:
             Stamp(options.identity.source, *state.source),
             topic=topic,
             limit=min(options.batch_bytes, shared.message_limit(state.target.broker)),
-            max_messages=1 if topic.startswith(RETRY_PREFIX) else options.batch_messages,
+            max_messages=1 if is_group_topic(topic) else options.batch_messages,
             exact_born=options.born_timestamp == "exact",
         )
         transforming = None

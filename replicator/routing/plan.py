@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
+from replicator.client.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
 from replicator.client.topics import READABLE, WRITABLE, TopicConfig
 from replicator.routing.options import Identity
 from replicator.routing.queue_map import Queue, QueueMap, extend, needed_queues, write_queues
-from replicator.routing.selector import RETRY_PREFIX, TopicSelector, rename, rename_retries
+from replicator.routing.selector import TopicSelector, rename, rename_retries
 
 __all__ = ["MAX_QUEUES", "TopicPlan", "Topics", "chosen_names", "plan_topics", "queues_of", "unsupported"]
 
@@ -79,10 +80,13 @@ def chosen_names(
     """
     names = {name for topics in source.values() for name in topics if selector.selects(name, system=system)}
     retries = {name for name in names if name.startswith(RETRY_PREFIX)}
+    dead_letters = {name for name in names if name.startswith(DEAD_LETTER_PREFIX)}
     renamed = {
-        name: rename(template, name, source=identity.source, target=identity.target) for name in names - retries
+        name: rename(template, name, source=identity.source, target=identity.target)
+        for name in names - retries - dead_letters
     }
     renamed |= {name: rename_retries(name, renamed) for name in retries}
+    renamed |= {name: name for name in dead_letters}
     return dict(sorted(renamed.items()))
 
 

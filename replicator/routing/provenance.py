@@ -8,8 +8,8 @@ when the source stored it: a recreated topic has the same offsets, but at other 
 From the third hop on, `__RPL_VIA` lists the clusters between origin and source, so that a message that came into a
 ring from outside ends its way, too.
 
-In a group's retry topic `__RPL_RETRIES` is how often the copied message had been tried. What a broker makes of a
-copy that is tried again has all its properties, and another count: it is no copy, and born where that happened.
+In a retry or dead-letter topic `__RPL_RETRIES` is how often the copied message had been tried. What a broker
+makes of a copy that its group fails on has all its properties, and another count: it is no copy, and born there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from replicator.client.system_topics import RETRY_PREFIX
+from replicator.client.system_topics import is_group_topic
 from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.uniform_run import UniformRun
@@ -81,7 +81,7 @@ def read(raw: bytes) -> Provenance | None:
 
 def of(message: StoredMessage, topic: str) -> Provenance | None:
     """The provenance of a message of `topic`; None when it is no copy."""
-    if topic.startswith(RETRY_PREFIX) and not _is_copied_retry(message):
+    if is_group_topic(topic) and not _is_copied_retry(message):
         return None
     return read(message.properties)
 
@@ -91,12 +91,12 @@ def _is_copied_retry(message: StoredMessage) -> bool:
 
 
 def retried(raw: bytes, times: int) -> bytes:
-    """The properties `raw` of a copy for a retry topic, with how often its message was tried."""
+    """The properties `raw` of a copy for a group's topic, with how often its message was tried."""
     return b"%b\x01%d\x02%b" % (RETRIES, times, properties.without(raw, (RETRIES,)))
 
 
 def renewed_retries(messages: Sequence[StoredMessage]) -> list[StoredMessage]:
-    """The messages of a retry topic; those that are no copies themselves without what a copy says of itself."""
+    """The messages of a group's topic; those that are no copies themselves without what a copy says of itself."""
     return [
         message
         if PREFIX not in message.properties or _is_copied_retry(message)

@@ -7,13 +7,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from replicator.client.system_topics import INTERNAL_PREFIX, RETRY_PREFIX, is_system
+from replicator.client.system_topics import DEAD_LETTER_PREFIX, INTERNAL_PREFIX, RETRY_PREFIX, is_system
 from replicator.errors import ConfigError
 
 __all__ = [
     "INTERNAL_PREFIX",
     "MAX_TOPIC",
-    "RETRY_PREFIX",
     "TopicSelector",
     "compile_patterns",
     "rename",
@@ -48,13 +47,21 @@ def compile_patterns(field: str, patterns: Sequence[str]) -> tuple[re.Pattern[st
     return tuple(compiled)
 
 
+def _none(_: str) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class TopicSelector:
-    """Included and not excluded; an exclusion wins. Retry topics are those of the groups that `retries` selects."""
+    """Included and not excluded; an exclusion wins.
+
+    Retry topics are those of the groups that `retries` selects, dead-letter topics those that `dead_letters` does.
+    """
 
     include: tuple[re.Pattern[str], ...]
     exclude: tuple[re.Pattern[str], ...] = ()
-    retries: Callable[[str], bool] = lambda _: False
+    retries: Callable[[str], bool] = _none
+    dead_letters: Callable[[str], bool] = _none
 
     @classmethod
     def of(
@@ -62,14 +69,16 @@ class TopicSelector:
         topics: Sequence[str],
         exclude: Sequence[str],
         *,
-        retries: Callable[[str], bool] = lambda _: False,
+        retries: Callable[[str], bool] = _none,
+        dead_letters: Callable[[str], bool] = _none,
     ) -> TopicSelector:
         """That of a route with these settings.
 
         Raises:
             ConfigError: one is an invalid regular expression.
         """
-        return cls(compile_patterns("topics", topics), compile_patterns("exclude_topics", exclude), retries)
+        included = compile_patterns("topics", topics)
+        return cls(included, compile_patterns("exclude_topics", exclude), retries, dead_letters)
 
     def selects(self, topic: str, *, system: Collection[str] = ()) -> bool:
         """Whether `topic` is copied.
@@ -79,6 +88,8 @@ class TopicSelector:
         """
         if topic.startswith(RETRY_PREFIX):
             return self._selects_retries(topic.removeprefix(RETRY_PREFIX))
+        if topic.startswith(DEAD_LETTER_PREFIX):
+            return self.dead_letters(topic.removeprefix(DEAD_LETTER_PREFIX))
         return not is_system(topic, system) and self._includes(topic)
 
     def _selects_retries(self, of: str) -> bool:

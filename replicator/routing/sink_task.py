@@ -19,6 +19,7 @@ from replicator.client.endpoint import Endpoint
 from replicator.client.line_turn import crossing
 from replicator.client.pull import GROUP
 from replicator.client.send import Stored, send_batch, send_single
+from replicator.client.system_topics import is_group_topic
 from replicator.observe.logging import get_logger
 from replicator.protocol import properties
 from replicator.protocol.batch import extended, header_fields
@@ -40,7 +41,6 @@ from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import RouteOptions
 from replicator.routing.packing import Pack
 from replicator.routing.seal import Extent
-from replicator.routing.selector import RETRY_PREFIX
 from replicator.routing.single_send import HELD_BACK, NO_BODY, why_not_singly
 from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState, Seen
 from replicator.routing.transforming import Transforming
@@ -150,7 +150,7 @@ class SinkTask:
         if first.too_long:
             size = first.too_long
             return await self._reject(batch, f"its properties are {size} bytes with provenance, 32767 are possible")
-        if self._topic.startswith(RETRY_PREFIX):
+        if is_group_topic(self._topic):
             return await self._deliver_retry(batch)
         if first.light:
             return await self._deliver_light(batch)
@@ -247,7 +247,7 @@ class SinkTask:
         return await self._send_singly(batch, message, message.properties)
 
     async def _deliver_retry(self, batch: Batch) -> None:
-        """A message that its group could not consume, one of a batch of one: brokers refuse batches to such topics.
+        """A message that its group could not consume, one of a batch of one: brokers refuse batches for retries.
 
         Its delay is over; with its delay property it would be delayed again.
         """

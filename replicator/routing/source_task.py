@@ -14,7 +14,7 @@ from replicator.client.endpoint import Endpoint
 from replicator.client.history import HistoryConnection
 from replicator.client.line_window import Crossing
 from replicator.client.pull import PULL_TIMEOUT, SUSPEND, Pulled, pull_fields, read
-from replicator.client.system_topics import RETRY_PREFIX
+from replicator.client.system_topics import is_group_topic
 from replicator.errors import BrokerRefused, ClientError, ProtocolError
 from replicator.protocol import properties
 from replicator.protocol.codes import Request, Response
@@ -290,7 +290,7 @@ def select(
     messages: Sequence[StoredMessage], options: RouteOptions, state: QueueState
 ) -> tuple[Sequence[StoredMessage], bool]:
     """Those of `messages` that are to be copied, and whether there are copies among all; counts the others."""
-    if state.topic.startswith(RETRY_PREFIX):
+    if is_group_topic(state.topic):
         messages = provenance.renewed_retries(messages)
     copies = provenance.among(messages)
     # What goes to no cluster cannot return to it.

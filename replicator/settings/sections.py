@@ -22,6 +22,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
             "transforms",
             "forward",
             "retry_topics",
+            "dlq_topics",
         ),
     ),
     "Policies": (

@@ -141,6 +141,16 @@ def test_retry_topics_of_groups_and_of_their_pop_consumers(topic: str, *, copied
     assert chosen.selects(topic) == copied
 
 
+def test_dead_letter_topics_are_those_of_groups() -> None:
+    """Whatever `topics` selects."""
+    chosen = TopicSelector.of(("t",), (), dead_letters=lambda group: group == "g")
+    assert [topic for topic in ("%DLQ%g", "%DLQ%h", "%RETRY%g", "%DLQ%t", "t") if chosen.selects(topic)] == [
+        "%DLQ%g",
+        "t",
+    ]
+    assert not TopicSelector.of((".*",), ()).selects("%DLQ%g")
+
+
 @pytest.mark.parametrize(
     ("name", "there"),
     [

@@ -66,6 +66,34 @@ FEATURES: Final = (
         "4.9 has no POP",
     ),
     Feature(
+        "dead-letter topics of groups, there and back",
+        "tests/e2e/test_dlq_topics.py::test_dead_letters_come_along_and_back",
+        ((_MIDDLE, _NEW),),
+    ),
+    Feature(
+        "topics, queues and offsets in RocksDB (`storeType=defaultRocksDB`)",
+        "tests/e2e/test_stores.py::test_rocksdb_on_both_sides",
+        (_SAME, (_NEW, _NEW)),
+        "4.9 has no RocksDB",
+    ),
+    Feature(
+        "brokers with RocksDB are killed under load",
+        "tests/e2e/test_stores.py::test_brokers_with_rocksdb_are_killed",
+        (_SAME, (_NEW, _NEW)),
+        "4.9 has no RocksDB",
+    ),
+    Feature(
+        "DLedger elects another leader at the source",
+        "tests/e2e/test_stores.py::test_dledger_elects_another_leader",
+        ((_OLD, _MIDDLE), _SAME, (_NEW, _MIDDLE)),
+    ),
+    Feature(
+        "messages that the source has in tiered storage alone",
+        "tests/e2e/test_stores.py::test_messages_that_are_in_tiered_storage_alone",
+        ((_NEW, _MIDDLE),),
+        "5.x has it; tried with files as the second store",
+    ),
+    Feature(
         "accounts go along, and a consumer goes on with its password",
         "tests/e2e/test_metadata_takeover.py::test_consumers_go_on_at_the_target",
         (_UP, (_NEW, _NEW), _SAME),
