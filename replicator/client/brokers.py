@@ -163,7 +163,9 @@ async def max_offset(broker: Endpoint, topic: str, queue_id: int) -> int:
 
 async def min_offset(broker: Endpoint, topic: str, queue_id: int) -> int:
     """The offset of the oldest message that is still there."""
-    return await _offset(broker, Request.GET_MIN_OFFSET, {"topic": topic, "queueId": str(queue_id)})
+    oldest = await _offset(broker, Request.GET_MIN_OFFSET, {"topic": topic, "queueId": str(queue_id)})
+    # -1: one with tiered storage that has none of the queue on its own disk (apache/rocketmq#10193). Pulls know it.
+    return oldest if oldest >= 0 else (await pull(broker, topic, queue_id, 0, count=1)).min_offset
 
 
 async def offset_near(broker: Endpoint, topic: str, queue_id: int, timestamp: int) -> int:

@@ -131,10 +131,17 @@ def read(frame: Frame, address: str) -> Pulled:
         frame.remark,
         messages_in(frame.body) if code == Response.SUCCESS else [],
         frame.number("nextBeginOffset"),
-        frame.number("minOffset"),
+        max(0, frame.number("minOffset")),
         frame.number("maxOffset"),
         len(frame.body),
     )
+    if pulled.min_offset > pulled.max_offset:
+        # Up to 5.5.0, when a commit log was cut that had all of a queue (apache/rocketmq#10417). What comes into the
+        # queue then is refused as too old, and is there once the broker has been restarted: it is no gap.
+        raise ProtocolError(
+            f"{address} says that the queue begins at {pulled.min_offset} and ends at {pulled.max_offset}:"
+            " restart that broker"
+        )
     # A broker looks for the end first, and then reads what may have come meanwhile.
     if code != Response.PULL_OFFSET_MOVED and pulled.next_offset > pulled.max_offset + _MEANWHILE:
         raise ProtocolError(

@@ -57,6 +57,23 @@ async def test_an_answer_without_an_offset_is_a_protocol_error() -> None:
         await endpoint.close()
 
 
+async def test_a_beginning_that_a_broker_does_not_know_is_asked_of_a_pull() -> None:
+    """As one with tiered storage may not."""
+
+    def answer(session: Any, request: Frame) -> None:
+        if request.code == Request.GET_MIN_OFFSET:
+            session.answer(request, fields={"offset": "-1"})
+        else:
+            assert request.fields["queueOffset"] == "0"
+            ends = {"nextBeginOffset": "40", "minOffset": "40", "maxOffset": "90"}
+            session.answer(request, code=Response.PULL_OFFSET_MOVED, fields=ends)
+
+    async with Peer(answer) as peer:
+        endpoint = Endpoint(peer.address, Security())
+        assert await min_offset(endpoint, "t", 0) == 40
+        await endpoint.close()
+
+
 class Vague:
     """A broker of a queue with these store times from offset `low` on, which answers `guess` to every time."""
 

@@ -48,6 +48,18 @@ def test_a_broker_cannot_lead_far_behind_its_own_end(code: int) -> None:
 
 
 @pytest.mark.parametrize("code", [19, 20, 21])
+def test_a_queue_that_begins_behind_its_end_is_no_gap(code: int) -> None:
+    """The broker refuses its messages until it is restarted: whoever waits for that loses none."""
+    fields = {**ENDS, "nextBeginOffset": "0", "minOffset": "500", "maxOffset": "10"}
+    with pytest.raises(ProtocolError, match="a:1 says that the queue begins at 500 and ends at 10: restart"):
+        read(Frame(code, 1, 1, "", fields, b""), "a:1")
+
+
+def test_an_unknown_beginning_is_none() -> None:
+    assert read(Frame(19, 1, 1, "", {**ENDS, "minOffset": "-1"}, b""), "a:1").min_offset == 0
+
+
+@pytest.mark.parametrize("code", [19, 20, 21])
 def test_answers_without_messages(code: int) -> None:
     """Their offsets count, whatever stands in the body."""
     pulled = read(Frame(code, 1, 1, "why", ENDS, b"junk"), "a:1")
