@@ -136,8 +136,8 @@ def read(frame: Frame, address: str) -> Pulled:
         len(frame.body),
     )
     if pulled.min_offset > pulled.max_offset:
-        # Up to 5.5.0, when a commit log was cut that had all of a queue (apache/rocketmq#10417). What comes into the
-        # queue then is refused as too old, and is there once the broker has been restarted: it is no gap.
+        # Up to 5.5.0, when a commit log was cut that had all of a queue (apache/rocketmq#10417). What comes into
+        # the queue then is refused as too old, and is there once the broker has been restarted: it is no gap.
         raise ProtocolError(
             f"{address} says that the queue begins at {pulled.min_offset} and ends at {pulled.max_offset}:"
             " restart that broker"

@@ -76,9 +76,9 @@ class Load:
             if time.monotonic() - looked > 3:
                 looked = time.monotonic()
                 lanes = [lane for broker in client.brokers() for lane in await self._lanes(client, broker)] or lanes
-            if not lanes:  # no broker was up when it looked
+            if not lanes:  # there was no master when it connected
                 await asyncio.sleep(_PAUSE)
-                continue
+                return
             broker, queue_id = self._chance.choice(lanes)
             numbers = [*islice(self._numbers, _BATCH)]
             batch = [(b"%012d" % n, {"KEYS": f"k{n}", "UNIQ_KEY": f"{self._topic}-{n}"}) for n in numbers]
