@@ -7,6 +7,8 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -159,6 +161,49 @@ async def test_the_site_is_lost(
                 for message in messages:
                     expected = due / 1000 if message.content.startswith(b"timer") else sent + 30
                     assert message.store_timestamp / 1000 > expected - 2
+
+
+async def test_one_topic_is_switched_and_then_the_other(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """Two brokers at each side; of a topic that is not switched yet nothing is released."""
+    first, second = topic_name("a"), topic_name("b")
+    target = await clusters.get(ClusterSpec(name="west", version="5.5.0", brokers=2))
+    async with clusters.fresh(ClusterSpec(name="east", version="5.3.3", brokers=2)) as source:
+        flags = ("--topics", f"{first},{second}", *FLAGS)
+        for topic in (first, second):
+            await create_topic(source, topic, queues=2)
+        async with Worker(source, target, tmp_path / "old", *flags) as old:
+            await ready(old)
+            due = round(time.time() * 1000) + 30_000
+            for topic, broker in product((first, second), (0, 1)):
+                timers, delays = ([f"{kind} {broker} {i}" for i in range(50)] for kind in ("timer", "delay"))
+                await send_waiting(source, topic, timers, deliver_ms=due, broker=broker)
+                await send_waiting(source, topic, delays, level=4, broker=broker)
+            for topic in (first, second):
+                counts = {SCHEDULE_TOPIC: 100, TIMER_TOPIC: 100}
+                await until(partial(are_parked, target, topic, counts), what="all are parked")
+            await old.kill()
+        for node in source.nodes:
+            await node.kill()
+        wanted = Counter(
+            f"{kind} {broker} {i}" for kind in ("timer", "delay") for broker in (0, 1) for i in range(50)
+        )
+
+        async def released(topic: str) -> bool:
+            return (await arrived(target, topic)).keys() >= wanted.keys()
+
+        async with Worker(source, target, tmp_path / "new", *flags) as new:
+            await until(lambda: new.ask("GET", "/connectors/route/status")[0] == 200, what="the route is known")
+            report = await asked(new, "POST", "failover", {"source_dead": True, "topics": [first]})
+            assert report["released"]["left"] == [], report
+            await until(partial(released, first), what="the first topic's", seconds=90)
+            assert await arrived(target, second) == Counter()
+            report = await asked(new, "POST", "failover", {"source_dead": True})
+            assert report["released"]["left"] == [], report
+            await until(partial(released, second), what="the other topic's", seconds=90)
+            await asyncio.sleep(2)
+            assert [await arrived(target, topic) for topic in (first, second)] == [wanted, wanted]
 
 
 async def test_the_site_returns(clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]) -> None:

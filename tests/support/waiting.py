@@ -29,13 +29,14 @@ async def send_waiting(
     queues: int = 2,
     level: int | None = None,
     deliver_ms: int | None = None,
+    broker: int = 0,
 ) -> dict[str, str]:
-    """Sends a message per body, to the queues of the first broker in turn, and returns the UNIQ_KEY of each."""
+    """Sends a message per body, to the queues of a broker in turn, and returns the UNIQ_KEY of each."""
     keys: dict[str, str] = {}
     waits = {"DELAY": str(level)} if level is not None else {"TIMER_DELIVER_MS": str(deliver_ms)}
     limit = asyncio.Semaphore(_AT_ONCE)
     async with connected(cluster) as client:
-        broker = client.writer(cluster.brokers[0].name)
+        writer = client.writer(cluster.brokers[broker].name)
 
         async def one(number: int, body: str) -> None:
             keys[body] = uuid.uuid4().hex.upper()
@@ -51,7 +52,7 @@ async def send_waiting(
             async with limit:
                 while True:
                     try:
-                        await send_single(broker, fields | {"i": raw.decode(), "m": "false"}, body.encode())
+                        await send_single(writer, fields | {"i": raw.decode(), "m": "false"}, body.encode())
                         return
                     except BrokerRefused as refused:
                         if refused.code != Response.SYSTEM_BUSY:
