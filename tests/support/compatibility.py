@@ -49,6 +49,16 @@ FEATURES: Final = (
         "4.9 has no timer: there the worker sends what is due",
     ),
     Feature(
+        "one topic's parked messages are released before the other's, with two brokers at each side",
+        "tests/e2e/test_parked_messages.py::test_one_topic_is_switched_and_then_the_other",
+        ((_MIDDLE, _NEW),),
+    ),
+    Feature(
+        "topics and groups of a namespace",
+        "tests/e2e/test_namespaces.py::test_topics_and_groups_of_a_namespace",
+        ((_MIDDLE, _NEW),),
+    ),
+    Feature(
         "a target that loses its tail gets it again",
         "tests/e2e/test_target_loss.py::test_before_the_next_message",
         ((_MIDDLE, _OLD), (_MIDDLE, _NEW)),
