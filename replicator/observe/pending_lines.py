@@ -22,6 +22,8 @@ _KINDS: Final = {
     "transaction": "half messages",
     "retry": "messages to be consumed again, which are not copied without --retry-topics",
 }
+#: Kinds that are parked where `sync` has pending.
+_PARKED: Final = ("delay", "timer")
 
 
 def pending_lines(pending: dict[str, Any]) -> list[str]:
@@ -33,8 +35,10 @@ def pending_lines(pending: dict[str, Any]) -> list[str]:
 
 
 def _waiting(each: dict[str, Any]) -> str:
-    parked = ", parked at the target" if each.get("parked") else ""
-    return f"{each['topic']}: {each['messages']:,} {_KINDS[each['kind']]}{parked}"
+    line = f"{each['topic']}: {each['messages']:,} {_KINDS[each['kind']]}"
+    if each.get("parked"):
+        return f"{line}, parked at the target"
+    return f"{line}, not parked at the target (sync with pending does that)" if each["kind"] in _PARKED else line
 
 
 def released_lines(released: dict[str, Any] | None) -> list[str]:

@@ -60,7 +60,10 @@ def test_what_waits_at_the_source_is_no_reason_and_is_named() -> None:
     found = judged(ready(waiting=[{"topic": "orders", "kind": "delay", "messages": 40}]))
     assert found.verdict == "yes"
     (note,) = found.notes
-    assert note == "waits at the source, and is copied once it is delivered there: orders: 40 delayed messages"
+    assert note == (
+        "waits at the source, and is copied once it is delivered there: orders: 40 delayed messages,"
+        " not parked at the target (sync with pending does that)"
+    )
 
 
 @pytest.mark.parametrize(
