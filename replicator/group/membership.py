@@ -74,13 +74,14 @@ class Heartbeat:
 
 
 class _Member:
-    """`places` are those at which the process that `heartbeat` is of was heard."""
+    """`places` are those at which the process that `heartbeat` is of was heard, `last` is when, on either side."""
 
-    __slots__ = ("heard", "heartbeat", "places")
+    __slots__ = ("heard", "heartbeat", "last", "places")
 
     def __init__(self, heartbeat: Heartbeat) -> None:
         self.heartbeat = heartbeat
         self.heard = {Side.SOURCE: -inf, Side.SINK: -inf}
+        self.last = -inf
         self.places: set[Hashable] = set()
 
 
@@ -114,7 +115,7 @@ class Membership:
 
     def last_heard(self) -> dict[str, float]:
         """When each other worker was last heard, by its id."""
-        return {name: max(member.heard.values()) for name, member in self._members.items()}
+        return {name: member.last for name, member in self._members.items()}
 
     def echoed(self, side: Side, sent: float) -> None:
         """A heartbeat of our own has come back."""
@@ -153,21 +154,24 @@ class Membership:
             member.heartbeat = heartbeat
         member.places.add(place)
         member.heard[side] = max(member.heard[side], at)
+        member.last = max(member.last, at)
 
     def expire(self) -> list[str]:
         """Forgets the workers that have fallen silent; their ids."""
-        gone = [
-            name for name, member in self._members.items() if self.echo - max(member.heard.values()) > self.timeout
-        ]
+        echo, timeout = self.echo, self.timeout
+        gone = [name for name, member in self._members.items() if echo - member.last > timeout]
         for name in gone:
             del self._members[name]
         return gone
 
     def takes_tasks(self) -> set[str]:
         """The other workers that may be given tasks: online, and heard on both sides."""
+        # Each step of the group asks this, once for every heartbeat that comes.
+        source, sink, timeout = self._echo[Side.SOURCE], self._echo[Side.SINK], self.timeout
         return {
             name
             for name, member in self._members.items()
             if member.heartbeat.stage is MemberState.ONLINE
-            and all(echo - member.heard[side] <= self.timeout for side, echo in self._echo.items())
+            and source - member.heard[Side.SOURCE] <= timeout
+            and sink - member.heard[Side.SINK] <= timeout
         }
