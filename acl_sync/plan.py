@@ -34,7 +34,8 @@ class Verb(StrEnum):
 class Action:
     """One change at one broker. With `blocked` it is not made, for that reason.
 
-    `changes` are for people; `before` and `after` hold secrets, and are never shown.
+    `changes` are for people; `before` and `after` hold secrets, and are never shown. Of the addresses on a white
+    list `claimed_white` are ours from before it is written, and `owned_white` afterwards.
     """
 
     broker: str
@@ -46,6 +47,7 @@ class Action:
     before: Account | None = field(default=None, repr=False)
     after: Account | None = field(default=None, repr=False)
     white: frozenset[str] = frozenset()
+    claimed_white: frozenset[str] = frozenset()
     owned_white: frozenset[str] = frozenset()
 
     def as_json(self) -> dict[str, Any]:
@@ -223,7 +225,8 @@ def _for_white_list(
             verb=Verb.WHITE_LIST,
             changes=changes,
             white=(have.white | added) - removed,
-            owned_white=(ours | added) - removed,
+            claimed_white=(ours & have.white) | added,
+            owned_white=((ours & have.white) | added) - removed,
         )
     if stale - removed:
         yield Action(

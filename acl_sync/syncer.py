@@ -117,8 +117,8 @@ class AclSyncer:
         """
         before = self.owned
         for action in plan.pending:
-            if action.verb is Verb.WHITE_LIST:
-                self._owned.own_white(action.broker, self._owned.white(action.broker) | action.owned_white)
+            if action.verb is Verb.WHITE_LIST:  # those that are to go are ours until they are gone
+                self._owned.own_white(action.broker, action.claimed_white)
             elif action.after is not None:
                 origin = Origin.CREATED if action.before is None else Origin.ADOPTED
                 self._owned.own(action.broker, action.account, origin)

@@ -78,6 +78,17 @@ class NothingShown(Unreachable):
         super().__init__(address, f"it gives nothing of {queue} at offset {offset}, though that ends at {end}")
 
 
+class WrongEnds(Unreachable):
+    """A broker says that a queue begins behind its end, and serves none of it: as if it were away."""
+
+    def __init__(self, address: str, begin: int, end: int) -> None:
+        super().__init__(
+            address,
+            f"it says that the queue begins at {begin} and ends at {end}",
+            hint="if it goes on saying so, restart that broker: it then finds where the queue begins",
+        )
+
+
 class RequestTimeout(ClientError):
     """No answer within `seconds`; whether the request was carried out is unknown."""
 

@@ -139,7 +139,10 @@ def without(settings: object, topics: Set[str], copied: Iterable[str]) -> RouteS
             )
         raise ConfigError(f"the connector does not copy {what}", hint="`replicator lag` lists what it copies")
     if retries := sorted(topic for topic in topics if topic.startswith("%")):
-        raise ConfigError(f"retry topics go with their groups: {', '.join(retries)}", hint="name other topics only")
+        what = ", ".join(retries)
+        raise ConfigError(
+            f"retry and dead-letter topics go with their groups: {what}", hint="name other topics only"
+        )
     named = [topic for topic in settings.topics if topic not in topics]
     if copied <= topics or not named:
         raise ConfigError("these are all topics of the connector", hint="fail over without naming topics")

@@ -72,7 +72,7 @@ class _Copies:
         start, stop = max(self._floor, await min_offset(*self._place)), await max_offset(*self._place)
         begin = await offset_after_copy(*self._place, offset, start=start, stop=stop, mine=self._mine)
         async for message in read_range(*self._place, begin, stop):
-            found = provenance.read(message.properties)
+            found = provenance.of(message, self._place[1])
             if found is not None and self._mine(found):
                 return message.queue_offset if found.offset == offset else None
         return None
@@ -81,7 +81,7 @@ class _Copies:
         """The source offset of the copy at a target offset."""
         if offset >= self._floor:
             async for message in read_range(*self._place, offset, offset + 1):
-                found = provenance.read(message.properties)
+                found = provenance.of(message, self._place[1])
                 if found is not None and self._mine(found):
                     return found.offset
         return None
@@ -103,7 +103,7 @@ async def by_key(worker: Worker, connector: Connector, topic: str, key: str) -> 
         name = worker.store.target_topic(connector.name, topic)
         for broker in sorted({target.broker for target in queue_map.values()}):
             for message in await query(worker.context.target.cluster.reader(broker), name, key):
-                origin = provenance.read(message.properties)
+                origin = provenance.of(message, name)
                 if origin is None or key.encode() not in _keys(message.properties):
                     continue
                 source = Queue(origin.broker, origin.queue_id)

@@ -68,11 +68,10 @@ async def _has_last(queue: MessageQueue, copied: CopiedQueue, context: Connector
     pulled = await pull(broker, copied.target_topic, copied.target.queue_id, target, count=1)
     if pulled.min_offset > target:
         return True  # retention has deleted it
-    return any(_is(message.properties, queue, source) for message in pulled.messages[:1])
+    return any(_is(provenance.of(message, copied.target_topic), queue, source) for message in pulled.messages[:1])
 
 
-def _is(properties: bytes, queue: MessageQueue, offset: int) -> bool:
-    found = provenance.read(properties)
+def _is(found: provenance.Provenance | None, queue: MessageQueue, offset: int) -> bool:
     return found is not None and (found.broker, found.queue_id, found.offset) == (
         queue.broker,
         queue.queue_id,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from replicator.client.endpoint import Endpoint
-from replicator.errors import BrokerRefused, ProtocolError
+from replicator.errors import BrokerRefused, ProtocolError, WrongEnds
 from replicator.protocol.codes import Request, Response, is_denied
 from replicator.protocol.frame import Frame
 from replicator.protocol.message import StoredMessage
@@ -121,6 +121,7 @@ def read(frame: Frame, address: str) -> Pulled:
     Raises:
         BrokerRefused: the broker could not serve the pull.
         ProtocolError: the answer is no answer to a pull.
+        WrongEnds: the broker contradicts itself.
     """
     code = frame.code
     if code not in _ANSWERS:
@@ -132,16 +133,14 @@ def read(frame: Frame, address: str) -> Pulled:
         messages_in(frame.body) if code == Response.SUCCESS else [],
         frame.number("nextBeginOffset"),
         max(0, frame.number("minOffset")),
-        frame.number("maxOffset"),
+        max(0, frame.number("maxOffset")),
         len(frame.body),
     )
     if pulled.min_offset > pulled.max_offset:
-        # Up to 5.5.0, when a commit log was cut that had all of a queue (apache/rocketmq#10417). What comes into
-        # the queue then is refused as too old, and is there once the broker has been restarted: it is no gap.
-        raise ProtocolError(
-            f"{address} says that the queue begins at {pulled.min_offset} and ends at {pulled.max_offset}:"
-            " restart that broker"
-        )
+        # For moments while a broker makes a consume queue (`ConsumeQueue.fillPreBlank`). And up to 5.5.0 when a
+        # commit log was cut that had all of a queue (apache/rocketmq#10417): what comes into the queue then is
+        # refused as too old until the broker is restarted. It is no gap.
+        raise WrongEnds(address, pulled.min_offset, pulled.max_offset)
     # A broker looks for the end first, and then reads what may have come meanwhile.
     if code != Response.PULL_OFFSET_MOVED and pulled.next_offset > pulled.max_offset + _MEANWHILE:
         raise ProtocolError(
@@ -163,7 +162,7 @@ async def pull(
     """Pulls once.
 
     Raises:
-        BrokerRefused, Unreachable, RequestTimeout: see there.
+        BrokerRefused, Unreachable, RequestTimeout, ProtocolError: see there, and `read`.
     """
     frame = await broker.invoke(
         Request.PULL_MESSAGE,

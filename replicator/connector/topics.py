@@ -58,8 +58,8 @@ class RouteTopics:
         self.tasks: frozenset[str] = frozenset()
         self.problems: dict[str, str] = {}
         self._context = context
-        #: Which topics of the source are copied.
         groups = GroupSelector.of(settings.sync_groups, settings.exclude_groups)
+        #: Which topics of the source are copied.
         self.selector = TopicSelector.of(
             settings.topics,
             settings.exclude_topics,
@@ -114,7 +114,7 @@ class RouteTopics:
         return [plan for plan in self.plans if plan.topic not in self.parked]
 
     def is_copied(self, topic: str) -> bool:
-        """Whether messages of a topic, or of a group's retry topic, are copied."""
+        """Whether messages of a topic, or of a group's retry or dead-letter topic, are copied."""
         return self.selector.selects(topic, system=[*self._context.system_names()])
 
     def _make_plans(self) -> list[TopicPlan]:

@@ -120,6 +120,7 @@ class Group:
         self.incarnation = uuid.uuid4().hex
         self._author = Author(name, coordinator.me, self.incarnation)
         self._counters = itertools.count(1)
+        self._publishing = asyncio.Lock()
         self._sequence = 0
         self._echo: tuple[int, Echo] | None = None
         self._sent: dict[int, float] = {}
@@ -175,8 +176,13 @@ class Group:
     async def publish(self, records: Iterable[Record] | None = None) -> bool:
         """Publishes our own changes, or `records`; False when they could not be written.
 
-        What could not be written stays to be published.
+        What could not be written stays to be published. When it has returned True, all that was changed before the
+        call is published.
         """
+        async with self._publishing:
+            return await self._publish(records)
+
+    async def _publish(self, records: Iterable[Record] | None) -> bool:
         taken = self.store.take_unpublished() if records is None else list(records)
         self.on_publish(taken)
         try:

@@ -38,7 +38,7 @@ def _waiting(each: dict[str, Any]) -> str:
     line = f"{each['topic']}: {each['messages']:,} {_KINDS[each['kind']]}"
     if each.get("parked"):
         return f"{line}, parked at the target"
-    return f"{line}, not parked at the target (sync with pending does that)" if each["kind"] in _PARKED else line
+    return f"{line}, not parked at the target (`sync` with pending parks them)" if each["kind"] in _PARKED else line
 
 
 def released_lines(released: dict[str, Any] | None) -> list[str]:

@@ -30,15 +30,18 @@ class Wanted(NamedTuple):
     message: StoredMessage | None
 
 
-def judge(cluster: str, queue: Queue, wanted: Sequence[Wanted], found: Sequence[StoredMessage]) -> list[Difference]:
+def judge(
+    cluster: str, queue: Queue, wanted: Sequence[Wanted], found: Sequence[StoredMessage], *, topic: str = ""
+) -> list[Difference]:
     """The differences between what is to be at the target and what is there.
 
     Args:
         cluster, queue: where the messages come from.
         wanted: in the order of their source offsets.
         found: the messages of a range of the target queue. Those of others are ignored.
+        topic: the target queue's, as in `copies_of`.
     """
-    copies, copied = copies_of(cluster, queue, found, start=0), defaultdict(list)
+    copies, copied = copies_of(cluster, queue, found, start=0, topic=topic), defaultdict(list)
     highest, late = -1, set()
     moved = _out_of_order([message.queue_offset for message in copies.messages])
     named = {each.source: each.message for each in wanted}

@@ -189,7 +189,7 @@ class StreamAuditor:
             return Outcome.UNSHOWN, []
         state, cluster = queue.state, queue.shared.options.identity.source
         wanted = [each for each in await self._wanted(queue, segment) if each.target not in there.broken]
-        found = judge(cluster, state.source, wanted, there.messages)
+        found = judge(cluster, state.source, wanted, there.messages, topic=queue.target_place()[1])
         source_of = state.progress.offsets.source_of
         found += [Difference("changed", source_of(at), at, why) for at, why in there.broken.items()]
         if segment.found:  # whoever read the queue when it was found has counted those

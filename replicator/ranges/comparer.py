@@ -109,7 +109,16 @@ async def compare(job: CompareJob, part: Range, *, there: bool = True) -> Compar
         async with aclosing(reading.source(begin, reading.end)) as ahead:
             cluster = job.options.identity.source
             start, end = reading.start, reading.before
-            pairing = Pairing(cluster, part.source, ahead, reading.stored_at, start=start, begin=begin, end=end)
+            pairing = Pairing(
+                cluster,
+                part.source,
+                ahead,
+                reading.stored_at,
+                start=start,
+                begin=begin,
+                end=end,
+                topic=part.target_topic,
+            )
             differing: set[int] = set()
             async for messages in reading.target():
                 if reading.report(found, await pairing.take(messages)):
@@ -198,7 +207,8 @@ class _Reading:
     def copies(self, messages: Sequence[StoredMessage]) -> Copies:
         """The copies from our source queue among `messages`."""
         cluster = self.job.options.identity.source
-        return copies_of(cluster, self.part.source, messages, start=self.start, end=self.before)
+        topic = self.part.target_topic
+        return copies_of(cluster, self.part.source, messages, start=self.start, end=self.before, topic=topic)
 
     async def first_copied(self) -> int:
         """The source offset of the target's first copy; the source's start if there is none."""

@@ -34,16 +34,25 @@ class Copies(NamedTuple):
 
 
 def copies_of(
-    cluster: str, queue: Queue, messages: Sequence[StoredMessage], *, start: int, end: int | None = None
+    cluster: str,
+    queue: Queue,
+    messages: Sequence[StoredMessage],
+    *,
+    start: int,
+    end: int | None = None,
+    topic: str = "",
 ) -> Copies:
     """The messages that are copies from `queue` of `cluster`.
 
     Copies of source offsets before `start`, or from `end` on, are left out.
+
+    Args:
+        topic: that the messages are in; where it is a group's, brokers may have put copies of others there.
     """
     found = Copies([], [], [])
     wanted = (cluster, *queue)
     for message in messages:
-        copy = provenance.read(message.properties)
+        copy = provenance.of(message, topic)
         if copy is None or copy[1:4] != wanted:
             found.others.append((message, copy))
         elif copy.offset >= start and (end is None or copy.offset < end):

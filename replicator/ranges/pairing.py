@@ -68,6 +68,7 @@ class Pairing:
         start: int,
         begin: int,
         end: int | None = None,
+        topic: str = "",
     ) -> None:
         self.differing: set[int] = set()
         self.stretches: dict[int, list[Stretch]] = {}
@@ -78,6 +79,7 @@ class Pairing:
         self.order = CopyOrder()
         self._cluster = cluster
         self._queue = queue
+        self._topic = topic
         self._start = start
         self._end = end
         self._source = source
@@ -111,7 +113,7 @@ class Pairing:
             if self._are(messages, wanted, stamped):
                 self._take_all(messages, wanted, stamped)
                 return Copies([], [], [])
-        found = copies_of(self._cluster, self._queue, messages, start=self._start, end=self._end)
+        found = copies_of(self._cluster, self._queue, messages, start=self._start, end=self._end, topic=self._topic)
         for copy, offset in zip(found.messages, found.offsets, strict=True):
             await self._take_one(copy, offset)
         return found

@@ -21,7 +21,7 @@ from replicator.routing.data_path import DataPath
 from replicator.routing.faults import Drained, SourceEnded, SourceGap, SourceLost, SourceReset, TargetChanged
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.provenance import Provenance
-from replicator.routing.provenance import read as read_provenance
+from replicator.routing.provenance import of as provenance_of
 from replicator.routing.queue_steps import FINAL, TRANSITIONS, Event, Step, Transition, event_of
 from replicator.routing.shared import Shared
 from replicator.routing.source_side import BrokerSource, SourceSide
@@ -105,7 +105,7 @@ class QueuePair:
 
     def look(self, message: StoredMessage) -> None:
         """Counts a message of the target queue that was not stored by the last batches."""
-        found, offset = read_provenance(message.properties), message.queue_offset
+        found, offset = provenance_of(message, self.topic), message.queue_offset
         if found is not None and self._target.is_ours(found):
             self.state.counters.duplicates += 1
             self._log.error("duplicate at the target", offset=offset, source=found.offset)

@@ -7,7 +7,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from replicator.client.system_topics import DEAD_LETTER_PREFIX, INTERNAL_PREFIX, RETRY_PREFIX, is_system
+from replicator.client.system_topics import (
+    DEAD_LETTER_PREFIX,
+    INTERNAL_PREFIX,
+    RETRY_PREFIX,
+    is_group_topic,
+    is_system,
+)
 from replicator.errors import ConfigError
 
 __all__ = [
@@ -86,6 +92,8 @@ class TopicSelector:
         Args:
             system: further names that brokers made for themselves: those of clusters and brokers.
         """
+        if is_group_topic(topic) and _any(self.exclude, topic):
+            return False
         if topic.startswith(RETRY_PREFIX):
             return self._selects_retries(topic.removeprefix(RETRY_PREFIX))
         if topic.startswith(DEAD_LETTER_PREFIX):
@@ -109,7 +117,7 @@ def _any(patterns: tuple[re.Pattern[str], ...], topic: str) -> bool:
 
 
 def rename(template: str, topic: str, *, source: str, target: str) -> str:
-    """The name at the target of a topic that is no group's retry topic.
+    """The name at the target of a topic that is none of a group.
 
     Raises:
         ConfigError: no broker would take that name.

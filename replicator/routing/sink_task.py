@@ -19,10 +19,10 @@ from replicator.client.endpoint import Endpoint
 from replicator.client.line_turn import crossing
 from replicator.client.pull import GROUP
 from replicator.client.send import Stored, send_batch, send_single
-from replicator.client.system_topics import is_group_topic
+from replicator.client.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
 from replicator.observe.logging import get_logger
 from replicator.protocol import properties
-from replicator.protocol.batch import extended, header_fields
+from replicator.protocol.batch import entry, extended, header_fields
 from replicator.protocol.message import StoredMessage
 from replicator.routing import provenance
 from replicator.routing.batcher import Batch, Batcher
@@ -150,8 +150,10 @@ class SinkTask:
         if first.too_long:
             size = first.too_long
             return await self._reject(batch, f"its properties are {size} bytes with provenance, 32767 are possible")
-        if is_group_topic(self._topic):
+        if self._topic.startswith(RETRY_PREFIX):
             return await self._deliver_retry(batch)
+        if self._topic.startswith(DEAD_LETTER_PREFIX):
+            return await self._deliver_dead_letter(batch)
         if first.light:
             return await self._deliver_light(batch)
         return await self._deliver_batch(batch)
@@ -256,6 +258,20 @@ class SinkTask:
             return await self._reject(batch, NO_BODY)
         raw = properties.without(message.properties, HELD_BACK)
         return await self._send_singly(batch, message, provenance.retried(raw, message.reconsume_times))
+
+    async def _deliver_dead_letter(self, batch: Batch) -> None:
+        """A message that its group has given up, one of a batch of one: as such brokers store it as it is."""
+        message, seal = batch.packs[0].message(), self._seal(batch)
+        raw = provenance.retried(message.properties, message.reconsume_times)
+        if len(raw) + len(seal) <= properties.MAX_PROPERTIES:
+            raw += seal
+        fields, body = self._fields(batch), entry(message.body, raw, body_crc=message.body_crc, flag=message.flag)
+        try:
+            stored = await self._insist(lambda connection: send_batch(connection, fields, [body]), batch.size)
+        except MessageRejected as rejected:
+            return await self._reject(batch, rejected.message)
+        self._settle(batch, stored, alone=True)
+        return None
 
     async def _send_singly(self, batch: Batch, message: StoredMessage, raw: bytes) -> None:
         fields, seal = self._fields(batch), self._seal(batch)

@@ -232,7 +232,7 @@ def test_what_is_left_of_a_route() -> None:
         under_test.without(settings, {"C"}, ["A"])
     with pytest.raises(ConfigError, match="does not copy A, B1 any more"):
         under_test.without(left, {"A", "B1"}, ["B2"])
-    with pytest.raises(ConfigError, match="retry topics"):
+    with pytest.raises(ConfigError, match="dead-letter topics go with"):
         under_test.without(settings, {"%RETRY%g"}, ["A", "%RETRY%g"])
     with pytest.raises(ConfigError, match="all topics"):
         under_test.without(settings, {"A"}, ["A"])

@@ -62,7 +62,7 @@ def test_what_waits_at_the_source_is_no_reason_and_is_named() -> None:
     (note,) = found.notes
     assert note == (
         "waits at the source, and is copied once it is delivered there: orders: 40 delayed messages,"
-        " not parked at the target (sync with pending does that)"
+        " not parked at the target (`sync` with pending parks them)"
     )
 
 

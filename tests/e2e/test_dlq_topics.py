@@ -42,6 +42,9 @@ async def test_dead_letters_come_along_and_back(
         await until(lambda: _knows(target, group))
         await _give_up(target, topic, group, 1)
         await worker.caught_up(dlq, 2)
+        await until(lambda: worker.topic(dlq)["foreign"] == 1)
+        await until(lambda: worker.topic(dlq)["verified"] == 2, what="the audit has read them back")
+        assert (worker.topic(dlq)["duplicates"], worker.topic(dlq)["audit_differences"]) == (0, 0)
     assert await _given_up(target, dlq) == [(b"0", 1, True), (b"3", 1, True), (b"1", 1, False)]
 
     async with Worker(target, source, tmp_path / "back", "--dlq-topics", *flags, group=topic_name("b")) as back:

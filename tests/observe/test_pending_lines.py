@@ -8,8 +8,8 @@ from replicator.observe.pending_lines import pending_lines, released_lines
 def test_each_topic_and_kind_has_a_line() -> None:
     messages = [{"topic": "a", "kind": kind, "messages": 1200} for kind in ("delay", "timer", "transaction")]
     assert pending_lines({"messages": messages, "uncounted": 2, "problems": ["what waits at b is not known"]}) == [
-        "a: 1,200 delayed messages, not parked at the target (sync with pending does that)",
-        "a: 1,200 timer messages, not parked at the target (sync with pending does that)",
+        "a: 1,200 delayed messages, not parked at the target (`sync` with pending parks them)",
+        "a: 1,200 timer messages, not parked at the target (`sync` with pending parks them)",
         "a: 1,200 half messages",
         "2 more of any topic, which could not be read",
         "what waits at b is not known",
@@ -21,7 +21,7 @@ def test_parked_ones_are_said_to_be() -> None:
     messages = [{"topic": "a", "kind": "delay", "messages": 3, "parked": parked} for parked in (True, False)]
     assert pending_lines({"messages": messages, "uncounted": 0, "problems": []}) == [
         "a: 3 delayed messages, parked at the target",
-        "a: 3 delayed messages, not parked at the target (sync with pending does that)",
+        "a: 3 delayed messages, not parked at the target (`sync` with pending parks them)",
     ]
 
 

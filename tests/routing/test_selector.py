@@ -149,6 +149,8 @@ def test_dead_letter_topics_are_those_of_groups() -> None:
         "t",
     ]
     assert not TopicSelector.of((".*",), ()).selects("%DLQ%g")
+    left_out = TopicSelector.of((".*",), ("%DLQ%g",), dead_letters=lambda group: True)
+    assert [topic for topic in ("%DLQ%g", "%DLQ%h") if left_out.selects(topic)] == ["%DLQ%h"]
 
 
 @pytest.mark.parametrize(

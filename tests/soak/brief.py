@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -17,19 +18,24 @@ __all__ = ["deleted", "misplaced", "recreated", "wrong"]
 
 async def deleted(stage: Stage) -> None:
     """A broker that is away keeps it, as it is."""
-    async with connected(stage.source) as client:
-        for broker in client.brokers():
-            with contextlib.suppress(ReplicatorError, OSError):
-                await delete_topic(client.master(broker), BRIEF)
+    with contextlib.suppress(ReplicatorError, OSError):
+        async with connected(stage.source) as client:
+            for broker in client.brokers():
+                with contextlib.suppress(ReplicatorError, OSError):
+                    await delete_topic(client.master(broker), BRIEF)
 
 
 async def recreated(stage: Stage) -> None:
-    """On every broker that is there; it may have fewer queues than before, where some had been added."""
-    async with connected(stage.source) as client:
-        for broker in client.brokers():
-            with contextlib.suppress(ReplicatorError, OSError):
-                config = TopicConfig(name=BRIEF, read_queues=QUEUES, write_queues=QUEUES)
-                await write_topic(client.writer(broker), config)
+    """Returns when all brokers have it."""
+    config = TopicConfig(name=BRIEF, read_queues=QUEUES, write_queues=QUEUES)
+    lacking = {broker.name for broker in stage.source.brokers}
+    while lacking:
+        with contextlib.suppress(ReplicatorError, OSError):
+            async with connected(stage.source) as client:
+                for broker in sorted(lacking):
+                    await write_topic(client.writer(broker), config)
+                    lacking.discard(broker)
+        await asyncio.sleep(0.3)
 
 
 async def misplaced(stage: Stage) -> list[str]:

@@ -213,12 +213,13 @@ class Nemesis:
     @asynccontextmanager
     async def _isolated(self, fault: Fault) -> AsyncIterator[None]:
         """One worker reaches no broker of a side, which all others do."""
-        pid = self._stage.workers[_isolates(fault)].pid
+        worker = self._stage.workers[_isolates(fault)]
+        await _supervised(worker)
         proxies = [
             proxy for (side, _), both in self._stage.proxies.items() if side == fault.side for proxy in both.both
         ]
         for proxy in proxies:
-            proxy.cut(pid)
+            proxy.cut(worker.pid)
         yield
         for proxy in proxies:
             proxy.restore()
@@ -301,7 +302,9 @@ def _changes(settings: Mapping[str, object]) -> Callable[[Worker], int]:
     """The route's configuration, but for these settings as it is."""
 
     def request(worker: Worker) -> int:
-        _, now = worker.ask("GET", "/connectors/route/config")
+        status, now = worker.ask("GET", "/connectors/route/config")
+        if status != HTTPStatus.OK:
+            return status
         return worker.ask("PUT", "/connectors/route", {**now, **settings})[0]
 
     return request

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
+from typing import Final
 
-__all__ = ["ports_of", "unread", "unsent"]
+__all__ = ["listening", "ports_of", "unread", "unsent"]
+
+
+#: A socket's state in /proc/net/tcp.
+_LISTENS: Final = "0A"
 
 
 def _sockets(pid: int) -> list[list[str]]:
     inodes = set()
-    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(OSError):  # closed meanwhile
-            kind, _, inode = str(descriptor.readlink()).partition(":")
-            if kind == "socket":
-                inodes.add(inode.strip("[]"))
+    with contextlib.suppress(FileNotFoundError):  # the process has ended
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):  # closed meanwhile
+                kind, _, inode = str(descriptor.readlink()).partition(":")
+                if kind == "socket":
+                    inodes.add(inode.strip("[]"))
     # Java's sockets are of IPv6, whatever they are bound to.
     texts = (Path(f"/proc/net/{table}").read_text() for table in ("tcp", "tcp6"))
     lines = (line.split() for text in texts for line in text.splitlines()[1:])
@@ -23,6 +29,11 @@ def _sockets(pid: int) -> list[list[str]]:
 
 def _port(address: str) -> int:
     return int(address.rpartition(":")[2], 16)
+
+
+def listening(pid: int) -> set[int]:
+    """The ports at which process `pid` listens now."""
+    return {_port(fields[1]) for fields in _sockets(pid) if fields[3] == _LISTENS}
 
 
 def ports_of(pid: int) -> set[int]:

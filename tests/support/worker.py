@@ -185,6 +185,7 @@ class Worker:
         """Ends it, if it still runs; the end of its log, which says what each thread was doing."""
         if self.exit_code is None:
             self.signal(signal.SIGABRT)
+            self.signal(signal.SIGCONT)  # a paused process would not end
             await self.wait()
         return self.log[-_STACKS:]
 

@@ -163,6 +163,8 @@ class AclSync:
             StartupError: see `plan`.
         """
         plan, syncer = await self._plan(), self._made()
+        if not self._may_go_on():
+            return [AclStep(action) for action in plan.actions], []  # what is ours is said by another worker by now
         if syncer.claim(plan):
             self._ledger.put(KIND, syncer.owned)
             self._told = False

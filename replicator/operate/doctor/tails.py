@@ -84,7 +84,7 @@ async def _read(plan: TopicPlan, source: Queue, target: Queue, context: Connecto
         end = await max_offset(master, plan.target_topic, target.queue_id)
         copied, foreign, foreign_at, others = None, 0, 0, set[str]()
         async for message in read_range(master, plan.target_topic, target.queue_id, max(0, end - _LOOK_BACK), end):
-            copy = provenance.read(message.properties)
+            copy = provenance.of(message, plan.target_topic)
             if copy is None:
                 foreign, foreign_at = foreign + 1, max(foreign_at, message.store_timestamp)
             elif copy.cluster != context.identity.source:

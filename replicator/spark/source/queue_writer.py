@@ -206,7 +206,7 @@ class QueueWriter:
         if stop is not None:
             await self._barrier.caught_up(broker)
         async for message in read_range(broker, self._queue.topic, self._queue.queue_id, self._end, stop):
-            found = provenance.read(message.properties)
+            found = provenance.of(message, self._queue.topic)
             if found is not None and found[1:4] in self._reached:
                 raise ReplicatorError(
                     f"{self._queue} has a copy of {found.broker}/{found.queue_id}/{found.offset} at offset"
