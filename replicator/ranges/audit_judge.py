@@ -54,7 +54,7 @@ def judge(
     differences: list[Difference] = []
     for each in wanted:
         misplaced = moved | late if each.target is None else moved
-        differences += _of_one(each, copied.pop(each.source, []), misplaced, cluster)
+        differences += _of_one(each, copied.pop(each.source, []), misplaced, cluster, topic)
     lowest = wanted[0].source if wanted else max(copied, default=-1) + 1
     for offset, left in sorted(copied.items()):
         for copy in left:
@@ -89,7 +89,7 @@ def _out_of_order(given: Sequence[int]) -> set[int]:
 
 
 def _of_one(
-    wanted: Wanted, there: Sequence[StoredMessage], misplaced: set[int], cluster: str
+    wanted: Wanted, there: Sequence[StoredMessage], misplaced: set[int], cluster: str, topic: str
 ) -> Iterable[Difference]:
     if not there:
         yield Difference("missing", wanted.source, wanted.target)
@@ -105,7 +105,7 @@ def _of_one(
         yield Difference("reordered", wanted.source, copy.queue_offset, "its place in the queue is another one")
     changes = []
     if wanted.message is not None:
-        changes = [*Kept.of_source(wanted.message, cluster).changes(Kept.of_copy(copy))]
+        changes = [*Kept.of_source(wanted.message, cluster, topic=topic).changes(Kept.of_copy(copy))]
     if not changes and copy.body_crc & _CRC != checksum(copy.body[_LENGTH:]):
         changes = [("body", "it does not fit the checksum that the target has of it")]
     for kind, detail in changes:

@@ -277,13 +277,13 @@ class _Detail:
         """
         before = self._found.total
         there = await self._copies(run)
-        born_here = self._reading.job.options.identity.source
+        born_here, topic = self._reading.job.options.identity.source, self._reading.part.target_topic
         stop = min((run + 1) * RUN, self._reading.end, max(end, *(offset + 1 for offset in there), 0))
         async for messages in self._reading.source(max(start, run * RUN), stop):
             for message in messages:
                 copies = there.pop(message.queue_offset, [])
                 if copies or message.queue_offset < end:
-                    self._judge(message, Kept.of_source(message, born_here), copies)
+                    self._judge(message, Kept.of_source(message, born_here, topic=topic), copies)
         for offset, left in sorted(there.items()):
             for copy in left:
                 detail = "the source has no such message to copy"

@@ -8,12 +8,15 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from replicator.client.system_topics import RETRY_PREFIX
+from replicator.protocol import properties
 from replicator.protocol.batch import KEPT_SYS_FLAGS
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.properties import BROKER_MADE
 from replicator.routing import provenance
 from replicator.routing.provenance import PREFIX, Provenance, birthplace
 from replicator.routing.queue_map import Queue
+from replicator.routing.single_send import HELD_BACK
 
 __all__ = ["Copies", "Kept", "copies_of", "own"]
 
@@ -72,23 +75,29 @@ class Kept(msgspec.Struct, frozen=True):
     stored: int
 
     @classmethod
-    def of_source(cls, message: StoredMessage, born_here: str) -> Kept:
-        """Of a source message; `born_here` is its origin, unless it names another one."""
-        origin = birthplace(message.properties, born_here.encode())
-        return cls._of(message, message.store_timestamp, origin)
+    def of_source(cls, message: StoredMessage, born_here: str, *, topic: str = "") -> Kept:
+        """Of a source message; `born_here` is its origin, unless it names another one.
+
+        Args:
+            topic: at the target. A message to be consumed again has no delay there: that is over.
+        """
+        raw = message.properties
+        if topic.startswith(RETRY_PREFIX):
+            raw = properties.without(raw, HELD_BACK)
+        return cls._of(message, raw, message.store_timestamp, birthplace(message.properties, born_here.encode()))
 
     @classmethod
     def of_copy(cls, message: StoredMessage) -> Kept:
         """Of a copy, which has provenance."""
         copy = provenance.read(message.properties)
         assert copy is not None  # noqa: S101 - it would not be a copy
-        return cls._of(message, copy.stored, copy.origin.encode())
+        return cls._of(message, message.properties, copy.stored, copy.origin.encode())
 
     @classmethod
-    def _of(cls, message: StoredMessage, stored: int, origin: bytes) -> Kept:
+    def _of(cls, message: StoredMessage, raw: bytes, stored: int, origin: bytes) -> Kept:
         digest = hashlib.sha256(message.body).digest()
         kept = (message.sys_flag & KEPT_SYS_FLAGS, message.reconsume_times)
-        return cls(digest, message.flag, own(message.properties), kept, origin, stored)
+        return cls(digest, message.flag, own(raw), kept, origin, stored)
 
     def changes(self, copy: Kept) -> Iterable[tuple[str, str]]:
         """The kinds of differences of `copy`, each with a description."""

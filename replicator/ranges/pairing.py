@@ -237,7 +237,7 @@ class Pairing:
             return
         self.order.add((offset, offset), (place, place), before=self._before)
         self._pass(message)
-        if any(Kept.of_source(message, self._cluster).changes(Kept.of_copy(copy))):
+        if any(Kept.of_source(message, self._cluster, topic=self._topic).changes(Kept.of_copy(copy))):
             self._differs(copy, offset)
             self._digest.update(self._record(message))
         else:

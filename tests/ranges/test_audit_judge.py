@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
+from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
 from replicator.ranges.audit_judge import Wanted, judge
-from replicator.routing.provenance import Stamp
+from replicator.routing.provenance import Stamp, retried
+from replicator.routing.single_send import HELD_BACK
 from tests.ranges.target_queue import QUEUE, message
 
 MESSAGES = [message(i, body=b"body%d" % i) for i in range(10)]
@@ -100,3 +102,25 @@ def test_what_readers_get_in_another_order() -> None:
         assert found(there) == sorted(
             [("missing", lost, 100 + lost), ("duplicate", kept, 100 + kept)], key=lambda each: each[1]
         )
+
+
+def test_a_message_to_be_consumed_again_has_no_delay_at_the_target() -> None:
+    """In a group's retry topic; anywhere else a property that is gone is a difference."""
+    delayed = message(0, properties=b"DELAY\x013\x02KEYS\x01k\x02")
+    (copy,) = copies([delayed])
+    raw = retried(properties.without(copy.properties, HELD_BACK), delayed.reconsume_times)
+    there = [msgspec.structs.replace(copy, properties=raw)]
+    wanted = [Wanted(0, 100, delayed)]
+    assert judge("east", QUEUE, wanted, there, topic="%RETRY%g") == []
+    assert [each[:3] for each in judge("east", QUEUE, wanted, there, topic="t")] == [("properties", 0, 100)]
+
+
+def test_what_a_group_gave_up_at_the_target_is_no_copy() -> None:
+    """Though the broker has put all properties of the copy that it failed on into the dead letter."""
+    letter = message(0, properties=b"DELAY\x010\x02KEYS\x01k\x02")
+    (copy,) = copies([letter])
+    sent = msgspec.structs.replace(copy, properties=retried(copy.properties, letter.reconsume_times))
+    of_a_copy = msgspec.structs.replace(copy, queue_offset=101, reconsume_times=1)
+    wanted = [Wanted(0, 100, letter)]
+    assert judge("east", QUEUE, wanted, [sent, of_a_copy], topic="%DLQ%g") == []
+    assert judge("east", QUEUE, wanted, [sent, of_a_copy], topic="t") != []
