@@ -143,7 +143,8 @@ class RouteSettings(BaseModel):
         False, description="also copy the retry topics of the groups that `sync_groups` selects"
     )
     dlq_topics: bool = Field(
-        False, description="also copy the dead-letter topics (`%DLQ%GROUP`) of the groups that `sync_groups` selects"
+        False,
+        description="also copy the dead-letter topics (`%DLQ%GROUP`) of the groups that `sync_groups` selects",
     )
     sync_topics_interval: Seconds = Field(10.0, ge=0.5, description="seconds between syncs of topic settings")
     sync_groups_interval: Seconds = Field(10.0, ge=0.5, description="seconds between syncs of consumer groups")
