@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from replicator.client.connection import Answer, Connection, OnAnswer
 from replicator.client.endpoint import Endpoint
 from replicator.client.pull import PULL_TIMEOUT, pull_fields, read
-from replicator.errors import BrokerRefused, ClientError, ProtocolError
+from replicator.errors import ClientError, ProtocolError
 from replicator.observe.logging import get_logger
 from replicator.protocol.codes import Request, Response
 from replicator.protocol.frame import Frame
@@ -122,7 +122,7 @@ def _is_whole(answer: Frame, offset: int) -> bool:
     """Whether it has all messages from `offset` to where it says to go on."""
     try:
         pulled = read(answer, "")
-    except (BrokerRefused, ProtocolError):
+    except (ClientError, ProtocolError):
         return False
     offsets = offsets_of(pulled.messages)
     return bool(offsets) and list(offsets) == list(range(offset, pulled.next_offset))

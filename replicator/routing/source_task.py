@@ -15,7 +15,7 @@ from replicator.client.history import HistoryConnection
 from replicator.client.line_window import Crossing
 from replicator.client.pull import PULL_TIMEOUT, SUSPEND, Pulled, pull_fields, read
 from replicator.client.system_topics import is_group_topic
-from replicator.errors import BrokerRefused, ClientError, ProtocolError, WrongEnds
+from replicator.errors import ClientError, ProtocolError
 from replicator.protocol import properties
 from replicator.protocol.codes import Request, Response
 from replicator.protocol.message import StoredMessage
@@ -184,7 +184,7 @@ class SourceTask:
             return
         try:
             pulled = read(answer, self._connection.address)
-        except (BrokerRefused, WrongEnds, ProtocolError) as error:
+        except (ClientError, ProtocolError) as error:
             self._fail(SourceLost(str(error), code=code_of(error)))
             return
         if pulled.code == Response.PULL_RETRY_IMMEDIATELY and pulled.next_offset <= pull.offset:

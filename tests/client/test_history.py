@@ -85,7 +85,13 @@ async def test_the_slave_is_asked_once_the_master_wants_it() -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    [None, Unreachable("slave:1", "gone"), Frame(2, 1, 1, "busy", {}, b""), Frame(0, 1, 1, "", {}, b"odd")],
+    [
+        None,
+        Unreachable("slave:1", "gone"),
+        Frame(2, 1, 1, "busy", {}, b""),
+        Frame(0, 1, 1, "", {}, b"odd"),
+        Frame(21, 1, 1, "", {"nextBeginOffset": "50", "minOffset": "50", "maxOffset": "10"}, b""),
+    ],
 )
 async def test_a_slave_that_stops_serving(answer: Answer | None) -> None:
     """It lacks the last messages, is gone, refuses, or answers nonsense: the master gives the rest."""
