@@ -34,8 +34,8 @@ class Verb(StrEnum):
 class Action:
     """One change at one broker. With `blocked` it is not made, for that reason.
 
-    `changes` are for people; `before` and `after` hold secrets, and are never shown. Of the addresses on a white
-    list `claimed_white` are ours from before it is written, and `owned_white` afterwards.
+    `changes` are for people; `before` and `after` hold secrets, and are never shown. A white list becomes `white`;
+    `claimed_white` are ours from before it is written, those too that are to go.
     """
 
     broker: str
@@ -48,7 +48,11 @@ class Action:
     after: Account | None = field(default=None, repr=False)
     white: frozenset[str] = frozenset()
     claimed_white: frozenset[str] = frozenset()
-    owned_white: frozenset[str] = frozenset()
+
+    @property
+    def owned_white(self) -> frozenset[str]:
+        """What is ours of the white list as it is then."""
+        return self.claimed_white & self.white
 
     def as_json(self) -> dict[str, Any]:
         """Without secrets."""
@@ -226,7 +230,6 @@ def _for_white_list(
             changes=changes,
             white=(have.white | added) - removed,
             claimed_white=(ours & have.white) | added,
-            owned_white=((ours & have.white) | added) - removed,
         )
     if stale - removed:
         yield Action(

@@ -117,22 +117,25 @@ class AclSyncer:
         """
         before = self.owned
         for action in plan.pending:
-            if action.verb is Verb.WHITE_LIST:  # those that are to go are ours until they are gone
-                self._owned.own_white(action.broker, action.claimed_white)
-            elif action.after is not None:
-                origin = Origin.CREATED if action.before is None else Origin.ADOPTED
-                self._owned.own(action.broker, action.account, origin)
+            self._claim(action)
         return self.owned != before
+
+    def _claim(self, action: Action) -> None:
+        if action.verb is Verb.WHITE_LIST:
+            self._owned.own_white(action.broker, action.claimed_white)
+        elif action.after is not None:
+            origin = Origin.CREATED if action.before is None else Origin.ADOPTED
+            self._owned.own(action.broker, action.account, origin)
 
     async def apply(self, plan: AclPlan) -> list[Applied]:
         """Does what is not blocked, broker by broker; what fails does not hold up the rest.
 
         What it makes is claimed, at the latest now.
         """
-        self.claim(plan)
         return [await self._apply(action) for action in plan.pending]
 
     async def _apply(self, action: Action) -> Applied:
+        self._claim(action)
         try:
             await self._write(action)
         except ReplicatorError as error:
