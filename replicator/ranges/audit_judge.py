@@ -31,7 +31,7 @@ class Wanted(NamedTuple):
 
 
 def judge(
-    cluster: str, queue: Queue, wanted: Sequence[Wanted], found: Sequence[StoredMessage], *, topic: str = ""
+    cluster: str, queue: Queue, wanted: Sequence[Wanted], found: Sequence[StoredMessage], *, topic: str
 ) -> list[Difference]:
     """The differences between what is to be at the target and what is there.
 

@@ -9,14 +9,13 @@ from typing import Final, NamedTuple
 import msgspec
 
 from replicator.client.system_topics import RETRY_PREFIX
-from replicator.protocol import properties
 from replicator.protocol.batch import KEPT_SYS_FLAGS
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.properties import BROKER_MADE
 from replicator.routing import provenance
 from replicator.routing.provenance import PREFIX, Provenance, birthplace
 from replicator.routing.queue_map import Queue
-from replicator.routing.single_send import HELD_BACK
+from replicator.routing.single_send import without_delay
 
 __all__ = ["Copies", "Kept", "copies_of", "own"]
 
@@ -43,7 +42,7 @@ def copies_of(
     *,
     start: int,
     end: int | None = None,
-    topic: str = "",
+    topic: str,
 ) -> Copies:
     """The messages that are copies from `queue` of `cluster`.
 
@@ -75,7 +74,7 @@ class Kept(msgspec.Struct, frozen=True):
     stored: int
 
     @classmethod
-    def of_source(cls, message: StoredMessage, born_here: str, *, topic: str = "") -> Kept:
+    def of_source(cls, message: StoredMessage, born_here: str, *, topic: str) -> Kept:
         """Of a source message; `born_here` is its origin, unless it names another one.
 
         Args:
@@ -83,7 +82,7 @@ class Kept(msgspec.Struct, frozen=True):
         """
         raw = message.properties
         if topic.startswith(RETRY_PREFIX):
-            raw = properties.without(raw, HELD_BACK)
+            raw = without_delay(raw)
         return cls._of(message, raw, message.store_timestamp, birthplace(message.properties, born_here.encode()))
 
     @classmethod

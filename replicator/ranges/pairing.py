@@ -68,7 +68,7 @@ class Pairing:
         start: int,
         begin: int,
         end: int | None = None,
-        topic: str = "",
+        topic: str,
     ) -> None:
         self.differing: set[int] = set()
         self.stretches: dict[int, list[Stretch]] = {}

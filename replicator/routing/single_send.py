@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from replicator.protocol.message import StoredMessage
-from replicator.protocol.properties import LIGHT_QUEUES, find
+from replicator.protocol.properties import LIGHT_QUEUES, find, without
 
-__all__ = ["HELD_BACK", "NO_BODY", "why_not_singly"]
+__all__ = ["HELD_BACK", "NO_BODY", "why_not_singly", "without_delay"]
 
 #: A single send of a message with one of these would be delayed or held back once more.
 HELD_BACK: Final = (b"DELAY", b"TIMER_DELIVER_MS", b"TIMER_DELAY_SEC", b"TIMER_DELAY_MS", b"TRAN_MSG")
@@ -18,6 +18,11 @@ NO_BODY: Final = "it has no body, which a single send requires"
 _PRIORITY: Final = b"_SYS_MSG_PRIORITY_"
 
 _LIGHT: Final = b"%LMQ%"
+
+
+def without_delay(raw: bytes) -> bytes:
+    """The properties `raw` of a message to be consumed again: its delay is over, and would begin once more."""
+    return without(raw, HELD_BACK)
 
 
 def why_not_singly(message: StoredMessage) -> str:

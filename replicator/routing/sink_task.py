@@ -41,7 +41,7 @@ from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import RouteOptions
 from replicator.routing.packing import Pack
 from replicator.routing.seal import Extent
-from replicator.routing.single_send import HELD_BACK, NO_BODY, why_not_singly
+from replicator.routing.single_send import NO_BODY, why_not_singly, without_delay
 from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState, Seen
 from replicator.routing.transforming import Transforming
 from replicator.routing.wait_timer import SOURCE, TARGET
@@ -249,42 +249,37 @@ class SinkTask:
         return await self._send_singly(batch, message, message.properties)
 
     async def _deliver_retry(self, batch: Batch) -> None:
-        """A message that its group could not consume, one of a batch of one: brokers refuse batches for retries.
-
-        Its delay is over; with its delay property it would be delayed again.
-        """
+        """A message that its group could not consume, one of a batch of one: brokers refuse batches for retries."""
         message = batch.packs[0].message()
         if not message.body_length:
             return await self._reject(batch, NO_BODY)
-        raw = properties.without(message.properties, HELD_BACK)
-        return await self._send_singly(batch, message, provenance.retried(raw, message.reconsume_times))
+        raw = provenance.retried(without_delay(message.properties), message.reconsume_times)
+        return await self._send_singly(batch, message, raw)
 
     async def _deliver_dead_letter(self, batch: Batch) -> None:
         """A message that its group has given up, one of a batch of one: as such brokers store it as it is."""
-        message, seal = batch.packs[0].message(), self._seal(batch)
-        raw = provenance.retried(message.properties, message.reconsume_times)
-        if len(raw) + len(seal) <= properties.MAX_PROPERTIES:
-            raw += seal
+        message = batch.packs[0].message()
+        raw = self._sealed(batch, provenance.retried(message.properties, message.reconsume_times))
         fields, body = self._fields(batch), entry(message.body, raw, body_crc=message.body_crc, flag=message.flag)
-        try:
-            stored = await self._insist(lambda connection: send_batch(connection, fields, [body]), batch.size)
-        except MessageRejected as rejected:
-            return await self._reject(batch, rejected.message)
-        self._settle(batch, stored, alone=True)
-        return None
+        await self._send_alone(batch, lambda connection: send_batch(connection, fields, [body]))
 
     async def _send_singly(self, batch: Batch, message: StoredMessage, raw: bytes) -> None:
-        fields, seal = self._fields(batch), self._seal(batch)
-        if len(raw) + len(seal) <= properties.MAX_PROPERTIES:
-            raw += seal
+        sent = self._sealed(batch, raw).decode(errors="surrogateescape")
         # "l": a message that was tried often is not to go to the dead letters on its way.
-        fields |= {"h": str(message.flag), "i": raw.decode(errors="surrogateescape"), "l": _OFTEN, "m": "false"}
+        fields = self._fields(batch) | {"h": str(message.flag), "i": sent, "l": _OFTEN, "m": "false"}
+        await self._send_alone(batch, lambda connection: send_single(connection, fields, message.content))
+
+    def _sealed(self, batch: Batch, raw: bytes) -> bytes:
+        """The properties `raw` of a batch's only message with its seal, if there is room for it."""
+        seal = self._seal(batch)
+        return raw + seal if len(raw) + len(seal) <= properties.MAX_PROPERTIES else raw
+
+    async def _send_alone(self, batch: Batch, send: Callable[[Connection], Awaitable[Stored]]) -> None:
+        """Sends a batch of one message, which cannot be split if the target refuses it."""
         try:
-            stored = await self._insist(
-                lambda connection: send_single(connection, fields, message.content), batch.size
-            )
-        except MessageRejected as again:
-            return await self._reject(batch, again.message)
+            stored = await self._insist(send, batch.size)
+        except MessageRejected as rejected:
+            return await self._reject(batch, rejected.message)
         self._settle(batch, stored, alone=True)
         return None
 

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
 from replicator.ranges.audit_judge import Wanted, judge
 from replicator.routing.provenance import Stamp, retried
-from replicator.routing.single_send import HELD_BACK
+from replicator.routing.single_send import without_delay
 from tests.ranges.target_queue import QUEUE, message
 
 MESSAGES = [message(i, body=b"body%d" % i) for i in range(10)]
@@ -28,7 +27,7 @@ def copies(messages: Sequence[StoredMessage] = MESSAGES, *, broker: str = "a") -
 
 def found(there: Sequence[StoredMessage], *, placed: bool = True) -> list[tuple[str, int | None, int | None]]:
     wanted = [Wanted(i, 100 + i if placed else None, each) for i, each in enumerate(MESSAGES)]
-    return [each[:3] for each in judge("east", QUEUE, wanted, there)]
+    return [each[:3] for each in judge("east", QUEUE, wanted, there, topic="t")]
 
 
 @pytest.mark.parametrize("placed", [True, False])
@@ -69,7 +68,9 @@ def test_twins_and_strangers() -> None:
     there += [msgspec.structs.replace(each, queue_offset=112) for each in copies(MESSAGES[:1], broker="b")]
     assert found(there) == [("duplicate", 2, 110), ("unknown", 20, 111), ("misplaced", None, 112)]
     wanted = [Wanted(i, None, MESSAGES[i]) for i in range(5, 10)]
-    assert [each[:3] for each in judge("east", QUEUE, wanted, copies(MESSAGES[4:]))] == [("duplicate", 4, 100)]
+    assert [each[:3] for each in judge("east", QUEUE, wanted, copies(MESSAGES[4:]), topic="t")] == [
+        ("duplicate", 4, 100)
+    ]
 
 
 def test_what_a_copy_says_of_itself_proves_nothing_of_others() -> None:
@@ -85,10 +86,13 @@ def test_without_the_message() -> None:
     wanted = [Wanted(i, 100 + i, None) for i in range(10)]
     there = copies()
     there[3] = msgspec.structs.replace(there[3], flag=8)
-    assert judge("east", QUEUE, wanted, there) == []
+    assert judge("east", QUEUE, wanted, there, topic="t") == []
     there[4] = msgspec.structs.replace(there[4], body=b"\0\0\0\5BODY4")
     del there[7]
-    assert [each[:3] for each in judge("east", QUEUE, wanted, there)] == [("body", 4, 104), ("missing", 7, 107)]
+    assert [each[:3] for each in judge("east", QUEUE, wanted, there, topic="t")] == [
+        ("body", 4, 104),
+        ("missing", 7, 107),
+    ]
 
 
 def test_what_readers_get_in_another_order() -> None:
@@ -108,7 +112,7 @@ def test_a_message_to_be_consumed_again_has_no_delay_at_the_target() -> None:
     """In a group's retry topic; anywhere else a property that is gone is a difference."""
     delayed = message(0, properties=b"DELAY\x013\x02KEYS\x01k\x02")
     (copy,) = copies([delayed])
-    raw = retried(properties.without(copy.properties, HELD_BACK), delayed.reconsume_times)
+    raw = retried(without_delay(copy.properties), delayed.reconsume_times)
     there = [msgspec.structs.replace(copy, properties=raw)]
     wanted = [Wanted(0, 100, delayed)]
     assert judge("east", QUEUE, wanted, there, topic="%RETRY%g") == []

@@ -79,7 +79,7 @@ async def _paired(
     async def stored_at(offset: int) -> int | None:
         return times.get(offset)
 
-    pairing = Pairing("east", QUEUE, ahead(), stored_at, start=start, begin=start)
+    pairing = Pairing("east", QUEUE, ahead(), stored_at, start=start, begin=start, topic="t")
     at = turn = 0
     while at < len(target):
         size = pulls[turn % len(pulls)]
@@ -145,13 +145,13 @@ async def test_the_runs_that_differ_are_those_that_differ(
         patch.setattr(module, "_STRETCHES", most)
         pairing = await _paired(source, target, pulls=pulls)
 
-    found = copies_of("east", QUEUE, target, start=0)
+    found = copies_of("east", QUEUE, target, start=0, topic="t")
     had = {message.queue_offset for message in source}
     known = [offset if offset in had else -1 for offset in found.offsets]
     end = max(known, default=-1) + 1
     wanted = [message for message in source if message.queue_offset < end]
     sent = [(offset, Kept.of_copy(copy)) for offset, copy in zip(found.offsets, found.messages, strict=True)]
-    there = [(message.queue_offset, Kept.of_source(message, "east")) for message in wanted]
+    there = [(message.queue_offset, Kept.of_source(message, "east", topic="t")) for message in wanted]
     late = {offset // RUN for at, offset in enumerate(found.offsets) if offset <= max(known[:at], default=-1)}
     out = {
         offset // RUN
@@ -204,7 +204,7 @@ async def test_copies_that_are_right_are_not_looked_at_singly() -> None:
         async def ahead(source: Sequence[StoredMessage] = source) -> AsyncIterator[Sequence[StoredMessage]]:
             yield source
 
-        pairing = Pairing("east", QUEUE, ahead(), nothing_else, start=0, begin=0)
+        pairing = Pairing("east", QUEUE, ahead(), nothing_else, start=0, begin=0, topic="t")
         assert await pairing.take(_stored(_copies(source))) == ([], [], [])
         assert pairing.copies == 6
 
@@ -258,7 +258,7 @@ async def test_a_copy_of_a_copy_keeps_its_origin() -> None:
 def test_what_is_no_copy_of_the_queue(source: str) -> None:
     """Somebody else's, or broken."""
     message = _message(0, f"__RPL_ORIGIN\x01east\x02__RPL_SOURCE\x01{source}\x02".encode())
-    found = copies_of("east", QUEUE, [message], start=0)
+    found = copies_of("east", QUEUE, [message], start=0, topic="t")
     assert (found.messages, found.offsets, len(found.others)) == ([], [], 1)
 
 
