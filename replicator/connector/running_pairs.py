@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterator
-from typing import TypeAlias
 
 from replicator.connector.interface import Pair
 from replicator.observe.logging import get_logger
@@ -16,8 +15,6 @@ from replicator.routing.task_id import TaskId
 __all__ = ["RunningPairs"]
 
 log = get_logger(__name__)
-
-Ready: TypeAlias = Callable[[MessageQueue], Awaitable[None]]
 
 
 class RunningPairs:
@@ -36,7 +33,7 @@ class RunningPairs:
         connector: str,
         *,
         task_of: Callable[[MessageQueue], str],
-        ready: Ready,
+        ready: Callable[[MessageQueue], Awaitable[None]],
         on_end: Callable[[QueueState], None],
         on_late: Callable[[], None],
     ) -> None:

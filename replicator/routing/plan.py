@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
-from replicator.client.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
+from replicator.client.system_topics import RETRY_PREFIX, is_group_topic
 from replicator.client.topics import READABLE, WRITABLE, TopicConfig
 from replicator.routing.options import Identity
 from replicator.routing.queue_map import Queue, QueueMap, extend, needed_queues, write_queues
@@ -79,14 +79,13 @@ def chosen_names(
         ConfigError: a topic would get an impossible name.
     """
     names = {name for topics in source.values() for name in topics if selector.selects(name, system=system)}
-    retries = {name for name in names if name.startswith(RETRY_PREFIX)}
-    dead_letters = {name for name in names if name.startswith(DEAD_LETTER_PREFIX)}
+    of_groups = {name for name in names if is_group_topic(name)}
     renamed = {
-        name: rename(template, name, source=identity.source, target=identity.target)
-        for name in names - retries - dead_letters
+        name: rename(template, name, source=identity.source, target=identity.target) for name in names - of_groups
     }
-    renamed |= {name: rename_retries(name, renamed) for name in retries}
-    renamed |= {name: name for name in dead_letters}
+    renamed |= {
+        name: rename_retries(name, renamed) if name.startswith(RETRY_PREFIX) else name for name in of_groups
+    }
     return dict(sorted(renamed.items()))
 
 
