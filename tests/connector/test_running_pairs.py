@@ -7,6 +7,7 @@ import asyncio
 from replicator.connector.running_pairs import RunningPairs
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.state import Phase, QueueState
+from tests.support.worker import until
 
 
 class _Pair:
@@ -60,13 +61,20 @@ class _Scene:
         queue = MessageQueue(topic, "a", 0)
         return queue, _Pair(queue, self.said, stubborn=stubborn, broken=broken)
 
+    async def started(
+        self, group: asyncio.TaskGroup, topic: str, *, stubborn: bool = False
+    ) -> tuple[MessageQueue, _Pair]:
+        """A pair that runs."""
+        queue, pair = self.pair(topic, stubborn=stubborn)
+        self.pairs.start(queue, pair, group)
+        await asyncio.sleep(0)
+        return queue, pair
+
 
 async def test_a_pair_runs_when_its_queue_is_ready_and_is_forgotten_when_drained() -> None:
     scene = _Scene()
     async with asyncio.TaskGroup() as group:
-        queue, pair = scene.pair("one")
-        scene.pairs.start(queue, pair, group)
-        await asyncio.sleep(0)
+        queue, pair = await scene.started(group, "one")
         assert scene.said == ["ready one", "runs one"]
         assert queue in scene.pairs
         assert scene.pairs.of(["route/one", "route/two"]) == [queue]
@@ -82,7 +90,7 @@ async def test_a_bug_ends_its_own_pair() -> None:
         broken, well = scene.pair("one", broken=True), scene.pair("two")
         for queue, pair in (broken, well):
             scene.pairs.start(queue, pair, group)
-        await asyncio.sleep(0.01)
+        await until(lambda: broken[1].state.phase is Phase.FAILED)
         assert (broken[1].state.phase, broken[1].state.reason) == (Phase.FAILED, "ValueError: a bug")
         assert "ended two" not in scene.said
         await scene.pairs.cancel()
@@ -93,9 +101,8 @@ async def test_one_that_does_not_drain_is_cut_off() -> None:
     """What is behind it is told first, so that nothing of it can still arrive."""
     scene = _Scene()
     async with asyncio.TaskGroup() as group:
-        for queue, pair in (scene.pair("one", stubborn=True), scene.pair("two")):
-            scene.pairs.start(queue, pair, group)
-        await asyncio.sleep(0)
+        await scene.started(group, "one", stubborn=True)
+        await scene.started(group, "two")
         await scene.pairs.end([queue for queue, _ in scene.pairs], 0.01)
     assert scene.said.index("ended two") < scene.said.index("late") < scene.said.index("ended one")
     assert scene.pairs.cut == 1
@@ -104,12 +111,10 @@ async def test_one_that_does_not_drain_is_cut_off() -> None:
 async def test_one_that_takes_the_place_of_another_waits_for_its_end() -> None:
     scene = _Scene()
     async with asyncio.TaskGroup() as group:
-        queue, first = scene.pair("one")
-        scene.pairs.start(queue, first, group)
-        await asyncio.sleep(0)
+        queue, _ = await scene.started(group, "one")
         _, second = scene.pair("one")
         scene.pairs.restart(queue, second, group)
-        await asyncio.sleep(0.01)
+        await until(lambda: scene.said.count("runs one") == 2)
         assert scene.said == ["ready one", "runs one", "ended one", "ready one", "runs one"]
         assert [pair is second for _, pair in scene.pairs] == [True]
         await scene.pairs.end([queue], 10)
@@ -118,9 +123,7 @@ async def test_one_that_takes_the_place_of_another_waits_for_its_end() -> None:
 async def test_one_that_was_replaced_while_it_drained_leaves_the_new_one() -> None:
     scene = _Scene()
     async with asyncio.TaskGroup() as group:
-        queue, old = scene.pair("one", stubborn=True)
-        scene.pairs.start(queue, old, group)
-        await asyncio.sleep(0)
+        queue, old = await scene.started(group, "one", stubborn=True)
         ending = group.create_task(scene.pairs.end([queue], 10))
         await asyncio.sleep(0)
         assert scene.pairs.is_ending(queue)

@@ -35,12 +35,6 @@ def _counted(worker: Worker, route: Scene) -> tuple[int, int, int, int]:
     return topic["gap_messages"], topic["duplicates"], topic["foreign"], topic["target_lost"]
 
 
-async def _goes_on(worker: Worker, route: Scene) -> None:
-    """Returns when new messages have been copied since now."""
-    before = worker.topic(route.topic).get("copied", 0)
-    await until(lambda: worker.has_copied(route.topic, before + 200), seconds=30, what="it goes on")
-
-
 async def test_at_the_source(scene: SceneOf) -> None:
     """A clean election changes nothing; after an unclean one it is told, and no new message is left out."""
     async with scene(source=SOURCE, mistreated=(SOURCE,), queues=1) as route, route.worker() as worker:
@@ -49,7 +43,7 @@ async def test_at_the_source(scene: SceneOf) -> None:
         async with Producer(route.source, route.topic, per_second=1000, patient=True) as producer:
             await until(lambda: worker.has_copied(route.topic, 200))
             behind = await replicas.fail_over()
-            await _goes_on(worker, route)
+            await worker.goes_on(route.topic, 200, seconds=30)
         await worker.caught_up(route.topic, producer.acknowledged, in_all=True)
         await route.assert_clean()
         assert _counted(worker, route) == (0, 0, 0, 0)
@@ -84,9 +78,9 @@ async def test_at_the_target(scene: SceneOf) -> None:
             await until(lambda: worker.has_copied(route.topic, 200))
             await know_topic((await replicas.roles())[1], route.topic)
             former = await replicas.fail_over()
-            await _goes_on(worker, route)
+            await worker.goes_on(route.topic, 200, seconds=30)
             await replicas.come_back(former)
-            await _goes_on(worker, route)
+            await worker.goes_on(route.topic, 200, seconds=30)
         await route.assert_clean_soon(producer.acknowledged)
 
         _, slave = await replicas.roles()

@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from replicator.client.brokers import min_offset
+from replicator.client.endpoint import Endpoint
 from replicator.sandbox import ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.ledger import Ledger
 from tests.support.move import move
+from tests.support.narrow import oldest as oldest_offset
+from tests.support.narrow import retention
 from tests.support.scene import SceneOf
 from tests.support.stores import ROCKSDB, TIERED
-from tests.support.traffic import Producer, configured, connected
-from tests.support.worker import Worker, until
+from tests.support.traffic import Producer
+from tests.support.worker import until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -35,7 +37,7 @@ async def test_brokers_with_rocksdb_are_killed(version: str, scene: SceneOf) -> 
     async with scene(source=east, target=west, mistreated=(east, west)) as route, route.worker() as worker:
         async with Producer(route.source, route.topic, per_second=1000, patient=True) as producer:
             for cluster in (route.source, route.target):
-                await _goes_on(worker, route.topic)
+                await worker.goes_on(route.topic, 300)
                 await cluster.brokers[0].kill()
                 await cluster.brokers[0].start()
         await worker.caught_up(route.topic, producer.acknowledged, in_all=True)
@@ -52,11 +54,11 @@ async def test_dledger_elects_another_leader(version: str, scene: SceneOf, tmp_p
         assert isinstance(source, Ledger)
         await source.know(route.topic)
         async with Producer(source, route.topic, per_second=500, patient=True) as producer:
-            await _goes_on(worker, route.topic)
+            await worker.goes_on(route.topic, 300)
             leader = await source.leader()
             await leader.kill()
             assert await source.leader() is not leader
-            await _goes_on(worker, route.topic)
+            await worker.goes_on(route.topic, 300)
             await leader.start()
         await worker.caught_up(route.topic, producer.acknowledged, in_all=True)
         await route.assert_clean()
@@ -75,21 +77,13 @@ async def test_messages_that_are_in_tiered_storage_alone(scene: SceneOf) -> None
 
         await until(moved, seconds=90, what="tiered storage has it all")
         oldest = min((broker.home / "store" / "commitlog").iterdir())
-        async with configured(route.source, fileReservedTime=0), connected(route.source) as client:
-            master = client.master(broker.name)
 
-            async def expired() -> bool:
-                await master.ask(329, {})  # delete expired commit logs
-                return not oldest.exists()
+        async def gone(_: Endpoint) -> bool:
+            return not oldest.exists()
 
-            await until(expired, seconds=150, what="retention")
-            assert await min_offset(master, route.topic, 0) == 0
+        await retention(route.source, gone)
+        assert await oldest_offset(route.source, route.topic) == 0
         async with route.worker() as worker:
             await worker.caught_up(route.topic, 8000)
             assert worker.topic(route.topic)["gap_messages"] == 0
         await route.assert_clean(8000)
-
-
-async def _goes_on(worker: Worker, topic: str) -> None:
-    before = worker.topic(topic).get("copied", 0)
-    await until(lambda: worker.has_copied(topic, before + 300), what="it goes on")

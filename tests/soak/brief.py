@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 
 from replicator.client.topics import TopicConfig, delete_topic, write_topic
 from replicator.errors import ReplicatorError
 from tests.soak.stage import BRIEF, QUEUES, Stage
-from tests.support.history import Lane, Message
+from tests.support.history import Message, check
 from tests.support.traffic import connected, read_topic
 
 __all__ = ["deleted", "misplaced", "recreated", "wrong"]
@@ -52,14 +52,5 @@ def wrong(there: Sequence[Message], here: Sequence[Message]) -> list[str]:
     twice = [key for key, times in Counter(message.keys for message in copies).items() if times > 1]
     found = [f"{BRIEF}: {len(twice)} messages are there twice: {twice[:5]}"] if twice else []
     kept = {message.keys for message in there}
-    sent, copied = defaultdict[Lane, list[str]](list), defaultdict[Lane, list[str]](list)
-    for message in there:
-        sent[message.place.lane].append(message.keys)
-    for message in copies:
-        if message.origin is not None and message.keys in kept:
-            copied[message.origin.lane].append(message.keys)
-    return found + [
-        f"{BRIEF}: {lane} has {len(sent[lane])} messages, {len(copied[lane])} copies of them, and not in that order"
-        for lane in sent.keys() | copied.keys()
-        if sent[lane] != copied[lane]
-    ]
+    verdict = check(there, [message for message in copies if message.keys in kept])
+    return found if verdict.clean else [*found, f"{BRIEF}: {verdict.report()}"]

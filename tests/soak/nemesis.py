@@ -8,7 +8,7 @@ import random
 import resource
 import shutil
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from http import HTTPStatus
@@ -16,12 +16,11 @@ from typing import Final
 
 from replicator.client.topics import read_topics, write_topic
 from replicator.errors import ReplicatorError, SandboxError
-from replicator.exit_codes import ExitCode
 from replicator.sandbox.node import Node
 from tests.soak.brief import deleted, recreated
 from tests.soak.history import History
 from tests.soak.schedule import KINDS, WORKERS, Fault, Plan
-from tests.soak.stage import TOPICS, Stage
+from tests.soak.stage import TOPICS, SoakWorker, Stage
 from tests.support.older_store import OlderStore
 from tests.support.replicas import Replicas
 from tests.support.swapped import swap
@@ -82,9 +81,9 @@ class Nemesis:
             return {f"links {fault.side}", ("worker", _isolates(fault))}
         return {f"{what}s {fault.side}" if what in ("link", "cluster") else what}
 
-    async def _worker(self, fault: Fault) -> Worker:
+    async def _worker(self, fault: Fault) -> SoakWorker:
         worker = self._stage.workers[fault.number]
-        await _supervised(worker)
+        await worker.supervised()
         return worker
 
     def _node(self, fault: Fault) -> Node:
@@ -122,12 +121,8 @@ class Nemesis:
     @asynccontextmanager
     async def _disk_full(self, fault: Fault) -> AsyncIterator[None]:
         """No file of a worker takes a byte, its log neither."""
-        pid = (await self._worker(fault)).pid
-        _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, most))
-        yield
-        with contextlib.suppress(ProcessLookupError):  # one that has ended is found when all must serve again
-            resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
+        with _files_up_to(0, (await self._worker(fault)).pid):
+            yield
 
     @asynccontextmanager
     async def _master_ended(self, fault: Fault) -> AsyncIterator[None]:
@@ -163,11 +158,8 @@ class Nemesis:
     @asynccontextmanager
     async def _node_disk_full(self, fault: Fault) -> AsyncIterator[None]:
         """A broker can make no more commit logs (as in tests/e2e/test_faults.py)."""
-        pid = self._node(fault).pid
-        _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (_NO_COMMIT_LOG, most))
-        yield
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
+        with _files_up_to(_NO_COMMIT_LOG, self._node(fault).pid):
+            yield
 
     @asynccontextmanager
     async def _older_store(self, fault: Fault) -> AsyncIterator[None]:
@@ -214,7 +206,7 @@ class Nemesis:
     async def _isolated(self, fault: Fault) -> AsyncIterator[None]:
         """One worker reaches no broker of a side, which all others do."""
         worker = self._stage.workers[_isolates(fault)]
-        await _supervised(worker)
+        await worker.supervised()
         proxies = [
             proxy for (side, _), both in self._stage.proxies.items() if side == fault.side for proxy in both.both
         ]
@@ -281,7 +273,7 @@ class Nemesis:
     async def heal(self) -> None:
         """Everything runs and passes again, whatever was left: before what must hold is looked at."""
         for worker in self._stage.workers:
-            await _supervised(worker)
+            await worker.supervised()
             await worker.served()
         for cluster in self._stage.clusters.values():
             for node in cluster.nodes:
@@ -310,10 +302,14 @@ def _changes(settings: Mapping[str, object]) -> Callable[[Worker], int]:
     return request
 
 
-async def _supervised(worker: Worker) -> None:
-    """Starts it again, as its supervisor would, where it came new to clusters that it could not reach."""
-    if worker.exit_code == ExitCode.UNUSABLE:
-        await worker.start(ready=False)
+@contextlib.contextmanager
+def _files_up_to(size: int, pid: int) -> Iterator[None]:
+    """No file of a process grows beyond `size` bytes."""
+    _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, most))
+    yield
+    with contextlib.suppress(ProcessLookupError):  # one that has ended is found when all must serve again
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
 
 
 _HOW: Final[Mapping[str, Callable[[Nemesis, Fault], AbstractAsyncContextManager[None]]]] = {

@@ -27,7 +27,7 @@ from tests.support.sockets import listening
 from tests.support.traffic import create_topic
 from tests.support.worker import SYNC_QUICKLY, Worker, until
 
-__all__ = ["BRIEF", "QUEUES", "TOPICS", "Stage", "loaded", "staged"]
+__all__ = ["BRIEF", "QUEUES", "TOPICS", "SoakWorker", "Stage", "loaded", "staged"]
 
 TOPICS: Final = ("soak-orders", "soak-payments", "soak-events")
 #: The topic that is deleted and created again.
@@ -43,8 +43,13 @@ _FLAGS: Final = (
 )
 
 
-class _Worker(Worker):
+class SoakWorker(Worker):
     """One whose disk may be too full for the line that says where it serves HTTP."""
+
+    async def supervised(self) -> None:
+        """Starts it again, as its supervisor would, where it came new to clusters that it could not reach."""
+        if self.exit_code == ExitCode.UNUSABLE:
+            await self.start(ready=False)
 
     def is_up(self) -> bool:
         if super().is_up():
@@ -63,7 +68,7 @@ class Stage:
     def __init__(self, clusters: Mapping[str, Cluster], directory: Path) -> None:
         self.clusters = clusters
         self.directory = directory
-        self.workers: list[Worker] = []
+        self.workers: list[SoakWorker] = []
         self.clocks: list[Clock] = []
         self.proxies: dict[tuple[str, int], BrokerProxies] = {}
         self.accounts: Accounts | None = None
@@ -113,13 +118,12 @@ async def staged(planned: Plan, directory: Path, program: tuple[str, ...]) -> As
         yield stage
 
 
-async def _started(worker: Worker) -> None:
-    """Starts it again, as its supervisor would, where a broker that has just started does not answer in time."""
+async def _started(worker: SoakWorker) -> None:
+    """A broker that has just started may not answer it in time."""
     await worker.start(ready=False)
 
     async def up() -> bool:
-        if worker.exit_code == ExitCode.UNUSABLE:
-            await worker.start(ready=False)
+        await worker.supervised()
         return worker.is_up()
 
     await until(up, what=f"{worker.store.parent.name} serves HTTP")
@@ -141,7 +145,7 @@ def _hire(stage: Stage, program: tuple[str, ...]) -> None:
         clock = Clock(stage.directory / f"clock-{number}")
         stage.clocks.append(clock)
         stage.workers.append(
-            _Worker(
+            SoakWorker(
                 stage.source,
                 stage.target,
                 home,

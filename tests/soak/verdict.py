@@ -90,9 +90,9 @@ async def findings(stage: Stage, history: History) -> list[str]:
                         found.append(f"{topic}: the source does not have what it acknowledged: {sent}")
     for worker in stage.workers:
         found += [
-            f"{worker.store.parent.name}: {name} is {worker.metric(name):g}"
+            f"{worker.store.parent.name}: {name} is {count:g}"
             for name in ("gap_messages_total", "audit_differences_total", "queues_failed")
-            if worker.metric(name) - worker.metric(name, topic=BRIEF)
+            if (count := worker.metric(name) - worker.metric(name, topic=BRIEF))
         ]
     return found + await _hot(stage)
 

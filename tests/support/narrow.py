@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import Any
+
 from replicator.client.brokers import min_offset
+from replicator.client.endpoint import Endpoint
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.traffic import (
     configured,
@@ -10,7 +14,7 @@ from tests.support.traffic import (
 )
 from tests.support.worker import until
 
-__all__ = ["NARROW", "NARROW_49", "TINY_FILES", "expire", "oldest"]
+__all__ = ["NARROW", "NARROW_49", "TINY_FILES", "expire", "oldest", "retention"]
 
 TINY_FILES = {
     "mappedFileSizeCommitLog": "1048576",
@@ -34,13 +38,22 @@ async def expire(source: Cluster, topic: str, *, before: int) -> int:
 
     It may delete a few files more afterwards: it deletes ten at a time, and corrects consume queues behind that.
     """
+
+    async def moved(broker: Endpoint) -> int:
+        least = await min_offset(broker, topic, 0)
+        return least if least > before else 0
+
+    return int(await retention(source, moved))
+
+
+async def retention(source: Cluster, done: Callable[[Endpoint], Awaitable[Any]]) -> Any:
+    """Has the first broker delete all that it can until `done` of it is true, and gives that."""
     async with connected(source) as client:
         broker = client.master(source.brokers[0].name)
 
-        async def moved() -> int:
+        async def deleted() -> Any:
             await broker.ask(329, {})  # delete expired commit logs
-            least = await min_offset(broker, topic, 0)
-            return least if least > before else 0
+            return await done(broker)
 
         async with configured(source, fileReservedTime=0):
-            return int(await until(moved, seconds=150, what="retention"))
+            return await until(deleted, seconds=150, what="retention")

@@ -270,6 +270,11 @@ class Worker:
         """
         return bool(self.topic(name).get(_COPIED[in_all], 0) >= count)
 
+    async def goes_on(self, name: str, count: int, *, seconds: float = 60.0) -> None:
+        """Waits until this process has copied `count` messages more of a topic than now."""
+        before = self.topic(name).get("copied", 0)
+        await until(lambda: self.has_copied(name, before + count), seconds=seconds, what="it goes on")
+
     async def caught_up(self, name: str, copied: int, *, seconds: float = 60.0, in_all: bool = False) -> None:
         """Waits until the topic's queues run without lag and this process copied at least `copied` of them.
 
