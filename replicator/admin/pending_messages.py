@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final
 
 from replicator.aio.bounded import bounded
@@ -47,11 +48,11 @@ class Pending:
     uncounted: int = 0
     problems: list[str] = field(default_factory=list)
 
-    def shown(self, parked: Collection[str] = ()) -> dict[str, Any]:
-        """For people and scripts; messages of the kinds in `parked` are all parked at the target."""
+    def shown(self, parking: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
+        """For people and scripts; `parking` says of each kind that can be parked how far that is."""
         return {
             "messages": [
-                {"topic": topic, "kind": kind, "messages": count, "parked": kind in parked}
+                {"topic": topic, "kind": kind, "messages": count, "parked": parking.get(kind)}
                 for (topic, kind), count in sorted(self.counts.items())
                 if count > 0
             ],

@@ -69,13 +69,17 @@ async def pending_of(
     """
     source = context.source.cluster
     lacking = {each["topic"] for each in topics if each["messages"] or each["problem"]}
-    parked = {KINDS[topic] for topic in route.topics.parked if topic not in lacking}
+    parked = route.topics.parked
+    parking = {
+        kind: "off" if topic not in parked else "behind" if topic in lacking else "all"
+        for topic, kind in KINDS.items()
+    }
     selector, settings = route.topics.selector, route.settings
     groups = GroupSelector.of(settings.sync_groups, settings.exclude_groups)
     synced = replace(selector, retries=groups.selects) if "offsets" in settings.sync else selector
     found = await pending_messages(source, source.brokers(), selector.selects, synced.selects)
     found.problems += route.sync.in_flight_problems
-    return found.shown(parked)
+    return found.shown(parking)
 
 
 def reasons_of_topics(topics: Iterable[dict[str, Any]]) -> Iterable[str]:

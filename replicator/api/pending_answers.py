@@ -21,7 +21,13 @@ class PendingOfTopic(Answer):
         ),
     ]
     messages: int
-    parked: Annotated[bool, Field(description="all are parked at the target, where a failover releases them")]
+    parked: Annotated[
+        Literal["all", "behind", "off"] | None,
+        Field(
+            description="at the target, where a failover releases them: all, not all yet, or not without pending in"
+            " `sync`; null for a kind that cannot be parked"
+        ),
+    ]
 
 
 class Pending(Answer):

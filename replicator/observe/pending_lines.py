@@ -22,23 +22,23 @@ _KINDS: Final = {
     "transaction": "half messages",
     "retry": "messages to be consumed again, which are not copied without --retry-topics",
 }
-#: Kinds that are parked where `sync` has pending.
-_PARKED: Final = ("delay", "timer")
+_PARKED: Final = {
+    "all": ", parked at the target",
+    "behind": ", not all parked at the target yet",
+    "off": ", not parked at the target (`sync` with pending parks them)",
+    None: "",
+}
 
 
 def pending_lines(pending: dict[str, Any]) -> list[str]:
     """A line for each topic and kind, for what could not be counted, and for what is not known."""
-    lines = [_waiting(each) for each in pending["messages"]]
+    lines = [
+        f"{each['topic']}: {each['messages']:,} {_KINDS[each['kind']]}{_PARKED[each['parked']]}"
+        for each in pending["messages"]
+    ]
     if pending["uncounted"]:
         lines.append(f"{pending['uncounted']:,} more of any topic, which could not be read")
     return [*lines, *pending["problems"]]
-
-
-def _waiting(each: dict[str, Any]) -> str:
-    line = f"{each['topic']}: {each['messages']:,} {_KINDS[each['kind']]}"
-    if each.get("parked"):
-        return f"{line}, parked at the target"
-    return f"{line}, not parked at the target (`sync` with pending parks them)" if each["kind"] in _PARKED else line
 
 
 def released_lines(released: dict[str, Any] | None) -> list[str]:

@@ -57,7 +57,7 @@ def test_messages_on_their_way_and_offsets_that_are_written_last_are_no_reason()
 
 
 def test_what_waits_at_the_source_is_no_reason_and_is_named() -> None:
-    found = judged(ready(waiting=[{"topic": "orders", "kind": "delay", "messages": 40}]))
+    found = judged(ready(waiting=[{"topic": "orders", "kind": "delay", "messages": 40, "parked": "off"}]))
     assert found.verdict == "yes"
     (note,) = found.notes
     assert note == (

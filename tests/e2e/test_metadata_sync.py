@@ -314,7 +314,7 @@ async def test_retry_topics_come_along(
     await commit(source, group, retry, {("east-a", 0): 2})
     flags = ("--topics", topic, "--sync-groups", group, "--rename", "c-{topic}", *SYNC_QUICKLY)
     async with Worker(source, target, tmp_path / "without", *flags) as worker:
-        left = {"topic": retry, "kind": "retry", "messages": 1, "parked": False}
+        left = {"topic": retry, "kind": "retry", "messages": 1, "parked": None}
         assert (await asked(worker, "GET", "readiness"))["pending"]["messages"] == [left]
     async with Worker(source, target, tmp_path / "with", "--retry-topics", *flags) as worker:
         assert (await asked(worker, "GET", "readiness"))["pending"]["messages"] == []

@@ -277,7 +277,7 @@ async def test_a_switch_with_the_source_alive(scene: SceneOf) -> None:
 
         async def all_parked() -> bool:
             pending = (await asked(worker, "GET", "readiness"))["pending"]["messages"]
-            found = {each["kind"]: each["messages"] for each in pending if each["parked"]}
+            found = {each["kind"]: each["messages"] for each in pending if each["parked"] == "all"}
             return found == {"delay": 1, "timer": 20}
 
         await until(all_parked, what="readiness says that all are parked")

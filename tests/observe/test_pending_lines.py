@@ -6,23 +6,18 @@ from replicator.observe.pending_lines import pending_lines, released_lines
 
 
 def test_each_topic_and_kind_has_a_line() -> None:
-    messages = [{"topic": "a", "kind": kind, "messages": 1200} for kind in ("delay", "timer", "transaction")]
+    """With how far it is parked at the target, where it can be."""
+    told = [("delay", "all"), ("timer", "behind"), ("delay", "off"), ("transaction", None)]
+    messages = [{"topic": "a", "kind": kind, "messages": 1200, "parked": parked} for kind, parked in told]
     assert pending_lines({"messages": messages, "uncounted": 2, "problems": ["what waits at b is not known"]}) == [
+        "a: 1,200 delayed messages, parked at the target",
+        "a: 1,200 timer messages, not all parked at the target yet",
         "a: 1,200 delayed messages, not parked at the target (`sync` with pending parks them)",
-        "a: 1,200 timer messages, not parked at the target (`sync` with pending parks them)",
         "a: 1,200 half messages",
         "2 more of any topic, which could not be read",
         "what waits at b is not known",
     ]
     assert pending_lines({"messages": [], "uncounted": 0, "problems": []}) == []
-
-
-def test_parked_ones_are_said_to_be() -> None:
-    messages = [{"topic": "a", "kind": "delay", "messages": 3, "parked": parked} for parked in (True, False)]
-    assert pending_lines({"messages": messages, "uncounted": 0, "problems": []}) == [
-        "a: 3 delayed messages, parked at the target",
-        "a: 3 delayed messages, not parked at the target (`sync` with pending parks them)",
-    ]
 
 
 def test_released_ones_are_counted_by_what_became_of_them() -> None:

@@ -24,7 +24,11 @@ REPORT = {
     "offsets": 7,
     "topics_opened": ["orders"],
     "groups": [],
-    "pending": {"messages": [{"topic": "orders", "kind": "timer", "messages": 7}], "uncounted": 0, "problems": []},
+    "pending": {
+        "messages": [{"topic": "orders", "kind": "timer", "messages": 7, "parked": "off"}],
+        "uncounted": 0,
+        "problems": [],
+    },
     "released": None,
     "problems": [],
 }

@@ -93,7 +93,11 @@ READY: Mapping[str, Any] = {
         }
     ],
     "verified": [{"topic": "orders", "not_verified": 12, "differences": {}, "latest": [], "queues": []}],
-    "pending": {"messages": [{"topic": "orders", "kind": "delay", "messages": 40}], "uncounted": 0, "problems": []},
+    "pending": {
+        "messages": [{"topic": "orders", "kind": "delay", "messages": 40, "parked": "off"}],
+        "uncounted": 0,
+        "problems": [],
+    },
 }
 
 
