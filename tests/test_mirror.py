@@ -25,7 +25,6 @@ ELSEWHERE = {
     "replicator.api": "e2e/test_rest.py",
     "replicator.api.answer": "api/test_answers.py",
     "replicator.api.logs": "e2e/test_worker_metrics.py",
-    "replicator.client.broker_identity": "e2e/test_swapped_addresses.py",
     "replicator.client.query": "e2e/test_rest.py",
     "replicator.client.rights": "e2e/test_missing_rights.py",
     "replicator.client.tables": "client/test_topics.py",

@@ -9,14 +9,17 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
+from replicator.client.broker_identity import is_broker
+from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
 from replicator.client.nameservers import NameServers, NoBrokers, NothingKnown
 from replicator.client.order import read_orders
 from replicator.client.security import Security
 from replicator.client.vip import VipChannel, vip_address
-from replicator.errors import ProtocolError, StartupError, Unreachable
+from replicator.errors import ProtocolError, ReplicatorError, StartupError, Unreachable, WrongBroker
 from replicator.protocol import fastjson
 from replicator.protocol.codes import Request, Response
 from replicator.protocol.frame import Frame
@@ -52,7 +55,7 @@ class Topology:
 
 
 class Cluster:
-    """Connections to one cluster.
+    """Connections to one cluster, each to the broker that is meant: addresses may change hands.
 
     Args:
         name: the cluster's name; needed only where its name servers serve several.
@@ -74,8 +77,9 @@ class Cluster:
         self._nameservers = NameServers(nameservers, self._security)
         self._name = name
         self._on_fallback = on_fallback
-        self._endpoints: dict[str, Endpoint] = {}
-        self._vips: dict[str, VipChannel] = {}
+        #: By the name of the broker, and its address.
+        self._endpoints: dict[tuple[str, str], Endpoint] = {}
+        self._vips: dict[tuple[str, str], VipChannel] = {}
         self._brokers: dict[str, Broker] = {}
         self._known_as = name or ""
         #: What a broker advertises, by where it is reached.
@@ -158,13 +162,13 @@ class Cluster:
 
     def reader(self, broker: str) -> Endpoint:
         """Where to read the queues of `broker`: its master, or a slave when the master is gone."""
-        return self._endpoint(self._broker(broker).readable)
+        return self._endpoint(broker, self._broker(broker).readable)
 
     def slave(self, broker: str) -> Endpoint | None:
         """The slave of `broker` with the lowest id, while it has a master; None: it has no slave, or that alone."""
         addresses = self._broker(broker).addresses
         slaves = [i for i in addresses if i != _MASTER]
-        return self._endpoint(addresses[min(slaves)]) if slaves and _MASTER in addresses else None
+        return self._endpoint(broker, addresses[min(slaves)]) if slaves and _MASTER in addresses else None
 
     def is_master(self, broker: str, address: str) -> bool:
         return self._broker(broker).master == address
@@ -175,7 +179,7 @@ class Cluster:
         Raises:
             Unreachable: it has no master now.
         """
-        return self._endpoint(self._master_address(broker))
+        return self._endpoint(broker, self._master_address(broker))
 
     def _master_address(self, broker: str) -> str:
         address = self._broker(broker).master
@@ -190,14 +194,15 @@ class Cluster:
             Unreachable: it has no master now.
         """
         address = self._master_address(broker)
-        vip = self._vips.get(address)
+        vip = self._vips.get((broker, address))
         if vip is None:
-            vip = self._vips[address] = VipChannel(
-                self._endpoint(address),
+            vip = self._vips[broker, address] = VipChannel(
+                self._endpoint(broker, address),
                 self.vip_address(address),
                 self._security,
                 lambda reason: self._on_fallback(broker, reason),
                 may_go_on=self._may_go_on,
+                identify=partial(self._identify, broker, address),
             )
         return vip
 
@@ -215,11 +220,36 @@ class Cluster:
         except KeyError:
             raise Unreachable(name, "the name servers do not know it") from None
 
-    def _endpoint(self, address: str) -> Endpoint:
-        endpoint = self._endpoints.get(address)
+    def _endpoint(self, broker: str, address: str) -> Endpoint:
+        endpoint = self._endpoints.get((broker, address))
         if endpoint is None:
-            endpoint = self._endpoints[address] = Endpoint(address, self._security, may_go_on=self._may_go_on)
+            endpoint = self._endpoints[broker, address] = Endpoint(
+                address,
+                self._security,
+                may_go_on=self._may_go_on,
+                identify=partial(self._identify, broker, address),
+            )
         return endpoint
+
+    async def _identify(self, broker: str, address: str, connection: Connection) -> None:
+        """Returns when `connection` leads to the member of `broker` that listens at `address`.
+
+        An account that may not read the broker's configuration has to believe the name servers.
+
+        Raises:
+            WrongBroker: it leads elsewhere.
+            Unreachable, RequestTimeout: see there.
+        """
+        known = self._brokers.get(broker)
+        master = known is not None and known.master == address
+        if await is_broker(connection, broker, self._known_as, master=master):
+            return
+        try:
+            await self.refresh()
+        except ReplicatorError as error:
+            raise WrongBroker(connection.address, f"whether it is {broker} is not known: {error.message}") from None
+        if self._brokers.get(broker) != known:
+            raise WrongBroker(connection.address, f"the name servers now have {broker} at another address")
 
     def forget(self, broker: str) -> None:
         """No more waiting for the return of `broker`; it is known again when the name servers list it."""

@@ -10,14 +10,14 @@ import asyncio
 import os
 import socket
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from replicator.aio.backoff import Backoff
 from replicator.client.address import split_address
 from replicator.client.connection import Connection
 from replicator.client.security import Security
-from replicator.errors import BrokerRefused, NoTls, Unreachable
+from replicator.errors import BrokerRefused, ClientError, NoTls, Unreachable
 from replicator.observe.logging import get_logger
 from replicator.protocol.codes import Response
 from replicator.protocol.frame import Frame
@@ -45,12 +45,25 @@ def _reason(error: OSError) -> str:
 
 
 class Endpoint:
-    """Requests to `address` (`host:port`), over one connection at a time; `may_go_on` as in `Connection`."""
+    """Requests to `address` (`host:port`), over one connection at a time.
 
-    def __init__(self, address: str, security: Security, *, may_go_on: Callable[[], bool] | None = None) -> None:
+    Args:
+        may_go_on: as in `Connection`.
+        identify: asked of each new connection, before it is used; it raises where somebody else answers.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        security: Security,
+        *,
+        may_go_on: Callable[[], bool] | None = None,
+        identify: Callable[[Connection], Awaitable[None]] | None = None,
+    ) -> None:
         self.address = address
         self._security = security
         self._may_go_on = may_go_on
+        self._identify = identify
         self._connection: Connection | None = None
         self._attempt: asyncio.Task[Connection] | None = None
         self._backoff = Backoff(_BACKOFF_FIRST, _BACKOFF_MOST)
@@ -125,9 +138,26 @@ class Endpoint:
             raise self._failed(_reason(error)) from None
         except ValueError as error:  # addresses come from peers too; a host name may be none
             raise self._failed(str(error)) from None
+        await self._introduce(connection)
         self._connection = connection
         log.debug("connected", address=self.address, tls=tls is not None)
         return connection
+
+    async def _introduce(self, connection: Connection) -> None:
+        if self._identify is None:
+            return
+        try:
+            await self._identify(connection)
+        except ClientError as error:
+            connection.close()
+            if isinstance(error, Unreachable):
+                self._back_off()
+                self._why = error.reason
+                raise
+            raise self._failed(error.message) from None
+        except BaseException:
+            connection.close()
+            raise
 
     async def _open(self, host: str, port: int, tls: ssl.SSLContext | None) -> Connection:
         loop, name = asyncio.get_running_loop(), host if tls is not None else None

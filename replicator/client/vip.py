@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 
 from replicator.client.address import split_address
 from replicator.client.connection import Connection
-from replicator.client.endpoint import REQUEST_TIMEOUT, Endpoint
+from replicator.client.endpoint import Endpoint
 from replicator.client.security import Security
-from replicator.errors import ClientError, Unreachable
-from replicator.protocol.codes import Request
-from replicator.protocol.frame import Frame
+from replicator.errors import Unreachable
 
 __all__ = ["VipChannel", "vip_address"]
 
@@ -35,6 +33,8 @@ class VipChannel(Endpoint):
         listen: the endpoint of the listen port, shared with whoever pulls.
         address: that of the VIP port, as `vip_address` gives it unless it is reached elsewhere.
         on_fallback: called with the reason each time the listen port has to serve instead.
+        identify: as in `Endpoint`. A port forwarder without a broker behind it takes connections and drops them:
+            nothing is sent before a broker has said which it is.
     """
 
     def __init__(
@@ -44,9 +44,10 @@ class VipChannel(Endpoint):
         security: Security,
         on_fallback: Callable[[str], None],
         *,
+        identify: Callable[[Connection], Awaitable[None]],
         may_go_on: Callable[[], bool] | None = None,
     ) -> None:
-        super().__init__(address, security, may_go_on=may_go_on)
+        super().__init__(address, security, may_go_on=may_go_on, identify=identify)
         self._listen = listen
         self._on_fallback = on_fallback
         self._fallen_back = False
@@ -66,19 +67,11 @@ class VipChannel(Endpoint):
             self._try_again()
             return live
         try:
-            self._refuse_dumb_port()
             connection = await super().connection()
         except Unreachable as error:
             return await self._listening(error)
         self._fallen_back = False
         return connection
-
-    def _refuse_dumb_port(self) -> None:
-        """A port forwarder without a broker behind it takes connections and drops them."""
-        last = self._connection
-        if last is not None and last.closed and not last.heard:
-            self._judge_last()
-            raise Unreachable(self.address, "it closes connections without an answer")
 
     async def _listening(self, why: Unreachable) -> Connection:
         """A connection to the listen port; to the VIP port where both were away and are there again."""
@@ -104,10 +97,9 @@ class VipChannel(Endpoint):
             self._trial = asyncio.create_task(self._answers(), name=f"try {self.address}")
 
     async def _answers(self) -> None:
-        """Leaves the listen port once the VIP port has answered something; a dumb port takes connections too."""
-        with contextlib.suppress(ClientError):
-            connection = await super().connection()  # after its backoff
-            await connection.invoke(Request.GET_BROKER_RUNTIME_INFO, {}, timeout=REQUEST_TIMEOUT)
+        """Leaves the listen port once the broker answers at the VIP port."""
+        with contextlib.suppress(Unreachable):
+            await super().connection()  # after its backoff
             self._fallen_back = False
 
     async def close(self) -> None:
@@ -115,20 +107,3 @@ class VipChannel(Endpoint):
             self._trial.cancel()
             await asyncio.wait([self._trial])
         await super().close()
-
-    async def ask(
-        self,
-        code: int,
-        fields: Mapping[str, str],
-        *,
-        body: Sequence[bytes] = (),
-        timeout: float = REQUEST_TIMEOUT,
-    ) -> Frame:
-        """As `Endpoint.ask`; asked again where the first answer shows that the VIP port leads nowhere.
-
-        What is asked may be asked twice; sends go by `invoke`.
-        """
-        try:
-            return await super().ask(code, fields, body=body, timeout=timeout)
-        except Unreachable:
-            return await super().ask(code, fields, body=body, timeout=timeout)

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
 from acl_sync import AclOptions
-from replicator.client.broker_identity import BrokerIdentities
 from replicator.client.brokers import DEFAULT_MAX_MESSAGE, check_filter
 from replicator.client.cluster import Cluster, Topology
 from replicator.client.discovery import Discovery
@@ -71,7 +70,6 @@ class ConnectorContext:
     group: str = ""
     unleased: Cluster | None = None
     barrier: DispatchBarrier = field(default_factory=DispatchBarrier)
-    identities: BrokerIdentities = field(default_factory=BrokerIdentities)
     watch: TargetWatch = field(default_factory=TargetWatch)
     auditor: StreamAuditor = field(default_factory=StreamAuditor)
     tallies: dict[str, Tally] = field(default_factory=dict)

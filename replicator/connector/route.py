@@ -77,7 +77,6 @@ class Route:
             inspector=context.inspector,
             barrier=context.barrier,
             recovering=context.recovering,
-            identities=context.identities,
             watch=context.watch,
             auditor=context.auditor,
             message_limit=context.message_limit,

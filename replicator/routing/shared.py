@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from replicator.client.broker_identity import BrokerIdentities
 from replicator.client.cluster import Cluster
 from replicator.routing.audit_segment import Difference
 from replicator.routing.budget import MemoryBudget
@@ -68,6 +67,5 @@ class Shared:
     message_limit: Callable[[str], int]
     may_send: Callable[[], bool] = _always
     barrier: DispatchBarrier = field(default_factory=DispatchBarrier)
-    identities: BrokerIdentities = field(default_factory=BrokerIdentities)
     watch: TargetWatch = field(default_factory=TargetWatch)
     auditor: Auditing | None = None

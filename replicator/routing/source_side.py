@@ -77,13 +77,10 @@ class BrokerSource:
         return self._shared.source.reader(self._state.source.broker)
 
     async def check(self) -> None:
-        state, shared = self._state, self._shared
-        reader, broker = self._reader(), state.source.broker
-        connection = await reader.connection()
+        state = self._state
+        connection = await self._reader().connection()
         if connection is self._checked:
             return
-        master = shared.source.is_master(broker, reader.address)
-        await shared.identities.check(shared.source, broker, connection, master=master)
         if state.progress.position is None:
             state.progress.position = await self.first_offset()
         elif not await self._is_the_same(state.progress.position):

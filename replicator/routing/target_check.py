@@ -12,7 +12,6 @@ from functools import partial
 
 from structlog.stdlib import BoundLogger
 
-from replicator.aio.bounded import both
 from replicator.aio.clock import now
 from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
@@ -79,10 +78,7 @@ class TargetCheck:
         async with shared.recovering:
             connection = await writer.connection()
             state.set_phase(Phase.RECOVERING, state.reason)
-            tail, _ = await both(
-                self._read(),
-                shared.identities.check(shared.target, state.target.broker, connection, master=True),
-            )
+            tail = await self._read()
         if self.unsettled:
             await self._settle(tail)
         if tail.unsealed:

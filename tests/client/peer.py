@@ -9,7 +9,7 @@ import ssl
 import struct
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import cast
+from typing import Self, cast
 
 from replicator.protocol.frame import Frame, FrameDecoder
 
@@ -84,7 +84,7 @@ class Peer:
     def requests(self) -> list[Frame]:
         return [request for session in self.sessions for request in session.requests]
 
-    async def __aenter__(self) -> Peer:
+    async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: Session(self), "127.0.0.1", self.port, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from replicator.client import endpoint as endpoint_module
+from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
 from replicator.client.security import Security
 from replicator.client.vip import VipChannel, vip_address
@@ -21,6 +22,11 @@ from tests.support.worker import until
 @pytest.fixture(autouse=True)
 def _quick_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint_module, "_BACKOFF_FIRST", 0.01)
+
+
+async def greet(connection: Connection) -> None:
+    """Nobody is asked who it is, but somebody must answer."""
+    await connection.invoke(26, {}, timeout=10)
 
 
 @dataclass
@@ -36,7 +42,7 @@ class Broker:
     def __post_init__(self) -> None:
         self.endpoint = Endpoint(self.listen.address, Security())
         self.channel = VipChannel(
-            self.endpoint, vip_address(self.endpoint.address), Security(), self.reasons.append
+            self.endpoint, vip_address(self.endpoint.address), Security(), self.reasons.append, identify=greet
         )
 
     async def served_by(self) -> str:

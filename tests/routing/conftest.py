@@ -25,9 +25,6 @@ def make_shared() -> Callable[..., Shared]:
         async def connected() -> object:
             return connection
 
-        async def check(*_who: object, master: bool) -> None:
-            return None
-
         writer = SimpleNamespace(address="target:10909", connection=connected)
         cluster = SimpleNamespace(master=lambda _: broker, reader=lambda _: broker, writer=lambda _: writer)
         given: dict[str, Any] = dict.fromkeys(Shared.__dataclass_fields__)
@@ -36,7 +33,6 @@ def make_shared() -> Callable[..., Shared]:
             "target": cluster,
             "recovering": asyncio.Semaphore(),
             "barrier": DispatchBarrier(),
-            "identities": SimpleNamespace(check=check),
         }
         options = {"settle_timeout": 0.0} | options
         given["options"] = RouteOptions(identity=Identity("s", "t"), **options)

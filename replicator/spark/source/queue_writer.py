@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from replicator.client.broker_identity import BrokerIdentities
 from replicator.client.brokers import max_offset
 from replicator.client.cluster import Cluster
 from replicator.client.connection import Connection
@@ -61,7 +60,6 @@ class QueueWriter:
         *,
         limit: int,
         barrier: DispatchBarrier,
-        identities: BrokerIdentities,
         settle: bool,
     ) -> None:
         self.sent = 0
@@ -80,7 +78,6 @@ class QueueWriter:
         #: The offset after the last acknowledged batch, and the connection over which the queue was checked.
         self._acknowledged = 0
         self._checked: Connection | None = None
-        self._identities = identities
 
     async def send(self, messages: Sequence[Message]) -> None:
         """Returns when all are acknowledged.
@@ -181,10 +178,8 @@ class QueueWriter:
         """Checks over a new connection that the queue still has all that was written.
 
         Raises:
-            WrongBroker: another broker answers.
             ReplicatorError: the queue has lost acknowledged messages.
         """
-        await self._identities.check(self._cluster, self._queue.broker, connection, master=True)
         if self._acknowledged:
             place = self._place()
             await self._barrier.caught_up(place[0])

@@ -10,7 +10,6 @@ from functools import partial
 from itertools import chain, count
 from typing import Final
 
-from replicator.client.broker_identity import BrokerIdentities
 from replicator.client.brokers import read_config
 from replicator.client.cluster import Cluster
 from replicator.client.topics import WRITABLE, TopicTable, read_topics
@@ -52,7 +51,6 @@ class Sender:
         self._settle = settle
         self._brokers = brokers
         self._barrier = DispatchBarrier()
-        self._identities = BrokerIdentities()
         self._turn = count(random.randrange(1024))
         self._queues: dict[str, list[Queue]] = {}
         self._queues_by_broker: dict[tuple[str, str], list[Queue]] = {}
@@ -88,7 +86,6 @@ class Sender:
                 queue,
                 limit=limit,
                 barrier=self._barrier,
-                identities=self._identities,
                 settle=self._settle,
             )
             self._writers[queue] = writer
