@@ -7,6 +7,8 @@ BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 TOOLS = $(VENV)/.tools
 ARGS =
+# Else each of some hundred processes that the tests start would compile the program again.
+unexport PYTHONDONTWRITEBYTECODE
 # The tests that need no brokers, no Spark and no network.
 ALONE = -n 2 --dist loadgroup -m "not (brokers or spark or fetched or nightly)"
 

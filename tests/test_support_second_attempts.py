@@ -10,6 +10,7 @@ from tests.support.second_attempts import MOST
 
 pytest_plugins = ["pytester"]
 
+PLUGINS = ("-p", "xdist.plugin", "-p", "pytest_rerunfailures", "-p", "tests.support.second_attempts")
 ROOT = Path(__file__).parent.parent
 TESTS = """
 import pytest
@@ -44,8 +45,9 @@ def test_a_run(
     code: int,
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the others take most of the time
     pytester.makepyfile(TESTS.format(total=MOST + 2, flaky=flaky))
-    ended = pytester.runpytest_subprocess("-p", "tests.support.second_attempts", f"-n{processes}", *flags)
+    ended = pytester.runpytest_subprocess(*PLUGINS, f"-n{processes}", *flags)
     assert ended.ret == code
     ended.stdout.fnmatch_lines([f"*{flaky} tests needed a second attempt; {0 if flags else MOST} may"])
     assert ("FAILED: " in ended.stdout.str()) == (code != 0)

@@ -154,8 +154,7 @@ class Coordinator:
 
     def leads(self) -> bool:
         """Whether this worker names the assignments; only workers that may have tasks do."""
-        mine = self.takes_tasks()
-        return self.me in mine and self.me == min(mine)
+        return self._may_have_tasks and not self.membership.has_before(self.me)
 
     def speaks_for_all(self) -> bool:
         """Whether this worker does what one does for the group: the leader, or the first one if nobody leads."""
@@ -164,9 +163,12 @@ class Coordinator:
     def takes_tasks(self) -> set[str]:
         """The workers that may be given tasks."""
         able = self.membership.takes_tasks()
-        # A worker that cannot reach the target sends no heartbeats on the target's side.
-        fresh = self.membership.fresh(Side.SINK, self._lease)
-        return able | {self.me} if self.stage is MemberState.ONLINE and fresh else able
+        return able | {self.me} if self._may_have_tasks else able
+
+    @property
+    def _may_have_tasks(self) -> bool:
+        """Whether this worker may be given tasks: one that the target is away for hears nothing of itself there."""
+        return self.stage is MemberState.ONLINE and self.membership.fresh(Side.SINK, self._lease)
 
     def step(self, now: float, tasks: Collection[str] | None, *, wanted: Callable[[str], bool]) -> Decision:
         """Decides what to do, given the state of the group at `now`.

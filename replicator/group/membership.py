@@ -166,12 +166,14 @@ class Membership:
 
     def takes_tasks(self) -> set[str]:
         """The other workers that may be given tasks: online, and heard on both sides."""
+        return {name for name, member in self._members.items() if self._is_able(member)}
+
+    def has_before(self, worker: str) -> bool:
+        """Whether one of them comes before `worker` by its id."""
         # Each step of the group asks this, once for every heartbeat that comes.
-        source, sink, timeout = self._echo[Side.SOURCE], self._echo[Side.SINK], self.timeout
-        return {
-            name
-            for name, member in self._members.items()
-            if member.heartbeat.stage is MemberState.ONLINE
-            and source - member.heard[Side.SOURCE] <= timeout
-            and sink - member.heard[Side.SINK] <= timeout
-        }
+        return any(name < worker and self._is_able(member) for name, member in self._members.items())
+
+    def _is_able(self, member: _Member) -> bool:
+        return member.heartbeat.stage is MemberState.ONLINE and all(
+            self._echo[side] - at <= self.timeout for side, at in member.heard.items()
+        )
