@@ -119,14 +119,17 @@ async def staged(planned: Plan, directory: Path, program: tuple[str, ...]) -> As
 
 
 async def _started(worker: SoakWorker) -> None:
-    """A broker that has just started may not answer it in time."""
+    """A broker that has just started may not answer it in time.
+
+    A master of 5.x takes a whole core (`ReputMessageService`) until its replica has all that it has.
+    """
     await worker.start(ready=False)
 
     async def up() -> bool:
         await worker.supervised()
         return worker.is_up()
 
-    await until(up, what=f"{worker.store.parent.name} serves HTTP")
+    await until(up, seconds=180, what=f"{worker.store.parent.name} serves HTTP")
 
 
 def _hire(stage: Stage, program: tuple[str, ...]) -> None:
