@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import os
 import sys
 import time
@@ -22,8 +21,6 @@ def main() -> int:
             [sys.executable, "-m", "tests.simulation", *sys.argv[1:]],
             os.environ | {"PYTHONHASHSEED": "0"},
         )
-    gc.freeze()  # what is loaded stays; to look through it again and again takes a tenth of the time
-    gc.set_threshold(50_000, 20, 100)
     parser = argparse.ArgumentParser(prog="python -m tests.simulation")
     parser.add_argument("--seeds", type=int, default=1000, help="how many worlds")
     parser.add_argument("--first", type=int, default=1, help="the first seed")
