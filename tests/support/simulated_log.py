@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping
 from random import Random
 from typing import Any, Final, Protocol
@@ -39,14 +40,14 @@ class Cluster:
         self.brokers = [f"{name}-{i}" for i in range(brokers)]
         self.away = False
         self.queues: dict[MessageQueue, list[tuple[float, bytes]]] = {}
-        self.news = asyncio.Event()
+        #: By queue, what its readers wait for.
+        self.news: defaultdict[MessageQueue, asyncio.Event] = defaultdict(asyncio.Event)
 
     def store(self, topic: str, body: bytes, copies: int) -> None:
         for broker in self.random.sample(self.brokers, min(copies, len(self.brokers))):
             queue = MessageQueue(topic, broker, 0)
             self.queues.setdefault(queue, []).append((asyncio.get_running_loop().time(), body))
-        self.news.set()
-        self.news = asyncio.Event()
+            self.news.pop(queue, asyncio.Event()).set()
 
 
 class Log:
@@ -111,7 +112,7 @@ class Log:
                     self.caught_up = self.was_read = True
                     self._on_caught_up()
             if position == len(stored):
-                await self._cluster.news.wait()
+                await self._cluster.news[queue].wait()
                 continue
             at, body = stored[position]
             position += 1
