@@ -56,7 +56,7 @@ TRANSLATED = {"DISASTERS.md": "disasters.md", "FIRST_STEPS.md": "first-steps.md"
 OTHERS = {"--help", "--config.file", "--storage.tsdb.path", "--web.listen-address"}
 OTHERS |= {"--only", "--queues", "--workers"}  # of the benchmark and the simulation
 #: What the commands that ask a worker read, which is no setting of one.
-ASKING = {"REPLICATOR_URL", "REPLICATOR_BACK_URL"}
+ASKING = {"REPLICATOR_URL", "REPLICATOR_BACK_URL", "REPLICATOR_MAVEN_REPOSITORY"}
 
 
 def commands() -> dict[str, set[str]]:

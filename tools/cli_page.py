@@ -25,6 +25,8 @@ codes of all commands. Every command that shows something prints JSON with `-o j
 
 #: Flags that are settings, which CONFIG.md describes.
 _SETTINGS: Final = frozenset(flag_of(name) for name, _ in setting_fields())
+#: Flags of commands that only have the name of a setting.
+_OTHERS: Final = frozenset({("replicator failover", "--topics")})
 #: Options of every command, or of the shell.
 _COMMON: Final = frozenset({"--help", "--install-completion", "--show-completion"})
 
@@ -37,8 +39,8 @@ def page() -> str:
 def _described(name: str, command: Any) -> Iterator[str]:
     """A command and its subcommands; the types are click's, since typer has no public ones."""
     options = [each for each in command.params if each.param_type_name == "option" and not _COMMON & {*each.opts}]
-    own = [each for each in options if each.opts[0] not in _SETTINGS]
-    settings = sorted({each.opts[0] for each in options if each.opts[0] in _SETTINGS})
+    own = [each for each in options if not _is_setting(name, each.opts[0])]
+    settings = sorted({each.opts[0] for each in options if _is_setting(name, each.opts[0])})
     arguments = [each for each in command.params if each.param_type_name == "argument"]
     commands = {each: command.get_command(None, each) for each in _subcommands(command)}
     yield f"\n## `{name}`\n\n{_text(command.help)}\n"
@@ -57,6 +59,10 @@ def _described(name: str, command: Any) -> Iterator[str]:
         yield f"\nSettings: {', '.join(f'`{flag}`' for flag in settings)}.\n"
     for each in sorted(commands):
         yield from _described(f"{name} {each}", commands[each])
+
+
+def _is_setting(command: str, flag: str) -> bool:
+    return flag in _SETTINGS and (command, flag) not in _OTHERS
 
 
 def _subcommands(command: Any) -> list[str]:

@@ -35,7 +35,7 @@ _TAIL = """
 since flags can be seen in the list of processes; a `secret_key_file` or `rest.token_file` must not be readable by others.
 
 **Files are read again when they change**, without a restart: `secret_key_file`, `socks.password_file`, the files of `tls`, the token files of REST, and REST's certificate and key. A
-worker looks every two seconds, and uses a change once it has rested from one look to the next. A new secret signs the next request, a new
+worker looks every two seconds, and uses a change once the file was the same at two looks in a row. A new secret signs the next request, a new
 certificate is for new connections. What cannot be used is logged as an error, and what was read before stays in use. Not read again:
 `worker_group_secret_file`, since all workers change it together, `rest.tls.ca_file`, and what Spark tasks were started with.
 

@@ -58,9 +58,9 @@ class FailoverOptions:
     """How to fail over.
 
     `drain_seconds`: how long to wait for messages that are not copied yet. `source_dead`: the source is given up;
-    what cannot be reached there is reported, not waited for. `open_all`: all topics become writable at the target,
-    those too that the source does not have. `dry_run`: nothing is changed or waited for, only reported.
-    `topics`: of the route these alone, by their names at the source; it copies the others on.
+    what cannot be reached there is reported, not waited for. `open_all`: the copied topics become readable and
+    writable at the target, whatever their perm is at the source. `dry_run`: nothing is changed or waited for, only
+    reported. `topics`: of the route these alone, by their names at the source; it copies the others on.
     """
 
     drain_seconds: float

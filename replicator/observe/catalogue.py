@@ -36,7 +36,13 @@ METRICS: Final = {
         Spec("messages_replicated", "counter", "Messages that the target has acknowledged.", _TOPIC),
         Spec("batches_sent", "counter", "Batches that the target has acknowledged.", _TOPIC),
         Spec("bytes_replicated", "counter", "Bytes sent to the target for them, bodies and properties.", _TOPIC),
-        Spec("messages_skipped", "counter", "Messages skipped, by reason.", (*_TOPIC, "reason")),
+        Spec(
+            "messages_skipped",
+            "counter",
+            "Messages skipped, by reason: `filter` (tags, sql), `loop` (born at the target, or came through it),"
+            " `released` (sent by a failover), `transform`, `error` (on_error=skip), `dead-letter`.",
+            (*_TOPIC, "reason"),
+        ),
         Spec("source_gap_messages", "counter", "Messages that the source lost before they were read.", _TOPIC),
         Spec("source_resets", "counter", "Source queues found truncated or recreated.", _TOPIC),
         Spec(
@@ -102,13 +108,13 @@ METRICS: Final = {
         Spec(
             "replication_latency_seconds",
             "histogram",
-            "From stored at the source to acknowledged by the target.",
+            "Time from being stored at the source to being acknowledged by the target.",
             _ROUTE,
         ),
         Spec(
             "message_latency_seconds",
             "counter",
-            "The same, added up over messages, by topic; by messages_replicated it is the average.",
+            "The same, added up over messages, by topic; divided by messages_replicated it is the average.",
             _TOPIC,
         ),
         Spec("buffer_used_bytes", "gauge", "Memory held by messages in flight."),
@@ -149,9 +155,9 @@ METRICS: Final = {
         Spec(
             "control_messages_ignored",
             "counter",
-            "Messages on the system topics that were not believed: `unsigned` and `wrong_signature` are not proved"
+            "Messages on the system topics that were ignored: `unsigned` and `wrong_signature` are not proved"
             " to be of a worker of the group, `replayed` and `stale` were written again by somebody else,"
-            " `unreadable` and `newer` are of no worker of this version, `failed` could not be handled.",
+            " `unreadable` and `newer` cannot be read by this version, `failed` could not be handled.",
             ("reason",),
         ),
         Spec(

@@ -88,7 +88,7 @@ def _option(name: str, field: FieldInfo) -> Any:
     elif choices := _choices(field.annotation):
         extra = {"metavar": f"[{'|'.join(choices)}]", "autocompletion": completing(choices)}
     else:
-        extra = {"metavar": _metavar(field)}
+        extra = {"metavar": "SHARE" if name == "audit_share" else _metavar(field)}
         if get_origin(field.annotation) is list and (choices := _choices(*get_args(field.annotation))):
             extra["autocompletion"] = completing(choices, several=True)
     text = f"{field.description}{_default(field)}"

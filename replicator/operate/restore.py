@@ -49,6 +49,7 @@ SETTINGS: Final = (
     "batch_bytes",
     "memory_bytes",
     "connector",
+    "worker_group_secret_file",
     "settle_timeout",
     "stall_timeout",
     "store_path",

@@ -39,7 +39,8 @@ def apply(
     force: Annotated[
         list[str] | None,
         typer.Option(
-            "--force-group", help="A group whose offsets to write although it has consumers at the target."
+            "--force-group",
+            help="A group whose offsets to write even if it has consumers at the target, and even backwards.",
         ),
     ] = None,
     connector: Of = "route",
@@ -84,7 +85,8 @@ def failover(
     open_all: Annotated[
         bool,
         typer.Option(
-            "--open-all", help="Make all topics of the target writable, also those that the source does not have."
+            "--open-all",
+            help="Make the copied topics readable and writable at the target, whatever their perm at the source.",
         ),
     ] = False,
     dry_run: Annotated[

@@ -7,7 +7,7 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_settings import EnvSettingsSource
@@ -17,6 +17,10 @@ from replicator.settings.clusters import expand_cluster
 from replicator.settings.model import ENV_PREFIX, Settings, setting_fields
 
 __all__ = ["explain", "leaves", "load", "origins"]
+
+
+#: Variables that commands read, besides settings.
+_OF_COMMANDS: Final = ("SOURCE", "TARGET", "CONFIG", "MAVEN_REPOSITORY", "URL", "BACK_URL")
 
 
 class _Environment(EnvSettingsSource):
@@ -114,7 +118,7 @@ def leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
 
 def _refuse_unknown_variables() -> None:
     known = {ENV_PREFIX + name.replace(".", "__").upper() for name, _ in setting_fields()}
-    known |= {f"{ENV_PREFIX}{name}" for name in ("SOURCE", "TARGET", "CONFIG", "MAVEN_REPOSITORY", "URL")}
+    known |= {f"{ENV_PREFIX}{name}" for name in _OF_COMMANDS}
     unknown = [
         name for name in sorted(os.environ) if name.upper().startswith(ENV_PREFIX) and name.upper() not in known
     ]

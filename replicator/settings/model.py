@@ -108,7 +108,7 @@ class Settings(RouteSettings, BaseSettings):
     )
     state_flush_interval: Seconds = Field(1.0, ge=0.1, description="seconds between writes of the state files")
     settle_timeout: Seconds = Field(
-        1.0, ge=0, description="seconds that a dead owner's last request may still wait in a broker"
+        1.0, ge=0, description="seconds to wait until a broker has stored what a dead worker sent last"
     )
     drain_timeout: Seconds = Field(30.0, ge=0, description="seconds for sending what was pulled, when stopping")
     metrics_per_queue: bool = Field(

@@ -52,17 +52,20 @@ class RestSettings(BaseModel):
     token: SecretStr | None = Field(
         None,
         min_length=1,
-        description="bearer token that requests must carry; from the environment or the file only",
+        description="bearer token of the role admin, which may do all; from the environment or the file only",
     )
-    token_file: Path | None = Field(None, description="file with that token, readable by its owner only")
+    token_file: Path | None = Field(None, description="file with the admin token, readable by its owner only")
     operate_token: SecretStr | None = Field(
         None,
         min_length=1,
-        description="another token, for all but to create, change and delete connectors",
+        description="token of the role operate: all but creating, changing and deleting connectors, and giving up"
+        " brokers",
     )
-    operate_token_file: Path | None = Field(None, description="file with that token")
-    read_token: SecretStr | None = Field(None, min_length=1, description="another token, for what changes nothing")
-    read_token_file: Path | None = Field(None, description="file with that token")
+    operate_token_file: Path | None = Field(None, description="file with the token of the role operate")
+    read_token: SecretStr | None = Field(
+        None, min_length=1, description="token of the role read: shows everything, changes nothing"
+    )
+    read_token_file: Path | None = Field(None, description="file with the token of the role read")
     tls: RestTls = RestTls()
 
     @model_validator(mode="after")

@@ -97,8 +97,8 @@ class RouteSettings(BaseModel):
         1.0,
         gt=0,
         le=1,
-        description="part of what is copied that is read back, at most; less where that would take more than about"
-        " a fifth of the CPU time of the copy",
+        description="share of the copied messages that is read back, at most (0 to 1); less where that would take"
+        " more than about a fifth of the copy's CPU time",
     )
     dead_letter_topic: str = Field(
         "replicator_sys_dead_letter",
@@ -122,14 +122,15 @@ class RouteSettings(BaseModel):
     )
     backfill: bool | None = Field(
         None,
-        description="have Spark copy what queues hold when they begin; by default where `spark_master` is set and"
-        " they lag `backfill_min_lag` behind",
+        description="let Spark copy what is in the queues at the start; by default only if `spark_master` is set"
+        " and they lag at least `backfill_min_lag` messages behind",
     )
     backfill_min_lag: int = Field(
         10_000_000,
         ge=1,
         le=_MOST,
-        description="messages that a worker's queues lag behind for Spark to copy them by default",
+        description="how many messages a worker's new queues must lag behind together for Spark to copy them by"
+        " default",
     )
 
     sync: SyncKinds = Field(

@@ -45,7 +45,7 @@ def _compiled() -> Finding:
     return odd(
         _CHECK,
         "compiled code",
-        "it could not be loaded: copying takes three times the CPU",
+        "it could not be loaded: copying takes about twice the CPU",
         "install again with a C compiler at hand; `pip install` fetches one",
     )
 
