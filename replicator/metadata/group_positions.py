@@ -28,6 +28,9 @@ from replicator.routing.queue_map import Queue
 
 __all__ = ["GroupPositions", "QueueLookup"]
 
+#: Messages of a target queue that are read at a time to make its offset map longer.
+_MOST: Final = 200_000
+
 #: Seconds for which the oldest offset of a target queue is believed; it only ever grows.
 _FLOOR_SECONDS: Final = 60.0
 
@@ -48,8 +51,8 @@ class GroupPositions:
         self._pop = PopLog(source)
         self._floors: dict[tuple[str, Queue], tuple[float, int]] = {}
         # By source and target queue, since queues may move to another target.
-        self._older: dict[tuple[str, Queue, Queue], tuple[int, int, OffsetMap]] = {}
-        self._found: dict[tuple[str, str, Queue, Queue], tuple[int, int]] = {}
+        self._older: dict[tuple[str, str, Queue, Queue], tuple[int, int, int, OffsetMap]] = {}
+        self._found: dict[tuple[str, str, Queue, Queue], tuple[int, int, int, int]] = {}
         self._returned: dict[tuple[str, str, Queue, Queue], tuple[int, int | None]] = {}
         self._unresponsive = UnresponsiveBrokers({})
         self.failures: dict[str, str] = {}
@@ -99,22 +102,49 @@ class GroupPositions:
                     yield _before(in_flight, GroupQueue(group, topic, queue, offset, target))
 
     async def _complete(self, place: GroupQueue) -> GroupQueue:
+        """With what the offset map does not say: it is read from the copies themselves."""
         queue = place.queue
-        queue = replace(queue, floor=max(queue.floor, await self._floor(queue)))
+        oldest = await self._oldest(queue)
+        queue = replace(queue, floor=max(queue.floor, oldest), oldest=oldest)
         place = replace(place, queue=queue, returned=await self._back(place))
         first = queue.offsets.first
         begin = await self._end(queue) if first is None else first.target
+        if await self._is_before_reset(place, begin):
+            return await self._before_reset(place)
         if queue.floor >= begin:
             return place  # nothing is older than the map
         if place.target is not None and place.target < begin:
-            queue = replace(queue, offsets=await self._deeper(place, queue, begin))
+            queue = await self._deeper(place, max(place.target, queue.floor), begin)
             place = replace(place, queue=queue)
-            first = queue.offsets.first
+            if queue.unread[0] >= queue.unread[1]:
+                first = queue.offsets.first
         if first is None or place.source <= first.source:
-            place = replace(place, found=await self._find(place, begin if first is None else first.target))
+            stop = begin if first is None else first.target
+            place = replace(place, found=await self._find(place, place.source, queue.floor, stop))
         return place
 
-    async def _floor(self, queue: CopiedQueue) -> int:
+    async def _is_before_reset(self, place: GroupQueue, begin: int) -> bool:
+        """Whether the group is before all that was copied since the source queue was truncated or recreated.
+
+        In a recreated queue it is not, unless its first messages were never copied.
+        """
+        queue, first = place.queue, place.queue.offsets.first
+        if queue.floor <= queue.oldest:
+            return False
+        if first is None:
+            return place.source < queue.position
+        if place.source >= first.source or queue.floor >= begin:
+            return place.source < first.source
+        return await self._find(place, place.source + 1, queue.floor, begin) == queue.floor
+
+    async def _before_reset(self, place: GroupQueue) -> GroupQueue:
+        """The group's place among what was copied before: the source queue still has that, up to where it parts."""
+        queue = place.queue
+        found = await self._find(place, place.source, queue.oldest, queue.floor)
+        here = found if place.target is None else min(found, max(place.target, queue.oldest))
+        return replace(place, found=found, queue=await self._deeper(place, here, queue.floor))
+
+    async def _oldest(self, queue: CopiedQueue) -> int:
         key = (queue.target_topic, queue.target)
         at, floor = self._floors.get(key, (float("-inf"), 0))
         if time.monotonic() - at > _FLOOR_SECONDS:
@@ -130,39 +160,41 @@ class GroupPositions:
     def _mine(self, queue: CopiedQueue, found: Provenance) -> bool:
         return found.cluster == self._identity.source and Queue(found.broker, found.queue_id) == queue.source
 
-    async def _deeper(self, place: GroupQueue, queue: CopiedQueue, begin: int) -> OffsetMap:
-        """The offset map with what lies between the group's place at the target and its beginning."""
-        key = (place.topic, queue.source, queue.target)
-        start = max(place.target or 0, queue.floor)
+    async def _deeper(self, place: GroupQueue, start: int, stop: int) -> CopiedQueue:
+        """The queue with what its target has in [start, stop), before the offset map, in that; a part at a time."""
+        queue = place.queue
+        end = min(stop, start + _MOST)
+        key = ("" if end == stop else place.group, place.topic, queue.source, queue.target)
         known = self._older.get(key)
-        if known is None or known[0] > start or known[1] != begin:
+        if known is None or known[2] != stop or not known[0] <= start < known[1]:
             found = await scan_offset_map(
                 self._target.master(queue.target.broker),
                 queue.target_topic,
                 queue.target.queue_id,
                 start=start,
-                stop=begin,
+                stop=end,
                 mine=lambda found: self._mine(queue, found),
             )
-            known = self._older[key] = (start, begin, found)
-        return known[2].followed_by(queue.offsets)
+            known = self._older[key] = (start, end, stop, found)
+        return replace(queue, offsets=known[3].followed_by(queue.offsets), unread=(known[1], stop))
 
-    async def _find(self, place: GroupQueue, stop: int) -> int:
+    async def _find(self, place: GroupQueue, source: int, start: int, stop: int) -> int:
+        """The target offset behind the last copy in [start, stop) of a message before `source`."""
         queue = place.queue
         key = (place.group, place.topic, queue.source, queue.target)
         known = self._found.get(key)
-        if known is None or known[0] != place.source:
+        if known is None or known[:3] != (source, start, stop):
             offset = await offset_after_copy(
                 self._target.master(queue.target.broker),
                 queue.target_topic,
                 queue.target.queue_id,
-                place.source,
-                start=queue.floor,
+                source,
+                start=start,
                 stop=stop,
                 mine=lambda found: self._mine(queue, found),
             )
-            known = self._found[key] = (place.source, offset)
-        return known[1]
+            known = self._found[key] = (source, start, stop, offset)
+        return known[3]
 
     async def _back(self, place: GroupQueue) -> int | None:
         """The target offset behind the last message before the group's place that was born at the target."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from replicator.client.endpoint import Endpoint
 from replicator.client.queue_range import read_range
@@ -13,9 +12,6 @@ from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.provenance import Provenance
 
 __all__ = ["offset_after_copy", "scan_offset_map"]
-
-#: Messages read at most to make one map longer.
-_MOST: Final = 200_000
 
 Mine = Callable[[Provenance], bool]
 
@@ -28,7 +24,7 @@ def _source(message: StoredMessage, topic: str, mine: Mine) -> int | None:
 async def scan_offset_map(
     broker: Endpoint, topic: str, queue_id: int, *, start: int, stop: int, mine: Mine
 ) -> OffsetMap:
-    """The map of the copies in [start, stop) of a target queue; an empty one if they are too many.
+    """The map of the copies in [start, stop) of a target queue.
 
     Args:
         mine: whether a copy with that provenance is one of this source queue.
@@ -37,15 +33,14 @@ async def scan_offset_map(
         BrokerRefused, Unreachable, RequestTimeout: see there.
     """
     found: list[Interval] = []
-    if stop - start <= _MOST:
-        async for message in read_range(broker, topic, queue_id, start, stop):
-            source = _source(message, topic, mine)
-            if source is None:
-                continue
-            if found and source <= found[-1].source:
-                found.clear()  # the source queue was deleted and recreated
-            found.append(Interval(source, message.queue_offset, 1))
-    return OffsetMap(found, most=_MOST)
+    async for message in read_range(broker, topic, queue_id, start, stop):
+        source = _source(message, topic, mine)
+        if source is None:
+            continue
+        if found and source <= found[-1].source:
+            found.clear()  # the source queue was deleted and recreated
+        found.append(Interval(source, message.queue_offset, 1))
+    return OffsetMap(found, most=stop - start)
 
 
 async def offset_after_copy(

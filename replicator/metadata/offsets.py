@@ -24,9 +24,11 @@ KIND: Final = "offsets"
 class CopiedQueue:
     """A source queue, its target, and how far its copy is.
 
-    `position` is the next source offset to settle, `start` the one where its copy began; `floor` is the oldest
-    target offset that there is. `copied_until` is when the source stored the last message that was copied, in
-    milliseconds since the epoch; 0: not known.
+    `position` is the next source offset to settle, `start` the one where its copy began. `floor` is the target
+    offset from which on there are copies of the source queue as it is now, `oldest` the first that there is: before
+    `floor` are copies of what the source queue was before it was truncated or recreated. `copied_until` is when the
+    source stored the last message that was copied, in milliseconds since the epoch; 0: not known. What the target
+    queue has between the two offsets of `unread` is not in `offsets`: it was too much to be read at once.
     """
 
     source: Queue
@@ -37,6 +39,8 @@ class CopiedQueue:
     offsets: OffsetMap
     floor: int
     copied_until: int = 0
+    oldest: int = 0
+    unread: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +93,15 @@ def standing(place: GroupQueue) -> GroupStanding:
     """Where the group stands at the target, from what is known of both sides."""
     queue, current = place.queue, place.target
     exact = offset = _exact(place)
+    begin = queue.floor if exact >= queue.floor else queue.oldest
     if current is not None and current < exact:
-        offset = queue.offsets.reach(max(current, place.returned or 0, queue.floor), exact)
-    here = queue.floor if current is None else current
+        offset = queue.offsets.reach(max(current, place.returned or 0, begin), exact)
+    here = begin if current is None else current
     return GroupStanding(
         exact=exact,
         offset=offset,
-        foreign=offset if offset < exact else None,
-        redelivered=queue.offsets.count(here, exact),
+        foreign=offset if offset < exact and not _is_unread(queue, offset) else None,
+        redelivered=queue.offsets.count(here, exact) + _unread(queue, here, exact),
         missed=queue.offsets.count(exact, here),
         without_offset=current is None,
         not_copied=max(0, place.source - queue.position),
@@ -104,6 +109,16 @@ def standing(place: GroupQueue) -> GroupStanding:
         in_flight=place.in_flight,
         acknowledged_after=place.acknowledged_after,
     )
+
+
+def _is_unread(queue: CopiedQueue, offset: int) -> bool:
+    start, stop = queue.unread
+    return start <= offset < stop
+
+
+def _unread(queue: CopiedQueue, start: int, stop: int) -> int:
+    """Messages at target offsets in [start, stop) that nobody has read: they are taken for copies."""
+    return max(0, min(stop, queue.unread[1]) - max(start, queue.unread[0]))
 
 
 def _exact(place: GroupQueue) -> int:

@@ -129,7 +129,11 @@ class OffsetMap:
     def followed_by(self, newer: OffsetMap) -> OffsetMap:
         """Both in one; of ours only what lies before `newer`."""
         limit = newer.first
-        ours = [run for run in self if limit is None or run.source + run.length <= limit.source]
+        ours = [
+            run if limit is None else run._replace(length=min(run.length, limit.source - run.source))
+            for run in self
+            if limit is None or run.source < limit.source
+        ]
         return OffsetMap([*ours, *newer], most=len(ours) + len(newer) + 1)
 
     def target_of(self, source: int) -> int | None:
