@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from replicator.protocol import properties
 from replicator.sandbox import ClusterSpec
+from tests.support.offsets import are_at, commit, make_group
 from tests.support.older_store import OlderStore
 from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import raw_topic
-from tests.support.worker import Worker, until
+from tests.support.worker import SYNC_QUICKLY, Worker, until
 
 FORGETFUL = ClusterSpec(name="truncated", version="4.9.7")
 FORGETFUL_5 = ClusterSpec(name="truncated", version="5.5.0")
@@ -70,6 +73,34 @@ async def test_while_it_runs(scene: SceneOf, tmp_path: Path) -> None:
         labels = f'connector="route",source="truncated",target="west",topic="{route.topic}"'
         assert f"source_resets_total{{{labels}}} 1.0" in worker.get("/metrics")
         assert await _numbers(route) == [*range(KEPT + LOST), *range(1000, 1100)]
+
+
+async def test_a_group_that_is_behind(scene: SceneOf, tmp_path: Path) -> None:
+    """It keeps its place at the target, and goes on with the source, over what that has lost."""
+    async with _copied(scene, tmp_path) as (route, truncation):
+        group, topic = f"{route.topic}-g", route.topic
+
+        async def consumed(offset: int) -> None:
+            await commit(route.source, group, topic, {("truncated-a", 0): offset})
+
+        def is_at(offset: int) -> partial[Coroutine[Any, Any, bool]]:
+            return partial(are_at, route.target, group, topic, {("west-a", 0): offset})
+
+        await make_group(route.source, group)
+        await consumed(50)
+        async with route.worker(*SYNC_QUICKLY, "--sync-groups", group) as worker:
+            await worker.caught_up(topic, KEPT + LOST)
+            await until(is_at(50))
+            await truncation.restore()
+            await make_group(route.source, group)
+            await consumed(50)
+            await until(lambda: _reset(worker, route))
+            await route.produce(100, start=1000)
+            await worker.caught_up(topic, KEPT + LOST + 100)
+            for source, target in ((70, 70), (KEPT, KEPT + LOST), (KEPT + 20, KEPT + LOST + 20)):
+                await consumed(source)
+                await until(is_at(target))
+            await until(lambda: worker.get("/connectors/route/readiness")["ready"])
 
 
 async def test_while_it_is_away(scene: SceneOf, tmp_path: Path) -> None:

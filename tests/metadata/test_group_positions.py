@@ -173,9 +173,8 @@ def test_a_group_far_before_the_map_gets_there_bit_by_bit(
     assert standing(history.settled(100, 5)[0]).redelivered == 0
 
 
-STEPS = st.lists(
-    st.tuples(st.sampled_from(["send", "send", "lose", "foreign", "forget"]), st.integers(1, 12)), min_size=1, max_size=8
-)
+KINDS = ["send", "send", "lose", "foreign", "forget"]
+STEPS = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(1, 12)), min_size=1, max_size=8)
 
 
 @settings(max_examples=200)
