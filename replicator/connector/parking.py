@@ -67,9 +67,10 @@ class Parking:
                 return
             await self._read_released(done=order.value["done"])
             topics = order.value["topics"]
-            if not order.value["done"] and (not topics or any(map(self._copies, topics))):
+            left = [topic for topic in topics if not self._copies(topic)]
+            if not order.value["done"] and (not topics or left != topics):
                 # What was not released yet is left to the source: a later stop must not release it.
-                store.put(Kind.SYNC, key, {**order.value, "done": True})
+                store.put(Kind.SYNC, key, {**order.value, "topics": left, "done": not left})
                 order = store.state.record(Kind.SYNC, key) or order
             self._read = order.version
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final
@@ -48,6 +49,8 @@ class Releases:
         self._connectors = connectors
         self._context = context
         self._work = work
+        #: Held while a release is ordered: until its task has begun, nobody else may begin one.
+        self._ordering: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._releases: dict[str, Release] = {}
         self._begun: dict[str, asyncio.Event] = {}
@@ -55,7 +58,7 @@ class Releases:
 
     async def would(self, route: Route, topics: frozenset[str]) -> dict[str, Any]:
         """What a release now would do; errors as `Release.plan`."""
-        release = self._release(route, topics)
+        release = Release(route.name, self._context, lambda topic: not topics or topic in topics)
         return release.would(await release.plan())
 
     async def order(
@@ -68,6 +71,8 @@ class Releases:
     ) -> dict[str, Any]:
         """Releases what is parked for `topics`, or for all if there are none; what is due later is seen to here.
 
+        What an earlier order has not released yet remains ordered.
+
         Args:
             others: the live workers besides this one.
             publish: has the group know of the order before anything is sent.
@@ -78,16 +83,20 @@ class Releases:
         Raises:
             ReplicatorError: that could not be done in time; it is tried again, and may be ordered again.
         """
-        known = route.sync.ledger.get("release")
-        if known and not known["done"] and known["by"] in others:
-            raise ReplicatorError(
-                f"worker {known['by']} releases the parked messages already",
-                hint="ask that worker, or end it and repeat the failover here",
-            )
-        await self._end(route.name)
-        route.sync.ledger.put("release", {"by": self._me, "topics": sorted(topics), "done": False})
-        await publish()
-        begun = self._start(route)
+        async with self._ordering[route.name]:
+            known = route.sync.ledger.get("release")
+            waits = bool(known) and not known["done"]
+            if waits and known["by"] in others:
+                raise ReplicatorError(
+                    f"worker {known['by']} releases the parked messages already",
+                    hint="ask that worker, or end it and repeat the failover here",
+                )
+            await self._end(route.name)
+            if waits:
+                topics = topics | {*known["topics"]} if topics and known["topics"] else frozenset()
+            route.sync.ledger.put("release", {"by": self._me, "topics": sorted(topics), "done": False})
+            await publish()
+            begun = self._start(route)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(begun.wait(), _PATIENCE)
         if not begun.is_set():
@@ -102,8 +111,9 @@ class Releases:
         for route in self._routes:
             if not isinstance(route, Route):
                 continue
-            known, task = route.sync.ledger.get("release"), self._tasks.get(route.name)
-            if known and known["by"] == self._me and not known["done"] and self._is_over(route) and task is None:
+            known = route.sync.ledger.get("release")
+            busy = route.name in self._tasks or self._ordering[route.name].locked()
+            if known and known["by"] == self._me and not known["done"] and self._is_over(route) and not busy:
                 log.info("the release of parked messages goes on", connector=route.name)
                 self._start(route)
 
@@ -114,12 +124,8 @@ class Releases:
 
     # The work.
 
-    def _release(self, route: Route, topics: frozenset[str]) -> Release:
-        return Release(route.name, self._context, lambda topic: not topics or topic in topics)
-
     def _start(self, route: Route) -> asyncio.Event:
-        topics = frozenset(route.sync.ledger.get("release")["topics"])
-        release = self._releases[route.name] = self._release(route, topics)
+        release = self._releases[route.name] = Release(route.name, self._context, partial(self._concerns, route))
         begun = self._begun[route.name] = asyncio.Event()
         see_to_it = self._see_to_it(route, release, begun)
         self._tasks[route.name] = self._work.create_task(see_to_it, name=f"release of {route.name}")
@@ -161,9 +167,18 @@ class Releases:
         return bool(known) and known["by"] == self._me and self._is_over(route)
 
     def _is_over(self, route: Route) -> bool:
-        """Whether what is released is not copied any more: the route, or the copy of these topics, has ended."""
+        """Whether something is to be released that is not copied any more."""
+        topics = route.sync.ledger.get("release")["topics"]
+        return self._has_ended(route, "") if not topics else any(self._concerns(route, topic) for topic in topics)
+
+    def _concerns(self, route: Route, topic: str) -> bool:
+        """Whether what is parked for a topic is released: it was ordered, and is not copied any more."""
+        topics = route.sync.ledger.get("release")["topics"]
+        return (not topics or topic in topics) and self._has_ended(route, topic)
+
+    def _has_ended(self, route: Route, topic: str) -> bool:
+        """Whether the route, or the copy of that topic, has ended."""
         connector, now = self._connectors.all().get(route.name), self._routes.get(route.name)
         if connector is None or not isinstance(now, Route):
             return False
-        topics = route.sync.ledger.get("release").get("topics", [])
-        return connector.state is State.STOPPED or (bool(topics) and not any(map(now.topics.is_copied, topics)))
+        return connector.state is State.STOPPED or (bool(topic) and not now.topics.is_copied(topic))
