@@ -95,6 +95,7 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
     if not how.source_dead:
         await _drain(worker, connector, route, how)
     log.info("failover stops the connector", connector=connector.name)
+    before = _state_before(connector, route, how)
     if how.source_dead:
         worker.connectors.fail_over(connector.name, int(time.time() * 1000), alone=not worker.may_send())
     else:
@@ -111,11 +112,21 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
         if done:
             worker.connectors.update(connector.name, rest.model_dump(mode="json"))
         if done or not report["topics_opened"]:  # or it would write to topics that applications write to
-            worker.connectors.set_state(connector.name, connector.state)
+            worker.connectors.set_state(connector.name, before)
+            route.sync.ledger.put("failover", {})
             await _publish(worker, how)
     told = ("connector", "topics", "drained", "problems")
     log.warning("failed over to the target", **{name: report[name] for name in told})
     return report
+
+
+def _state_before(connector: Connector, route: Route, how: FailoverOptions) -> State:
+    """The state to which the route returns once some topics are switched: whoever repeats this knows it, too."""
+    known, before = route.sync.ledger.get("failover"), connector.state
+    if known and before == State.STOPPED:
+        before = State(known["resume"])
+    route.sync.ledger.put("failover", {"resume": before} if how.topics else {})
+    return before
 
 
 def without(settings: object, topics: Set[str], copied: Iterable[str]) -> RouteSettings | None:

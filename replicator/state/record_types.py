@@ -43,6 +43,7 @@ _SYNC: Final[Mapping[str, Any]] = {
     "request": values.SyncRequest,
     "answer": values.SyncAnswer,
     "release": values.SyncRelease,
+    "failover": values.SyncFailover,
     "acl": dict[Text, dict[str, Any]],
 }
 _VALUES: Final[Mapping[Kind, Any]] = {

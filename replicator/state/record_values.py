@@ -236,6 +236,12 @@ class SyncRelease(Struct):
     done: bool = False
 
 
+class SyncFailover(Struct, omit_defaults=True):
+    """A failover of some topics that has not ended: the state to which the route returns; empty: there is none."""
+
+    resume: Literal["", "RUNNING", "PAUSED", "STOPPED"] = ""
+
+
 class SyncAnswer(Struct):
     """What the metadata task has made of a request."""
 

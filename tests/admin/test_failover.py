@@ -41,6 +41,7 @@ class Setup:
 
     def __init__(self) -> None:
         self.told: list[str] = []
+        self.kept: dict[str, Any] = {}
         self.state = "RUNNING"
         self.asked = 0
         queues = {Queue(broker, 0): Queue("x", 0) for broker in ("alive", "dead")}
@@ -54,6 +55,7 @@ class Setup:
             hand_over=self.hand_over,
             places=self.places,
             in_flight_problems=[],
+            ledger=SimpleNamespace(get=lambda what: self.kept.get(what, {}), put=self.kept.__setitem__),
         )
         self.route: Any = SimpleNamespace(
             topics=SimpleNamespace(plans=plans, of_users=plans, parked={}, selector=TopicSelector.of([".*"], [])),
@@ -169,6 +171,33 @@ async def test_nothing_is_handed_over_while_tasks_copy(setup: Setup, capsys: pyt
     report = await setup.switch(source_dead=True)
     assert setup.told[-1] == "handed over"
     assert "Now let" in str(commands.report_of(report).renderables[-1])
+
+
+async def test_topics_are_switched_and_the_others_go_on_though_it_had_to_be_repeated(setup: Setup) -> None:
+    """Whoever repeats it finds the route stopped, which is not how it was; at the end it is as it was."""
+
+    async def fails() -> None:
+        raise Unreachable("source", "dead")
+
+    setup.source.reader = Reader
+    works, setup.worker.changed = setup.worker.changed, fails
+    with pytest.raises(Unreachable):
+        await setup.switch(topics=frozenset({"T1"}))
+    assert setup.told[-1] == "STOPPED"
+    setup.worker.changed, setup.state = works, "STOPPED"
+    await setup.switch(topics=frozenset({"T1"}))
+    assert setup.told[-2:] == [r"without ['T1']", "RUNNING"]
+    await setup.switch(topics=frozenset({"T2"}))  # it was stopped by somebody else meanwhile
+    assert setup.told[-1] == "STOPPED"
+
+
+async def test_a_route_that_was_stopped_whole_does_not_run_again(setup: Setup) -> None:
+    """Not even if a failover of some topics before that did not end."""
+    setup.kept["failover"] = {"resume": "RUNNING"}
+    await setup.switch()
+    setup.state = "STOPPED"
+    await setup.switch(topics=frozenset({"T1"}))
+    assert setup.told[-1] == "STOPPED"
 
 
 def test_a_report_names_queues_of_dead_brokers() -> None:
