@@ -56,6 +56,8 @@ class GroupPositions:
         self._returned: dict[tuple[str, str, Queue, Queue], tuple[int, int | None]] = {}
         self._unresponsive = UnresponsiveBrokers({})
         self.failures: dict[str, str] = {}
+        #: The offsets of source brokers that were in step with what POP consumers held.
+        self._known: Mapping[str, OffsetTable] = {}
         #: Why it is not known what POP consumers hold.
         self.problems: list[str] = []
 
@@ -68,18 +70,26 @@ class GroupPositions:
         there = await self.there.refresh()
         held = await self._pop.look(consumed)
         self.problems = sorted(self._pop.problems.values())
-        # A source broker that is away keeps what was last known of it: its offsets, and what was held.
-        behind = {name: why for name, why in self._pop.behind.items() if name not in self.consumed.failures}
-        self.failures = self.consumed.failures | self.there.failures | behind
+        self.failures = self._pop.behind | self.consumed.failures | self.there.failures
         self._unresponsive = UnresponsiveBrokers(self.consumed.failures)
         found = []
-        known = {name: table for name, table in consumed.items() if name not in behind}
-        for place in self._raw(copied, known, there, held):
+        for place in self._raw(copied, self._explained(consumed), there, held):
             try:
                 found.append(await self._complete(place))
             except ClientError as error:
                 self.failures[place.queue.target.broker] = str(error)
         return found
+
+    def _explained(self, consumed: Mapping[str, OffsetTable]) -> Mapping[str, OffsetTable]:
+        """The offsets of which it is known what POP consumers hold before them.
+
+        A source broker that is away keeps those of which that was known last: what was delivered later may never
+        have been acknowledged.
+        """
+        now = {name: table for name, table in consumed.items() if name not in self._pop.behind}
+        self._known = {name: table for name, table in self._known.items() if name in consumed} | now
+        away = self.consumed.failures
+        return {name: table for name, table in self._known.items() if name in now or name in away}
 
     def _raw(
         self,

@@ -202,3 +202,59 @@ def test_nothing_that_the_source_has_is_skipped(
             read = {made for offset, made in enumerate(history.source) if offset < at}
             kept = {each[1] for each in history.there[now:] if each is not None}
             assert not read & kept, "it would read again what it has read"
+
+
+class _Pop:
+    """What is known of POP consumers."""
+
+    def __init__(self) -> None:
+        self.behind: dict[str, str] = {}
+        self.problems: dict[str, str] = {}
+
+    async def look(self, _: object) -> dict[Any, Any]:
+        return {}
+
+
+class _Tables:
+    """The offsets of one side's brokers, of which some do not answer."""
+
+    def __init__(self, **offsets: int) -> None:
+        self.failures: dict[str, str] = {}
+        self.offsets = offsets
+
+    async def refresh(self) -> dict[str, Any]:
+        return {name: _table(offset) for name, offset in self.offsets.items()}
+
+
+def _table(offset: int) -> Any:
+    return type("Table", (), {"offsets": {("G", "T"): {0: offset}}})()
+
+
+def test_offsets_that_are_newer_than_what_is_known_of_pop_consumers_are_not_used() -> None:
+    """Not either once their broker has died, and nobody can say any more what was delivered before it did."""
+
+    async def looked() -> list[int]:
+        found = await positions.look(lambda _, source: CopiedQueue(source, TARGET, "T", 200, 0, OffsetMap(), 0))
+        return [place.source for place in found]
+
+    async def complete(place: GroupQueue) -> GroupQueue:
+        return place
+
+    positions = _positions()
+    pop, consumed = _Pop(), _Tables(a=100)
+    there = type("There", (), {"failures": {}, "refresh": _Tables(x=0).refresh})()
+    positions._pop, positions.consumed, positions.there = (
+        cast("Any", pop),
+        cast("Any", consumed),
+        cast("Any", there),
+    )
+    positions._complete = complete  # type: ignore[method-assign]
+    assert asyncio.run(looked()) == [100]
+    consumed.offsets["a"], pop.behind = 150, {"a": "what POP consumers hold is not read completely yet"}
+    assert asyncio.run(looked()) == []
+    assert positions.failures.keys() == {"a"}
+    consumed.failures = {"a": "it is away"}
+    assert asyncio.run(looked()) == [100]
+    assert positions.failures == {"a": "it is away"}
+    consumed.failures, pop.behind = {}, {}
+    assert asyncio.run(looked()) == [150]
