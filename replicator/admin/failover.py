@@ -241,7 +241,8 @@ async def _missing(
 
 
 async def _drain(worker: Worker, connector: Connector, route: Route, how: FailoverOptions) -> None:
-    """Waits until nothing is missing at the target."""
+    """Waits until nothing is missing at the target, nor of a topic that has just been created."""
+    await worker.refresher.refresh()
     loop = asyncio.get_running_loop()
     deadline = loop.time() + how.drain_seconds
     empty, told = 0, -1  # a broker reports the end of a queue late: check twice

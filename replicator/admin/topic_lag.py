@@ -18,7 +18,6 @@ from replicator.client.unresponsive import UnresponsiveBrokers
 from replicator.connector.context import ConnectorContext
 from replicator.connector.route import Route
 from replicator.errors import ClientError
-from replicator.metadata.syncer import ReplicationSnapshot
 from replicator.plugins.route_options import route_options
 from replicator.ranges.reader import RangeReader
 from replicator.routing.message_queue import MessageQueue
@@ -50,7 +49,7 @@ async def topic_lags(route: Route, context: ConnectorContext, *, patience: float
     def options_of(topic: str) -> RouteOptions:
         return waiting if topic in route.topics.parked else options
 
-    source = _Source(route.sync.copy(), context, options_of, patience)
+    source = _Source(route, context, options_of, patience)
     queues_of_all = [MessageQueue(plan.topic, *queue) for plan in plans for queue in plan.queue_map]
     lags = iter(zip(queues_of_all, await bounded(source.lag, queues_of_all, at_once=_AT_ONCE), strict=True))
     found = []
@@ -84,12 +83,13 @@ class _Source:
 
     def __init__(
         self,
-        copy: ReplicationSnapshot,
+        route: Route,
         context: ConnectorContext,
         options_of: Callable[[str], RouteOptions],
         patience: float,
     ) -> None:
-        self._copy = copy
+        self._copy = route.sync.copy()
+        self._begins_late = partial(context.store.begins_late, route.name)
         self._context = context
         self._options_of = options_of
         self._deadline = time.monotonic() + patience
@@ -127,6 +127,8 @@ class _Source:
         end, start_from = await max_offset(*place), self._options_of(queue.topic).start_from
         if copied is not None:
             return copied.position, end
+        if self._begins_late(queue.topic, queue.queue):  # it is copied from its first message
+            start_from = "earliest"
         if start_from == "latest":
             return end, end
         return await (min_offset(*place) if start_from == "earliest" else offset_at(*place, start_from)), end

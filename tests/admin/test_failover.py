@@ -42,13 +42,17 @@ class Setup:
     def __init__(self) -> None:
         self.told: list[str] = []
         self.kept: dict[str, Any] = {}
+        self.late: set[tuple[str, str, Queue]] = set()
         self.state = "RUNNING"
         self.asked = 0
         queues = {Queue(broker, 0): Queue("x", 0) for broker in ("alive", "dead")}
         plans = [TopicPlan(topic=f"T{i}", target_topic=f"T{i}", queue_map=queues) for i in range(TOPICS)]
         self.source: Any = SimpleNamespace(reader=Reader, brokers=dict)
         self.context: Any = SimpleNamespace(
-            source=SimpleNamespace(cluster=self.source), identity=Identity("e", "w"), settle_timeout=1.0
+            source=SimpleNamespace(cluster=self.source),
+            identity=Identity("e", "w"),
+            settle_timeout=1.0,
+            store=SimpleNamespace(begins_late=lambda *place: place in self.late),
         )
         self.sync: Any = SimpleNamespace(
             copy=lambda: copying(plans, {}),
@@ -58,6 +62,7 @@ class Setup:
             ledger=SimpleNamespace(get=lambda what: self.kept.get(what, {}), put=self.kept.__setitem__),
         )
         self.route: Any = SimpleNamespace(
+            name="route",
             topics=SimpleNamespace(plans=plans, of_users=plans, parked={}, selector=TopicSelector.of([".*"], [])),
             parking=SimpleNamespace(options=lambda options: options),
             problems={},
@@ -70,6 +75,7 @@ class Setup:
             may_send=lambda: True,
             changed=self.changed,
             connectors=SimpleNamespace(set_state=self.set_state, fail_over=self.fail_over, update=self.update),
+            refresher=SimpleNamespace(refresh=self.changed),
             seen_at_target={},
             sees_others=True,
             settings=SimpleNamespace(heartbeat_interval=0.001),
@@ -139,6 +145,26 @@ async def test_a_dead_broker_is_not_asked_for_every_queue(setup: Setup) -> None:
 async def test_a_look_ends_in_time(setup: Setup) -> None:
     assert all("not enough time" in problem for problem in await setup.lags(patience=0))
     assert setup.told == []
+
+
+@pytest.mark.parametrize(("late", "missing"), [(False, 0), (True, 7)])
+async def test_of_a_queue_that_came_later_all_is_missing(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch, *, late: bool, missing: int
+) -> None:
+    """Also where the route began with the latest message: such a queue is copied from its first one on."""
+
+    async def end(*_: object) -> int:
+        return 7
+
+    async def counted(_: object, __: object, begin: int, stop: int) -> Any:
+        return topic_lag._Lag(stop - begin)
+
+    monkeypatch.setattr(topic_lag, "max_offset", end)
+    monkeypatch.setattr(topic_lag._Source, "_count", counted)
+    setup.route.settings = RouteSettings(start_from="latest")
+    setup.late = {("route", "T1", Queue("alive", 0))} if late else set()
+    lags = await topic_lags(cast("Route", setup.route), cast("ConnectorContext", setup.context))
+    assert [each["messages"] for each in lags[:3]] == [0, missing, 0]
 
 
 async def test_a_source_that_is_given_up_is_left_first(setup: Setup) -> None:
