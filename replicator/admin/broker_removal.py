@@ -26,7 +26,7 @@ from replicator.routing.plan import MAX_QUEUES
 from replicator.routing.queue_map import Queue, moved_to
 from replicator.routing.task_id import TaskId
 from replicator.state.connector_configs import State, Unknown
-from replicator.state.known_brokers import Side, key_of, record_of
+from replicator.state.known_brokers import Side, being_given_up, key_of, record_of
 from replicator.state.queue_records import is_about
 from replicator.state.record import Kind
 from replicator.worker.worker import Worker
@@ -83,9 +83,10 @@ async def forget(worker: Worker, removal: Removal) -> dict[str, Any]:
     if not worker.may_send():
         raise NotNow("this worker does not reach its group", hint="ask another worker")
     async with _moving:  # or another call would take connectors that this one has stopped for stopped ones
+        _refuse_others(worker, removal)
         try:
             if moves:
-                await _move(worker, removal, moves)
+                await _move(worker, removal, concerned)
             else:
                 await _decide(worker, removal)
         finally:
@@ -107,9 +108,11 @@ async def _refuse_living(worker: Worker, removal: Removal) -> None:
             hint="where the source is lost as a whole, use `replicator failover --source-dead`",
         ) from None
     if broker in listed:
+        stopped_for_it = ", ".join(sorted(_resumed(worker, removal)))
         raise NotNow(
             f"the name servers of the {side} list broker {broker}: it is not gone",
-            hint="stop it, or wait up to two minutes until they have noticed that its machine is dead",
+            hint="stop it, or wait up to two minutes until they have noticed that its machine is dead"
+            + (f"; or resume what was stopped to give it up: {stopped_for_it}" if stopped_for_it else ""),
         )
 
 
@@ -196,9 +199,22 @@ def _shown(worker: Worker, queue: MappedQueue, moves: _Moves) -> dict[str, Any]:
     }
 
 
-async def _move(worker: Worker, removal: Removal, moves: _Moves) -> None:
+def _refuse_others(worker: Worker, removal: Removal) -> None:
+    """Two that move queues at the same time could give two of them the same place."""
+    state, connectors = worker.store.state, worker.connectors.all()
+    for side, broker in sorted(being_given_up(state) - {(removal.side, removal.broker)}):
+        resume = (record_of(state, side, broker) or {})["resume"]
+        halted = [name for name in resume if name in connectors and connectors[name].state is State.STOPPED]
+        if halted:
+            raise NotNow(
+                f"{side} broker {broker} is being given up, and {', '.join(halted)} is stopped for it",
+                hint="wait for that; where it was interrupted, repeat it, or resume the connector",
+            )
+
+
+async def _move(worker: Worker, removal: Removal, concerned: Sequence[MappedQueue]) -> None:
     """Changes the queue maps while nothing is copied by them, and has the new queues made before anything is."""
-    names = sorted({connector for connector, _ in moves})
+    names = sorted({queue.connector for queue in concerned})
     before = {name: worker.connectors.get(name).state.value for name in names}
     _note(worker, removal, resume=before | _resumed(worker, removal))  # whoever repeats it knows what ran
     await _set_states(worker, dict.fromkeys(names, State.STOPPED))
@@ -207,7 +223,7 @@ async def _move(worker: Worker, removal: Removal, moves: _Moves) -> None:
             "some tasks still copy, so nothing was moved",
             hint="check their workers, then repeat the command",
         )
-    for (connector, topic), new in moves.items():
+    for (connector, topic), new in _plan_moves(worker, removal, concerned).items():
         store = worker.store
         store.save_queue_map(
             connector,

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from replicator.client.cluster import Broker, Topology
-from replicator.state.known_brokers import forgotten
+from replicator.state.known_brokers import being_given_up, forgotten
 from replicator.state.record import Kind
 from replicator.state.store import Store
 from replicator.worker.forgotten_brokers import ForgottenBrokers
@@ -51,6 +51,18 @@ def test_it_is_given_up_once(store: Store) -> None:
         assert not brokers.follow("target", discovery, listed())
     assert (found.brokers, log.brokers) == ({"a", "c"}, {"a", "c"})
     assert [each["event"] for each in logs] == ["broker is forgotten"]
+
+
+def test_what_was_stopped_for_one_that_is_back_is_not_forgotten(store: Store) -> None:
+    """Whoever gives it up, or repeats that, gives the connectors their states again."""
+    resume = {"route": "RUNNING"}
+    store.put(Kind.BROKER, "source/a", {"forgotten_at": 1.0, "resume": resume})
+    brokers = ForgottenBrokers(store, {"source": [], "target": []})
+    discovery: Any = Known("a")
+    assert brokers.follow("source", discovery, listed("a"))
+    assert store.state.get(Kind.BROKER, "source/a") == {"forgotten_at": None, "resume": resume}
+    assert being_given_up(store.state) == {("source", "a")}
+    assert forgotten(store.state, "source") == {"b"}
 
 
 def test_one_that_is_back_is_remembered(store: Store) -> None:
