@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 
 from replicator.client.brokers import max_offset
 from replicator.connector.backfill import Backfill
@@ -20,7 +21,7 @@ from replicator.connector.running_pairs import RunningPairs
 from replicator.connector.spark_jobs import Bulk
 from replicator.connector.sync.task import SyncTask
 from replicator.connector.topics import RouteTopics
-from replicator.errors import ClientError
+from replicator.errors import ClientError, Unreachable
 from replicator.observe.logging import get_logger
 from replicator.plugins.route_options import route_options
 from replicator.routing.audit_trail import AuditTrail
@@ -298,7 +299,8 @@ class Route:
     def follow_clusters(self) -> None:
         """Source brokers are read at their masters again once those are back; deleted target topics are checked."""
         for _, pair in self._pairs:
-            pair.follow(self._context.source.cluster.reader(pair.state.source.broker).address)
+            with suppress(Unreachable):  # a forgotten broker is read nowhere; its queues end with the next plan
+                pair.follow(self._context.source.cluster.reader(pair.state.source.broker).address)
             if self.topics.is_gone(pair.topic, pair.state.target.broker):
                 pair.recheck(f"topic {pair.topic} is gone at the target")
 

@@ -15,6 +15,7 @@ from replicator.protocol import properties
 from replicator.sandbox import ClusterSpec
 from tests.support.offsets import are_at, commit, make_group
 from tests.support.older_store import OlderStore
+from tests.support.readiness import ready
 from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import raw_topic
 from tests.support.worker import SYNC_QUICKLY, Worker, until
@@ -100,7 +101,7 @@ async def test_a_group_that_is_behind(scene: SceneOf, tmp_path: Path) -> None:
             for source, target in ((70, 70), (KEPT, KEPT + LOST), (KEPT + 20, KEPT + LOST + 20)):
                 await consumed(source)
                 await until(is_at(target))
-            await until(lambda: worker.get("/connectors/route/readiness")["ready"])
+            await ready(worker)
 
 
 async def test_while_it_is_away(scene: SceneOf, tmp_path: Path) -> None:
