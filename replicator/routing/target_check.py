@@ -184,6 +184,7 @@ class TargetCheck:
         """Makes the state agree with what the target has."""
         progress, counters = self._state.progress, self._state.counters
         progress.target_end = tail.end
+        progress.target_floor = min(progress.target_floor, tail.end)  # a queue that is shorter has begun again
         counters.foreign += tail.foreign
         counters.duplicates += tail.duplicates
         if tail.duplicates:
