@@ -47,7 +47,7 @@ async def test_the_lost_tail(make_shared: Callable[..., Shared], overtaken: bool
     assert state.progress.offsets.target_of(11) == (8 if overtaken else None)
 
 
-async def test_a_target_queue_that_began_again_counts_from_its_beginning(make_shared: Callable[..., Shared]) -> None:
+async def test_a_target_queue_that_began_again_has_no_floor(make_shared: Callable[..., Shared]) -> None:
     """Whatever was copied there before the source queue was recreated."""
     state = QueueState("T", Queue("a", 0), Queue("b", 0))
     state.progress.target_floor, state.progress.clean = 100, True
