@@ -78,24 +78,28 @@ async def create_topic(cluster: Cluster, topic: str, *, queues: int = 4, **more:
 
 async def configure(cluster: Cluster, **properties: object) -> None:
     """Changes the configuration of all running brokers (request 25)."""
-    body = "".join(f"{name}={value}\n" for name, value in properties.items()).encode()
     async with connected(cluster) as client:
-        for broker in client.brokers():
-            await client.master(broker).ask(25, {}, body=(body,))
+        await _configure(client, properties)
+
+
+async def _configure(client: Client, properties: Mapping[str, object]) -> None:
+    body = "".join(f"{name}={value}\n" for name, value in properties.items()).encode()
+    for broker in client.brokers():
+        await client.master(broker).ask(25, {}, body=(body,))
 
 
 @asynccontextmanager
 async def configured(cluster: Cluster, **properties: object) -> AsyncIterator[None]:
     """Within it the brokers have this configuration, after it the one from before."""
-    async with connected(cluster) as client:
+    async with connected(cluster) as client:  # of a broker that takes itself for a slave no new connection would do
         answer = await client.master(cluster.brokers[0].name).ask(Request.GET_BROKER_CONFIG, {})
-    lines = answer.body.decode().splitlines()
-    before = dict(line.split("=", 1) for line in lines if "=" in line)
-    await configure(cluster, **properties)
-    try:
-        yield
-    finally:
-        await configure(cluster, **{name: before[name] for name in properties})
+        lines = answer.body.decode().splitlines()
+        before = dict(line.split("=", 1) for line in lines if "=" in line)
+        await _configure(client, properties)
+        try:
+            yield
+        finally:
+            await _configure(client, {name: before[name] for name in properties})
 
 
 async def remove_topic(cluster: Cluster, topic: str) -> None:
