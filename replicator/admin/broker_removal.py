@@ -26,7 +26,7 @@ from replicator.routing.plan import MAX_QUEUES
 from replicator.routing.queue_map import Queue, moved_to
 from replicator.routing.task_id import TaskId
 from replicator.state.connector_configs import State, Unknown
-from replicator.state.known_brokers import Side, being_given_up, key_of, record_of
+from replicator.state.known_brokers import Side, being_given_up, key_of, record_of, record_value
 from replicator.state.queue_records import is_about
 from replicator.state.record import Kind
 from replicator.worker.worker import Worker
@@ -201,11 +201,11 @@ def _shown(worker: Worker, queue: MappedQueue, moves: _Moves) -> dict[str, Any]:
 
 def _refuse_others(worker: Worker, removal: Removal) -> None:
     """Two that move queues at the same time could give two of them the same place."""
-    state, connectors = worker.store.state, worker.connectors.all()
-    for side, broker in sorted(being_given_up(state) - {(removal.side, removal.broker)}):
-        resume = (record_of(state, side, broker) or {})["resume"]
+    connectors, own = worker.connectors.all(), key_of(removal.side, removal.broker)
+    for key, resume in sorted(being_given_up(worker.store.state).items()):
         halted = [name for name in resume if name in connectors and connectors[name].state is State.STOPPED]
-        if halted:
+        if halted and key != own:
+            side, _, broker = key.partition("/")
             raise NotNow(
                 f"{side} broker {broker} is being given up, and {', '.join(halted)} is stopped for it",
                 hint="wait for that; where it was interrupted, repeat it, or resume the connector",
@@ -269,8 +269,8 @@ def _note(
     forgotten_at: float | None = None,
     resume: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    value = {"forgotten_at": forgotten_at, "resume": dict(resume)} if forgotten_at or resume else None
-    worker.store.put(Kind.BROKER, key_of(removal.side, removal.broker), value)
+    key = key_of(removal.side, removal.broker)
+    worker.store.put(Kind.BROKER, key, record_value(forgotten_at, resume))
 
 
 async def _set_states(worker: Worker, states: Mapping[str, State]) -> None:

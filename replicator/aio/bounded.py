@@ -1,12 +1,12 @@
-"""Several at once: what all of them give, and no task left behind when one of them fails."""
+"""Several at once, but not too many."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
 
-__all__ = ["both", "bounded"]
+__all__ = ["bounded"]
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -21,13 +21,3 @@ async def bounded(do: Callable[[P], Awaitable[T]], items: Iterable[P], *, at_onc
             return await do(item)
 
     return await asyncio.gather(*(one(item) for item in items))
-
-
-async def both(one: Coroutine[Any, Any, P], other: Coroutine[Any, Any, T]) -> tuple[P, T]:
-    """What both give; when one fails, that is raised and the other is cancelled."""
-    tasks = asyncio.ensure_future(one), asyncio.ensure_future(other)
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()

@@ -43,7 +43,8 @@ async def find(name: str, context: ConnectorContext, concerns: Callable[[str], b
         for broker, topics in target.topics.items():
             for queue_id in range(topics[topic].read_queues if topic in topics else 0):
                 await _read_parked(found, context, KINDS[system_topic], topic, Queue(broker, queue_id))
-    found.parked = [each for each in found.parked if concerns(each.topic)]
+    concerned = {topic for topic in {each.topic for each in found.parked} if concerns(topic)}
+    found.parked = [each for each in found.parked if each.topic in concerned]
     waiting = undecided(found)
     for source_topic in sorted({each.topic for each in waiting}):
         since = Since.of((each for each in waiting if each.topic == source_topic), margin=_MARGIN)

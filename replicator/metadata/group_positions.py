@@ -145,6 +145,8 @@ class GroupPositions:
             return place.source < queue.position
         if place.source >= first.source or queue.floor >= begin:
             return place.source < first.source
+        if await self._find(place, place.source, queue.floor, begin) > queue.floor:
+            return False  # there are copies of what it has consumed since then; that is looked up for it anyway
         return await self._find(place, place.source + 1, queue.floor, begin) == queue.floor
 
     async def _before_reset(self, place: GroupQueue) -> GroupQueue:

@@ -8,7 +8,7 @@ from replicator.client.endpoint import Endpoint
 from replicator.client.queue_range import read_range
 from replicator.protocol.message import StoredMessage
 from replicator.routing import provenance
-from replicator.routing.offset_map import Interval, OffsetMap
+from replicator.routing.offset_map import OffsetMap
 from replicator.routing.provenance import Provenance
 
 __all__ = ["offset_after_copy", "scan_offset_map"]
@@ -32,15 +32,15 @@ async def scan_offset_map(
     Raises:
         BrokerRefused, Unreachable, RequestTimeout: see there.
     """
-    found: list[Interval] = []
+    found = OffsetMap(most=stop - start)
     async for message in read_range(broker, topic, queue_id, start, stop):
         source = _source(message, topic, mine)
         if source is None:
             continue
-        if found and source <= found[-1].source:
+        if found.last is not None and source <= found.last[0]:
             found.clear()  # the source queue was deleted and recreated
-        found.append(Interval(source, message.queue_offset, 1))
-    return OffsetMap(found, most=stop - start)
+        found.add(source, message.queue_offset, 1)
+    return found
 
 
 async def offset_after_copy(

@@ -88,7 +88,7 @@ def _option(name: str, field: FieldInfo) -> Any:
     elif choices := _choices(field.annotation):
         extra = {"metavar": f"[{'|'.join(choices)}]", "autocompletion": completing(choices)}
     else:
-        extra = {"metavar": "SHARE" if name == "audit_share" else _metavar(field)}
+        extra = {"metavar": _metavar(field)}
         if get_origin(field.annotation) is list and (choices := _choices(*get_args(field.annotation))):
             extra["autocompletion"] = completing(choices, several=True)
     text = f"{field.description}{_default(field)}"
@@ -103,6 +103,8 @@ def _choices(annotation: Any) -> tuple[str, ...]:
 def _metavar(field: FieldInfo) -> str:
     if is_size(field):
         return "SIZE"
+    if any(getattr(each, "le", None) == 1 for each in field.metadata):
+        return "SHARE"
     kinds = {*(get_args(field.annotation) or [field.annotation]), get_origin(field.annotation)} - {type(None)}
     return next((word for kind, word in _METAVARS.items() if kind in kinds), "TEXT")
 

@@ -1,6 +1,6 @@
 """The check of a target queue, made once for each connection before anything is sent over it.
 
-Who answers there, where the queue ends, and whether it still has what it has acknowledged: a broker that comes back
+Where the queue ends, and whether it still has what it has acknowledged: a broker that comes back
 with an older store, or a replica that was promoted, may have lost its tail. What is missing is copied again before
 anything new.
 """

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from replicator.state.record import Kind
 from replicator.state.shared_state import SharedState
 
-__all__ = ["Side", "being_given_up", "forgotten", "key_of", "record_of"]
+__all__ = ["Side", "being_given_up", "forgotten", "key_of", "record_of", "record_value"]
 
 Side = Literal["source", "target"]
-_SIDES: Final[tuple[Side, ...]] = ("source", "target")
 
 
 def key_of(side: Side, broker: str) -> str:
@@ -34,11 +34,11 @@ def forgotten(state: SharedState, side: Side) -> frozenset[str]:
     )
 
 
-def being_given_up(state: SharedState) -> frozenset[tuple[Side, str]]:
-    """Brokers for which connectors were stopped and have not been given their states again."""
-    return frozenset(
-        (side, key.removeprefix(f"{side}/"))
-        for key, value in state.items(Kind.BROKER).items()
-        for side in _SIDES
-        if key.startswith(f"{side}/") and value.get("resume")
-    )
+def being_given_up(state: SharedState) -> dict[str, Mapping[str, str]]:
+    """By the key of a broker, the connectors that are stopped to move its queues, each with its state before."""
+    return {key: resume for key, value in state.items(Kind.BROKER).items() if (resume := value.get("resume"))}
+
+
+def record_value(forgotten_at: float | None, resume: Mapping[str, str]) -> dict[str, Any] | None:
+    """What is to be kept of a broker; None: nothing."""
+    return {"forgotten_at": forgotten_at, "resume": dict(resume)} if forgotten_at or resume else None

@@ -7,7 +7,7 @@ from typing import Protocol
 from replicator.client.cluster import Topology
 from replicator.client.discovery import Discovery
 from replicator.observe.logging import get_logger
-from replicator.state.known_brokers import Side, forgotten, key_of, record_of
+from replicator.state.known_brokers import Side, being_given_up, forgotten, key_of, record_value
 from replicator.state.record import Kind
 from replicator.state.store import Store
 
@@ -44,10 +44,9 @@ class ForgottenBrokers:
         changed = False
         for broker in forgotten(self._store.state, side):
             if broker in topology.brokers:
-                resume = (record_of(self._store.state, side, broker) or {}).get("resume")
-                # What was stopped to give it up is still to be given back.
-                value = {"forgotten_at": None, "resume": resume} if resume else None
-                self._store.put(Kind.BROKER, key_of(side, broker), value)
+                key = key_of(side, broker)
+                stopped = being_given_up(self._store.state).get(key, {})  # for it, and still to be given back
+                self._store.put(Kind.BROKER, key, record_value(None, stopped))
                 log.warning("forgotten broker is back: it is used again", side=side, broker=broker)
                 changed = True
             elif discovery.forget(broker):

@@ -169,7 +169,7 @@ class Releases:
     def _is_over(self, route: Route) -> bool:
         """Whether something is to be released that is not copied any more."""
         topics = route.sync.ledger.get("release")["topics"]
-        return self._has_ended(route, "") if not topics else any(self._concerns(route, topic) for topic in topics)
+        return any(self._has_ended(route, topic) for topic in topics or [""])
 
     def _concerns(self, route: Route, topic: str) -> bool:
         """Whether what is parked for a topic is released: it was ordered, and is not copied any more."""
@@ -177,7 +177,7 @@ class Releases:
         return (not topics or topic in topics) and self._has_ended(route, topic)
 
     def _has_ended(self, route: Route, topic: str) -> bool:
-        """Whether the route, or the copy of that topic, has ended."""
+        """Whether the route, or the copy of that topic, has ended; without a topic the route."""
         connector, now = self._connectors.all().get(route.name), self._routes.get(route.name)
         if connector is None or not isinstance(now, Route):
             return False

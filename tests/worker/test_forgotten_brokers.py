@@ -61,7 +61,7 @@ def test_what_was_stopped_for_one_that_is_back_is_not_forgotten(store: Store) ->
     discovery: Any = Known("a")
     assert brokers.follow("source", discovery, listed("a"))
     assert store.state.get(Kind.BROKER, "source/a") == {"forgotten_at": None, "resume": resume}
-    assert being_given_up(store.state) == {("source", "a")}
+    assert being_given_up(store.state) == {"source/a": resume}
     assert forgotten(store.state, "source") == {"b"}
 
 
