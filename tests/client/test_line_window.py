@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from functools import partial
 from typing import Final
@@ -16,12 +17,15 @@ PULL: Final = 32 * 1024
 class SimulatedLine:
     """Answers of `PULL` bytes come one after the other, `rate` bytes a second, each after `latency` at least.
 
-    `queues` sources make pulls as fast as they may, each up to `depth` at once.
+    `queues` sources make pulls as fast as they may, each up to `depth` at once. What arrives is seen all `bunch`
+    seconds only, as where buffers fill up on the way.
     """
 
-    def __init__(self, rate: float, latency: float, *, queues: int = 8, depth: int = 64) -> None:
+    def __init__(
+        self, rate: float, latency: float, *, queues: int = 8, depth: int = 64, bunch: float = 0.0
+    ) -> None:
         self.window = LineWindow(lambda: self.now)
-        self.rate, self.latency, self.depth = rate, latency, depth
+        self.rate, self.latency, self.depth, self.bunch = rate, latency, depth, bunch
         self.now = self.free_at = 0.0
         self.delivered = 0
         self.most_waited = 0.0
@@ -59,7 +63,8 @@ class SimulatedLine:
         self._under_way[queue] += 1
         arrives = self.now + self.latency
         self.free_at = max(self.free_at, arrives) + PULL / self.rate
-        self._coming.append((self.free_at, queue, self.window.begin(PULL)))
+        seen = math.ceil(self.free_at / self.bunch) * self.bunch if self.bunch else self.free_at
+        self._coming.append((seen, queue, self.window.begin(PULL)))
 
 
 @pytest.mark.parametrize("latency", [0.001, 0.08, 0.4])
@@ -71,6 +76,27 @@ def test_the_line_is_used_and_little_waits_in_front_of_it(rate: float, latency: 
     line.run(20)
     assert line.delivered > 0.9 * min(20 * rate, 20 / latency * 8 * 64 * PULL)
     assert line.most_waited < 2 * latency + 0.6 + 3 * PULL / rate
+
+
+@pytest.mark.parametrize("bunch", [0.1, 0.3, 0.5])
+def test_what_arrives_in_bunches_is_no_faster_line(bunch: float) -> None:
+    rate, latency = 250e3, 0.1
+    line = SimulatedLine(rate, latency, bunch=bunch)
+    line.window.measured(latency)
+    for _ in range(60):
+        line.run(0.5)
+        assert line.window.limit < 1.35 * rate * (latency + 0.5) or line.now < 5
+    assert line.delivered > 0.8 * 30 * rate
+
+
+def test_the_latency_is_known_before_the_line_is_full() -> None:
+    """Else the first answers, which wait for each other, make it look longer for good."""
+    line = SimulatedLine(250e3, 0.1)
+    line.window.measured(0.1)
+    line.run(30)
+    line.most_waited = 0.0
+    line.run(10)
+    assert line.most_waited < 0.1 + 0.5 + 3 * PULL / 250e3
 
 
 def test_a_line_that_becomes_poor_and_good_again() -> None:
