@@ -11,6 +11,7 @@ from replicator.metadata.action import Action
 __all__ = [
     "DELETED",
     "DRIFT",
+    "FOREIGN",
     "FOUND",
     "LIVE",
     "REPAIRED",
@@ -32,6 +33,10 @@ DRIFT: Final = "it was changed manually at the target: correct it there or at th
 FOUND: Final = "it existed at the target before, with other settings: make them equal, or set on_drift=repair"
 UNTAKEN: Final = "the broker did not apply it: it has no such setting, or forbids the change"
 DELETED: Final = "the source has deleted it: delete it here, or set sync_deletes"
+FOREIGN: Final = (
+    "the source has deleted it, but it has messages here that were not copied from there: delete it here, if nobody"
+    " needs it"
+)
 LIVE: Final = "the source has deleted it, but it has consumers here: stop them, or delete it here"
 #: The note on an action against somebody's hand.
 REPAIRED: Final = "put right"

@@ -18,8 +18,9 @@ from replicator.metadata import groups, topics
 from replicator.metadata.action import Action, Commit, DropGroup, DropTopic, Forbid
 from replicator.metadata.apply import apply
 from replicator.metadata.clusters import Tables
+from replicator.metadata.foreign_messages import has_foreign_messages
 from replicator.metadata.group_positions import GroupPositions, QueueLookup
-from replicator.metadata.ledger import DRIFT, LIVE, Entry, Key, Ledger, Planned, remember, unsure
+from replicator.metadata.ledger import DRIFT, FOREIGN, LIVE, Entry, Key, Ledger, Planned, remember, unsure
 from replicator.metadata.offsets import GroupQueue, plan_offsets
 from replicator.metadata.options import SyncOptions
 from replicator.routing.plan import TopicPlan
@@ -35,13 +36,15 @@ class ReplicationSnapshot:
     """What a route copies: the plan of each topic, and how far each queue is.
 
     `brokers` are those of the source that a topic is or was copied from, by its name at the source; `made` gives
-    those of the target at which it was made for the route.
+    those of the target at which it was made for the route, and `selects` says of one whether the route still copies
+    it, if the source has it.
     """
 
     plans: Sequence[TopicPlan]
     queue: QueueLookup
     brokers: Mapping[str, Collection[str]]
     made: Callable[[str], Collection[str]]
+    selects: Callable[[str], bool]
 
     def brokers_of(self, topic: str) -> Collection[str]:
         """Where a topic may still be; of one whose brokers nobody remembers, anywhere."""
@@ -91,13 +94,27 @@ class Syncer:
             ledger,
             missing=lambda topic: missing[topic],
             made=copy.made,
+            selects=copy.selects,
             policy=self.options.topics,
         )
 
         def having(action: Action) -> Collection[str]:
             return copy.brokers_of(ledger[action.broker, action.key].source)
 
-        return self._sure_of_deletions(planned, self._topics[0].masters, having)
+        return await self._without_foreign(self._sure_of_deletions(planned, self._topics[0].masters, having))
+
+    async def _without_foreign(self, planned: Planned) -> Planned:
+        """No topic is deleted in which applications, or routes from other clusters, have written."""
+
+        async def allowed(action: Action) -> Action:
+            if action.blocked or not isinstance(action.write, DropTopic):
+                return action
+            topic = self._topics[1].tables[action.broker].topics[action.key]
+            master, source = self._target.master(action.broker), self.options.identity.source
+            foreign = await has_foreign_messages(master, topic.name, range(topic.queues), source=source)
+            return replace(action, blocked=FOREIGN) if foreign else action
+
+        return Planned([await allowed(action) for action in planned.actions], planned.wanted)
 
     async def plan_switch(self, copy: ReplicationSnapshot, *, open_all: bool) -> Planned:
         """What makes the target's topics those that applications use."""

@@ -16,6 +16,7 @@ from replicator.metadata.ledger import (
     UNTAKEN,
     Entry,
     Finding,
+    Key,
     Ledger,
     Planned,
     compare,
@@ -47,6 +48,7 @@ def plan_topics(
     *,
     missing: Callable[[str], int | None],
     made: Callable[[str], Collection[str]],
+    selects: Callable[[str], bool],
     policy: TopicPolicy,
 ) -> Planned:
     """What is to be done at the target's brokers.
@@ -55,6 +57,8 @@ def plan_topics(
         source: all its brokers, those too that do not answer now with what they had last.
         missing: messages of a source topic that have not arrived yet; None where that is not known.
         made: the target brokers at which the copy of a source topic was made for the route, and not there before.
+        selects: whether the route copies a source topic: one that was left out since, such as one that was
+            switched, is not deleted with the source's.
     """
     plans = list(plans)
     planned = Planned([], {})
@@ -77,7 +81,8 @@ def plan_topics(
                     ours=ours,
                 )
     names = {name for topics in source.values() for name in topics}
-    planned.actions.extend(_deletions(names, target, ledger, {plan.target_topic for plan in plans}, policy))
+    gone = {key: entry for key, entry in ledger.items() if entry.source not in names and selects(entry.source)}
+    planned.actions.extend(_deletions(gone, target, {plan.target_topic for plan in plans}, policy))
     return planned
 
 
@@ -260,13 +265,11 @@ def _perm(configs: Mapping[str, TopicConfig], current: TopicConfig, missing: int
     return "", perm & (READABLE | WRITABLE)
 
 
-def _deletions(
-    names: Collection[str], target: Topics, ledger: Ledger, wanted: Collection[str], policy: TopicPolicy
-) -> list[Action]:
+def _deletions(gone: Collection[Key], target: Topics, wanted: Collection[str], policy: TopicPolicy) -> list[Action]:
     found = []
-    for (broker, name), entry in sorted(ledger.items()):
+    for broker, name in sorted(gone):
         current = target.get(broker, {}).get(name)
-        if current is None or name in wanted or entry.source in names:
+        if current is None or name in wanted:
             continue
         found.append(
             Action(

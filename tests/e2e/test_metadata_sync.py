@@ -259,16 +259,20 @@ async def _perm_is(cluster: Cluster, topic: str, perm: int) -> bool:
 async def test_deletions_are_told_or_done(
     clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
 ) -> None:
-    """Told by default; done when opted in; groups too."""
+    """Told by default; done when opted in, but for a topic that others use; groups too."""
     topic, group = topic_name("t"), topic_name("g")
     source, target = await clusters.pair(EAST, WEST)
     await create_topic(source, topic)
+    await create_topic(source, f"{topic}-used")
     await make_group(source, group)
     flags = ("--topics", f"{topic}.*", "--sync-groups", f"{group}.*", *SYNC_QUICKLY)
     async with Worker(source, target, tmp_path, *flags) as worker:
         await ready(worker)
         known = f"route/topics/west-a/{topic}"
         await until(lambda: known in (worker.store / "position.json").read_text(), what="it knows what it made")
+        await until(lambda: f"{known}-used" in (worker.store / "position.json").read_text(), what="and the other")
+        await produce(target, f"{topic}-used", 1)
+        await remove_topic(source, f"{topic}-used")
         await remove_topic(source, topic)
         await until(lambda: _blocked(worker, "the source has deleted it"))
         assert topic in (await topics_of(target))["west-a"]
@@ -277,6 +281,8 @@ async def test_deletions_are_told_or_done(
         await changed(worker, sync_deletes=True)
         await until(lambda: _gone(target, topic), what="deleted at the target")
         await until(lambda: _has_no(target, group), what="the group is, too")
+        await until(lambda: _blocked(worker, "it has messages here that were not copied from there"))
+        assert f"{topic}-used" in (await topics_of(target))["west-a"]
 
 
 async def _blocked_for(worker: Worker, name: str) -> bool:

@@ -14,7 +14,7 @@ from replicator.client.topics import TopicConfig, TopicTable
 from replicator.errors import Unreachable
 from replicator.metadata import syncer as under_test
 from replicator.metadata.groups import GroupSelector
-from replicator.metadata.ledger import DRIFT, Entry, Key, Ledger, Planned
+from replicator.metadata.ledger import DRIFT, FOREIGN, Entry, Key, Ledger, Planned
 from replicator.metadata.options import SyncOptions
 from replicator.metadata.syncer import ReplicationSnapshot, Syncer
 from replicator.routing.options import Identity
@@ -24,7 +24,7 @@ from replicator.routing.queue_map import Queue
 
 class Side:
     """A cluster whose brokers have `topics` and `groups`; those in `slaves` are read at a slave, those in `away`
-    do not answer. `consuming` are groups with consumers.
+    do not answer. `consuming` are groups with consumers, `foreign` topics in which others have written.
     """
 
     account = ""
@@ -36,6 +36,7 @@ class Side:
         self.away: set[str] = set()
         self.consuming: set[str] = set()
         self.bans: dict[str, frozenset[str]] = {}
+        self.foreign: set[str] = set()
 
     def brokers(self) -> Mapping[str, object]:
         return dict.fromkeys(self.topics)
@@ -66,9 +67,16 @@ async def consumers(broker: Any, group: str) -> list[str]:
     return ["somebody"] if group in broker.side.consuming else []
 
 
+async def has_foreign_messages(broker: Any, topic: str, queues: range, *, source: str) -> bool:
+    assert (queues, source) == (range(1), "s")
+    return topic in broker.side.foreign
+
+
 def copying(plans: Sequence[TopicPlan], brokers: Mapping[str, Collection[str]]) -> ReplicationSnapshot:
     """A route that has made no topic at the target, and copied nothing yet."""
-    return ReplicationSnapshot(plans, lambda _topic, _queue: None, brokers, lambda _: ())
+    return ReplicationSnapshot(
+        plans, lambda _topic, _queue: None, brokers, lambda _: (), lambda topic: topic != "switched"
+    )
 
 
 class Setup:
@@ -106,13 +114,26 @@ class Setup:
 
 @pytest.fixture
 def setup(monkeypatch: pytest.MonkeyPatch) -> Setup:
-    for name, fake in (("read_topics", read_topics), ("read_groups", read_groups), ("consumers", consumers)):
-        monkeypatch.setattr(under_test, name, fake)
+    for fake in (read_topics, read_groups, consumers, has_foreign_messages):
+        monkeypatch.setattr(under_test, fake.__name__, fake)
     return Setup()
 
 
 async def test_what_all_masters_deny_is_deleted(setup: Setup) -> None:
     assert await setup.deletions() == {"topics": {""}, "groups": {""}}
+
+
+async def test_a_topic_in_which_others_have_written_is_not_deleted(setup: Setup) -> None:
+    setup.target.foreign = {"U"}
+    assert (await setup.deletions())["topics"] == {FOREIGN}
+
+
+async def test_a_topic_that_was_switched_stays_when_the_source_deletes_it(setup: Setup) -> None:
+    """It is the target's own by now; nor is it told about."""
+    planned = await setup.syncer.plan_topics(
+        copying((), {"switched": {"b"}}), {("x", "U"): Entry({}, {}, "switched")}
+    )
+    assert planned.actions == []
 
 
 @pytest.mark.parametrize("how", ["does not answer", "is read at its slave", "is unknown to the name servers"])
@@ -172,6 +193,7 @@ async def test_a_ban_is_lifted_once_all_masters_deny_it(setup: Setup) -> None:
         lambda _topic, _queue: None,
         setup.copied,
         lambda _: (),
+        lambda _: True,
     )
     entry = Entry({"allowed": False}, {"allowed": False}, "G")
     ledger = {(broker, "G reads U"): entry for broker in ("x", "y")}
@@ -200,7 +222,7 @@ async def test_a_read_only_topic_of_a_broker_that_is_away(setup: Setup, monkeypa
         setup.target.topics["x"][name] = TopicConfig(name=name, read_queues=1, write_queues=1, order=name == "T")
     queue_map = {Queue("b", 0): Queue("x", 0)}
     plans = [TopicPlan(topic=name, target_topic=name, queue_map=queue_map) for name in names]
-    copy = ReplicationSnapshot(plans, lambda _topic, _queue: None, setup.copied, lambda _: {"x"})
+    copy = ReplicationSnapshot(plans, lambda _topic, _queue: None, setup.copied, lambda _: {"x"}, lambda _: True)
     found = {(each.key, each.blocked) for each in (await setup.syncer.plan_topics(copy, {})).actions}
     waiting = {key for key, why in found if "cannot report now" in why}
     assert (waiting, {key for key, why in found if not why}) == ({*names}, {"T"})

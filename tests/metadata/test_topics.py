@@ -39,6 +39,7 @@ def plan(
         ledger or {},
         missing=lambda _: missing,
         made=lambda _: set(target) if made else (),
+        selects=lambda _: True,
         policy=TopicPolicy(**policy),
     )
 

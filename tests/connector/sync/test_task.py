@@ -73,7 +73,9 @@ class Setup:
             accounts=AclOptions(),
         )
         selector = TopicSelector.of([".*"], [])
-        self.topics: Any = SimpleNamespace(name="route", plans=[], of_users=[], parked={}, selector=selector)
+        self.topics: Any = SimpleNamespace(
+            name="route", plans=[], of_users=[], parked={}, selector=selector, is_copied=selector.selects
+        )
         self.task = self.syncing(*KINDS)
         self.route: Any = SimpleNamespace(
             parking=SimpleNamespace(options=lambda options: options),
