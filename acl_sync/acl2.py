@@ -152,13 +152,9 @@ async def _write_rules(broker: Endpoint, account: Account, before: Account | Non
     subject = {"subject": _USER + account.name}
     old = before.rules if before is not None else ()
     wanted = account.rules
-    if old and (not wanted or _twice(old) or _twice(wanted)):
+    if old and (not wanted or _twice(old) or _twice(wanted) or _would_widen(old, wanted)):
         await ask(broker, Request.AUTH_DELETE_ACL, {**subject, "policyType": "", "resource": ""})
         old = ()
-    new = [rule for rule in wanted if rule not in old]
-    if new:
-        code = Request.AUTH_UPDATE_ACL if old else Request.AUTH_CREATE_ACL
-        await ask(broker, code, subject, body={**subject, "policies": _policies(new)})
     kept = {(rule.policy, rule.resource) for rule in wanted}
     for rule in old:
         if (rule.policy, rule.resource) not in kept:
@@ -167,6 +163,21 @@ async def _write_rules(broker: Endpoint, account: Account, before: Account | Non
                 Request.AUTH_DELETE_ACL,
                 {**subject, "policyType": rule.policy, "resource": rule.resource},
             )
+    new = [rule for rule in wanted if rule not in old]
+    if new:
+        code = Request.AUTH_UPDATE_ACL if old else Request.AUTH_CREATE_ACL
+        await ask(broker, code, subject, body={**subject, "policies": _policies(new)})
+
+
+def _would_widen(old: Iterable[Rule], wanted: Iterable[Rule]) -> bool:
+    """Whether one change after the other would allow on its way what is allowed neither before nor after.
+
+    Allowing entries are deleted first, and all others are written at once. A denial that goes alone only widens; one
+    that goes while something else changes may go too early.
+    """
+    gone, new = set(old) - set(wanted), set(wanted) - set(old)
+    denials = {rule for rule in gone if rule.decision is Decision.DENY}
+    return bool(denials) and bool(new or gone - denials)
 
 
 def _twice(rules: Iterable[Rule]) -> bool:

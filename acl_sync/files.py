@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,9 @@ from replicator.errors import StartupError
 __all__ = ["read"]
 
 _MAIN: Final = "plain_acl.yml"
+#: Seconds that a file must not have changed for, and how long that is waited for at most.
+_CALM: Final = 1.0
+_PATIENCE: Final = 5.0
 
 
 def read(place: Path) -> AclState:
@@ -26,7 +30,22 @@ def read(place: Path) -> AclState:
         raise StartupError(
             f"{place} has neither {_MAIN} nor acl/*.yml", hint="name the conf directory of a broker of the source"
         )
+    _wait_until_calm(files)
     return parse(_load(file) for file in files)
+
+
+def _wait_until_calm(files: Iterable[Path]) -> None:
+    """Who copies a file over it writes it bit by bit, and half a list of accounts is another list."""
+    until = time.monotonic() + _PATIENCE
+    while time.monotonic() < until and any(_age(file) < _CALM for file in files):
+        time.sleep(_CALM / 4)
+
+
+def _age(file: Path) -> float:
+    try:
+        return time.time() - file.stat().st_mtime
+    except OSError:
+        return _CALM
 
 
 def _files(place: Path) -> Iterator[Path]:
@@ -50,7 +69,7 @@ def _load(file: Path) -> tuple[Any, Any]:
         where = f" at line {mark.line + 1}" if mark is not None else ""
         raise StartupError(f"{file} is not valid YAML{where}", hint="fix the file; nothing was changed") from None
     if found is None:
-        return None, None
+        raise StartupError(f"{file} is empty", hint="fill it, or remove it; nothing was changed")
     if not isinstance(found, dict):
         raise StartupError(f"{file} holds no accounts", hint="it should begin with `accounts:`")
     return found.get("accounts"), found.get("globalWhiteRemoteAddresses")

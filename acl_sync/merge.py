@@ -14,7 +14,7 @@ def merge(states: Mapping[str, AclState], *, complete: bool, notes: Iterable[Not
 
     An account that is not the same everywhere is left as it is at the target: it is being changed, or one broker is
     wrong, and nobody can tell which. Where brokers are missing (not `complete`), what is gone from the others may
-    still be there, so that nothing counts as gone.
+    still be there, so that nothing counts as gone; nor does it where some brokers speak 1.0 and others 2.0.
     """
     all_notes = list(notes)
     speaking = {broker: state for broker, state in states.items() if state.dialect is not Dialect.NONE}
@@ -28,13 +28,18 @@ def merge(states: Mapping[str, AclState], *, complete: bool, notes: Iterable[Not
     chosen = Dialect.ACL2 if Dialect.ACL2 in dialects else Dialect.ACL1
     if len(dialects) > 1:
         all_notes.append(Note("", f"the source's brokers speak ACL 1.0 and 2.0: {chosen} is synced"))
+    others = [state for state in speaking.values() if state.dialect is not chosen]
     parts = {broker: state for broker, state in speaking.items() if state.dialect is chosen}
     accounts: dict[str, Account] = {}
     unsure: set[str] = set().union(*(state.unsure for state in parts.values()))
     for name in sorted({name for state in parts.values() for name in state.accounts}):
         found = [state.accounts.get(name) for state in parts.values()]
         first = found[0]
-        if first is not None and all(each == first for each in found):
+        twins = [state.accounts[name] for state in others if name in state.accounts]
+        if first is not None and any(each.secret != first.secret for each in twins):
+            unsure.add(name)
+            all_notes.append(Note(name, "its secrets in ACL 1.0 and 2.0 differ, so it is left as it is"))
+        elif first is not None and all(each == first for each in found):
             accounts[name] = first
         else:
             unsure.add(name)
@@ -46,7 +51,7 @@ def merge(states: Mapping[str, AclState], *, complete: bool, notes: Iterable[Not
         accounts={name: account for name, account in accounts.items() if name not in unsure},
         white=frozenset.intersection(*(state.white for state in parts.values())),
         unsure=frozenset(unsure),
-        complete=complete,
+        complete=complete and not others,
         authorizes=all(state.authorizes for state in parts.values()),
         notes=tuple(all_notes),
     )

@@ -5,7 +5,7 @@ The plan shows no secrets; what is not done says why. After all of it is done, t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -120,7 +120,9 @@ def make_plan(source: AclState, targets: Mapping[str, AclState], owned: Ownershi
             notes.append(_exposure(broker, state.exposed))
         if state.dialect is Dialect.NONE:
             continue
-        planned = list(_for_broker(broker, wanted[state.dialect], state, owned, options))
+        want = wanted[state.dialect]
+        refused = source.accounts.keys() - want.accounts.keys()
+        planned = list(_for_broker(broker, want, state, owned, options, refused=refused))
         if source.authorizes and not state.authorizes:
             reason = "the target checks no rights (authorizationEnabled): any account there may do everything"
             planned = [replace(each, blocked=each.blocked or reason) if _gives(each) else each for each in planned]
@@ -145,11 +147,12 @@ def _gives(action: Action) -> bool:
 
 
 def _for_broker(
-    broker: str, want: AclState, have: AclState, owned: Ownership, options: AclOptions
+    broker: str, want: AclState, have: AclState, owned: Ownership, options: AclOptions, *, refused: Set[str]
 ) -> Iterator[Action]:
+    """`refused` are accounts of the source that the target's dialect cannot express."""
     ours = owned.accounts(broker)
     unsure = want.unsure | have.unsure
-    known = want.accounts.keys() | (ours.keys() if want.complete else set())
+    known = want.accounts.keys() | (ours.keys() if want.complete else ours.keys() & refused)
     names = sorted(name for name in known if name not in unsure and options.wants(name))
     found = [
         action
@@ -162,8 +165,13 @@ def _for_broker(
             ours.get(name),
             dialect=have.dialect,
             options=options,
+            is_refused=name in refused,
         )
     ]
+    for name in sorted(each for each in unsure if each in known | want.unsure and options.wants(each)):
+        notes = dict.fromkeys(note.text for note in (*want.notes, *have.notes) if note.account == name)
+        reason = "; ".join(notes) or "nothing can be said of it now"
+        found.append(Action(broker=broker, dialect=have.dialect, verb=Verb.UPDATE, account=name, blocked=reason))
     order = list(Verb)
     yield from sorted(found, key=lambda action: order.index(action.verb))
     if have.dialect is Dialect.ACL1:
@@ -179,11 +187,15 @@ def _for_account(
     *,
     dialect: Dialect,
     options: AclOptions,
+    is_refused: bool,
 ) -> Iterator[Action]:
     if want is None and have is None:
         # Whoever makes an account of that name again makes it theirs.
         yield Action(broker=broker, dialect=dialect, verb=Verb.FORGET, account=name)
         return
+    if want is None and have is not None and is_refused:
+        # It may do nothing any more, or what the source has taken from it would stay here.
+        want = Account(name=name, secret=have.secret)
     admin = any(each is not None and each.admin for each in (want, have))
     reason = "it is an admin account: set acl.admins" if admin and not options.admins else ""
     if want is None:
@@ -191,7 +203,7 @@ def _for_account(
         if origin is Origin.ADOPTED:
             reason = reason or "it existed at the target before: delete it there"
         elif not options.deletes:
-            reason = reason or "the source no longer has it, or it cannot be expressed here: set sync_deletes"
+            reason = reason or "the source no longer has it: set sync_deletes"
     elif have is None:
         verb = Verb.CREATE
     elif have == want:
@@ -218,7 +230,17 @@ def _for_white_list(
     broker: str, want: AclState, have: AclState, owned: Ownership, options: AclOptions
 ) -> Iterator[Action]:
     ours = owned.white(broker)
-    added = want.white - have.white
+    # One that a broker which is away does not have lets in who must sign there.
+    added = want.white - have.white if want.complete else frozenset()
+    if lists := sorted(each for each in added | have.white if "," in each):
+        # Request 53 takes all addresses in one text: each of its commas would end an address.
+        yield Action(
+            broker=broker,
+            dialect=have.dialect,
+            verb=Verb.WHITE_LIST,
+            blocked=f"{' and '.join(lists)} cannot be written over the network: edit plain_acl.yml, one address a line",
+        )
+        return
     stale = (ours & have.white) - want.white if want.complete else frozenset()
     removed = stale if options.deletes else frozenset()
     changes = (*(f"+ {each}" for each in sorted(added)), *(f"- {each}" for each in sorted(removed)))

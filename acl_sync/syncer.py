@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -24,6 +24,8 @@ __all__ = ["AclSyncer", "Applied"]
 #: Seconds after which the source is read in full though its version is the same: a manually edited file
 #: need not change it.
 _REREAD: Final = 5.0
+#: Seconds after which what is gone is looked for again.
+_AGAIN: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,15 @@ class Applied:
     def as_json(self) -> dict[str, Any]:
         """Without secrets."""
         return {**self.action.as_json(), "error": self.error}
+
+
+def _deletes(action: Action) -> Set[tuple[str, str]]:
+    deletes = action.verb is Verb.DELETE and not action.blocked
+    return {(action.broker, action.account)} if deletes else frozenset()
+
+
+def _deleted(plan: AclPlan) -> Set[tuple[str, str]]:
+    return frozenset(each for action in plan.actions for each in _deletes(action))
 
 
 #: Brokers, each with why it is not looked at.
@@ -87,10 +98,22 @@ class AclSyncer:
     async def plan(self) -> AclPlan:
         """What is to be done now.
 
+        An account that is gone from the source is looked for twice: 4.9 empties its file before it writes it.
+
         Raises:
             StartupError: a side has no access control, or refuses to show it.
             ClientError: no broker of a side can be reached.
         """
+        made = await self._plan()
+        gone = _deleted(made)
+        if not gone:
+            return made
+        await asyncio.sleep(_AGAIN)
+        self._read.clear()
+        made = await self._plan()
+        return replace(made, actions=tuple(each for each in made.actions if _deletes(each) <= gone))
+
+    async def _plan(self) -> AclPlan:
         (source, away), (found, missing) = await asyncio.gather(
             self._read_source(), self._read_side(self._target, "target")
         )
@@ -199,14 +222,20 @@ class AclSyncer:
         endpoint = cluster.writer(name)
         try:
             speech = await broker_acl.detect(endpoint)
-            if side == "target":
-                return await broker_acl.read(endpoint, speech)
-            return await self._read_unless_known(endpoint, speech)
+            read = broker_acl.read if side == "target" else self._read_unless_known
+            state = await read(endpoint, speech)
         except BrokerRefused as error:
             raise StartupError(
                 f"{side} broker {name} does not list its accounts ({error.code}, {error.remark or 'no remark'})",
                 hint="the replicator's account must be an admin (1.0) or a Super user (2.0) there",
             ) from None
+        own = cluster.account
+        if own and state.dialect is Dialect.ACL1 and own not in state.accounts.keys() | state.unsure:
+            self._read.pop(endpoint.address, None)
+            raise Unreachable(
+                endpoint.address, f"its list of accounts lacks our own, {own}: it is being written, or not whole"
+            )
+        return state
 
     async def _read_unless_known(self, endpoint: Endpoint, speech: broker_acl.BrokerAcl) -> AclState:
         if speech.dialect is not Dialect.ACL1:

@@ -203,6 +203,11 @@ class RouteSettings(BaseModel):
             raise ValueError("protect_target needs topics in sync, which sets their perm")
         if "pending" in self.sync and (self.sql or self.transforms):
             raise ValueError("sync has pending, but what waits at a source goes through neither sql nor transforms")
+        if "acl" in self.sync and self.rename != "{topic}":
+            raise ValueError(
+                "sync has acl and rename is set, but rights name topics as the source calls them: at the target"
+                " they would be rights to other topics"
+            )
         if self.backfill and self.engine == "spark":
             raise ValueError("backfill and engine=spark are both set, but Spark's tasks copy what there is already")
         if self.backfill and self.transforms:

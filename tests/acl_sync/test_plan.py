@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from acl_sync.model import PUB, Account, AclState, Dialect
+from acl_sync.merge import merge
+from acl_sync.model import PUB, Account, AclState, Dialect, Note, Secret
 from acl_sync.options import AclOptions
 from acl_sync.ownership import Origin, Ownership
 from acl_sync.plan import AclPlan, Verb, make_plan
@@ -208,3 +211,53 @@ def test_what_is_gone_from_both_sides_is_not_ours_any_more() -> None:
     assert verbs(made) == [(Verb.FORGET, "account-1", True)]
     store.apply(made.pending, owned)
     assert not plan(holding(), holding(account()), owned, deletes=True).actions
+
+
+def test_what_nobody_can_say_is_told() -> None:
+    """An account of which source or target say nothing sure is left as it is, and stands among what is blocked."""
+    notes = (Note("account-1", "the source's brokers differ in it, so it is left as it is"),)
+    source = holding(unsure=frozenset({"account-1"}), notes=notes)
+    made = plan(source, holding(account()))
+    assert verbs(made) == [(Verb.UPDATE, "account-1", False)]
+    assert "differ in it" in made.actions[0].blocked
+    assert not plan(source, holding(account()), exclude=("account-1",)).actions
+    assert not plan(holding(), holding(unsure=frozenset({"account-1"}))).actions
+
+
+@pytest.mark.parametrize("lost", [{"enabled": False}, {"secret": Secret("short")}], ids=["disabled", "short"])
+def test_what_cannot_be_said_in_acl1_takes_the_rights_away(lost: dict[str, Any]) -> None:
+    """Of an account of ours, whether deletions are asked for or not; one that was not synced is left alone."""
+    mighty = account("account-1", topic("a", PUB), topic_default=frozenset({PUB}))
+    source = holding(dataclasses.replace(account(), **lost))
+    target = holding(mighty, dialect=Dialect.ACL1)
+    assert not plan(source, target).actions
+    owned = Ownership({"t-a": {"accounts": {"account-1": "adopted"}, "white": []}})
+    (action,) = plan(source, target, owned).pending
+    assert action.after == account()
+    after = holding(account(), dialect=Dialect.ACL1)
+    assert not plan(source, after, owned).actions
+
+
+def test_white_lists_that_no_request_can_write() -> None:
+    """Request 53 takes the addresses with commas between them."""
+    source = holding(dialect=Dialect.ACL1, white=frozenset({"10.0.0.1", "192.168.0.{1,2}"}))
+    (action,) = plan(source, holding(dialect=Dialect.ACL1)).actions
+    assert "192.168.0.{1,2} cannot be written over the network" in action.blocked
+    there = holding(dialect=Dialect.ACL1, white=frozenset({"192.168.0.{1,2}"}))
+    assert plan(holding(dialect=Dialect.ACL1, white=frozenset({"10.0.0.1"})), there).pending == ()
+
+
+def test_white_addresses_wait_for_all_brokers() -> None:
+    """One that is away may not have them."""
+    source = holding(dialect=Dialect.ACL1, white=frozenset({"10.0.0.1"}), complete=False)
+    assert not plan(source, holding(dialect=Dialect.ACL1)).actions
+
+
+def test_nothing_is_gone_while_brokers_speak_both_dialects() -> None:
+    """And a password that is not the same in both is left as it is."""
+    old = holding(account("account-1"), account("account-2"), dialect=Dialect.ACL1)
+    new = holding(account("account-2", secret="secret-two"), account("account-3"))
+    merged = merge({"s-a": old, "s-b": new}, complete=True)
+    assert not merged.complete
+    assert merged.accounts.keys() == {"account-3"}
+    assert merged.unsure == {"account-2"}

@@ -6,8 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from acl_sync import AclOptions, AclSyncer, broker_acl
+from acl_sync import AclOptions, AclSyncer, acl1, broker_acl
+from acl_sync import syncer as under_test
 from acl_sync.model import Account, AclState, Dialect
+from acl_sync.plan import Verb
 from replicator.client.cluster import Broker, Cluster, Topology
 from replicator.errors import BrokerRefused, RequestTimeout, StartupError, Unreachable
 from tests.support.accounts import account
@@ -25,8 +27,10 @@ class Side:
         gone: tuple[str, ...] = (),
         addresses: str = "localhost:9876",
         verified: bool = False,
+        account: str = "",
     ) -> None:
         self.states = states
+        self.account = account
         self.gone = gone
         self.addresses = [addresses]
         self.verified = verified
@@ -155,3 +159,45 @@ async def test_what_is_claimed_is_ours_before_it_is_made() -> None:
     assert not (await syncer(source, half_made, ours).plan()).actions
     gone = await syncer(Side({"s-a": holding()}), half_made, ours, deletes=True).plan()
     assert [each.verb for each in gone.pending] == ["delete"]
+
+
+def plain(*accounts: Account) -> AclState:
+    return AclState(dialect=Dialect.ACL1, accounts={each.name: each for each in accounts})
+
+
+async def test_a_list_without_our_own_account_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """4.9 empties its file before it writes it, and answers meanwhile."""
+    monkeypatch.setattr(acl1, "version", _version)
+    own = account("replicator")
+    source = Side({"s-a": plain(own), "s-b": plain(own, account())}, account="replicator")
+    target = Side({"t-a": plain(own)}, account="replicator")
+    await syncer(source, target).plan()
+    for side, broker in ((source, "s-b"), (target, "t-a")):
+        whole, side.states[broker] = side.states[broker], plain()
+        if side is target:
+            with pytest.raises(Unreachable, match="lacks our own, replicator"):
+                await syncer(source, target).plan()
+        else:
+            assert [name for name, _ in (await syncer(source, target).plan()).unreachable_brokers] == ["s-b"]
+        side.states[broker] = whole
+
+
+async def _version(_endpoint: Any) -> str:
+    return "1"
+
+
+async def test_what_is_gone_is_looked_for_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(under_test, "_AGAIN", 0.0)
+    owned = {"t-a": {"accounts": {"account-1": "created", "account-2": "created"}, "white": []}}
+    target = Side({"t-a": holding(account(), account("account-2"))})
+    source = Side({"s-a": holding()})
+    made = await syncer(source, target, owned, deletes=True).plan()
+    assert {action.account for action in made.pending} == {"account-1", "account-2"}
+    looks = iter([holding(), holding(account())])
+
+    async def read(endpoint: Any, _speech: broker_acl.BrokerAcl) -> Any:
+        return next(looks) if endpoint.address == "s-a:1" else endpoint.state
+
+    monkeypatch.setattr(broker_acl, "read", read)
+    made = await syncer(source, target, owned, deletes=True).plan()
+    assert [(action.verb, action.account) for action in made.pending] == [(Verb.DELETE, "account-2")]

@@ -75,6 +75,7 @@ def mistakes(given: dict[str, Any]) -> str:
             {"worker_group_accept_unsigned": "true"},
             ["worker_group_accept_unsigned has no effect without worker_group_secret_file"],
         ),
+        ({"sync": "acl", "rename": "{source}-{topic}"}, ["sync has acl and rename is set"]),
         ({"sync": "acl"}, ["sync has acl", "`replicator secret FILE`", "worker_group_secret_file"]),
     ],
 )

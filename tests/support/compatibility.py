@@ -107,7 +107,7 @@ FEATURES: Final = (
         "accounts go along, and a consumer goes on with its password",
         "tests/e2e/test_metadata_takeover.py::test_consumers_go_on_at_the_target",
         (_UP, (_NEW, _NEW), _SAME),
-        "from ACL 2.0 to 1.0 nothing is synced",
+        "from ACL 2.0 to 1.0 see `tests/acl_sync/test_brokers.py`",
     ),
     Feature(
         "messages of light queues get into those of the target",

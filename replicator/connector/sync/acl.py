@@ -7,17 +7,21 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from acl_sync import AclOptions, AclPlan, AclSyncer
+from acl_sync.model import Note
 from acl_sync.plan import Action as AclAction
 from replicator.connector.context import ConnectorContext
 from replicator.connector.sync.ledger import SyncLedger
 from replicator.errors import ClientError, StartupError
 from replicator.metadata.action import Action, Unasked
 from replicator.metadata.syncer import Applied
+from replicator.observe.logging import get_logger
 from replicator.settings import RouteSettings, Settings
 
 __all__ = ["KIND", "AclDone", "AclStep", "AclSync", "Done", "Step", "acl_options"]
 
 KIND: Final = "acl"
+log = get_logger(__name__)
+
 _VERBS: Final[Mapping[str, str]] = {"create": "create", "delete": "delete"}
 
 
@@ -111,6 +115,7 @@ class AclSync:
         self._deletes = settings.sync_deletes
         #: Whether the group knows all that is ours.
         self._told = True
+        self._told_notes: frozenset[Note] = frozenset()
         #: Brokers that could not be asked at the last look.
         self.unasked: list[Unasked] = []
         self.forget()
@@ -153,6 +158,10 @@ class AclSync:
     async def _plan(self) -> AclPlan:
         plan = await self._made().plan()
         self.unasked = [Unasked(KIND, broker, reason) for broker, reason in plan.unreachable_brokers]
+        for note in plan.notes:
+            if note not in self._told_notes:
+                log.warning("accounts are synced with a reservation", account=note.account, reason=note.text)
+        self._told_notes = frozenset(plan.notes)
         return plan
 
     async def sync(self) -> tuple[list[AclStep], list[AclDone]]:
