@@ -24,6 +24,7 @@ from replicator.client.cluster import Cluster
 from replicator.client.nameservers import NoBrokers
 from replicator.client.security import Security
 from replicator.connector.context import BrokerAway, OutOfReach
+from replicator.connector.identity import is_of_group
 from replicator.errors import ClientError, StartupError, is_absence
 from replicator.exit_codes import ExitCode
 from replicator.observe.logging import configure, get_logger, tell_repeats
@@ -183,14 +184,17 @@ def _waits_for(error: ClientError | StartupError, store: Store) -> str:
 
 
 def _store(settings: Settings) -> Store:
-    """The state of this worker; where another one uses the default path, the next one that is free."""
+    """The state of this worker; where another one uses the default path, or another group has, the next one."""
     if "store_path" in settings.model_fields_set:
         return Store(settings.store_path)
     for number in range(1, _WORKERS):
         try:
-            return Store(numbered(settings.store_path, number))
+            store = Store(numbered(settings.store_path, number))
         except InUse:
             continue
+        if is_of_group(settings, store.identity()):
+            return store
+        store.close()
     return Store(settings.store_path)
 
 

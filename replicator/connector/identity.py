@@ -14,7 +14,15 @@ from replicator.observe.logging import get_logger
 from replicator.routing.options import Identity
 from replicator.settings import Settings, valid_id
 
-__all__ = ["identify", "refuse_other_ids", "refuse_same_cluster", "worker_id"]
+__all__ = [
+    "group_name",
+    "identify",
+    "is_of_group",
+    "refuse_other_group",
+    "refuse_other_ids",
+    "refuse_same_cluster",
+    "worker_id",
+]
 
 log = get_logger(__name__)
 
@@ -84,6 +92,35 @@ def refuse_other_ids(identity: Identity, known: Mapping[str, Any]) -> None:
                 f"the store was written for {field} {old!r}, this is {new!r}",
                 hint=f"set {field.replace('_', '.')} to {old!r} if it is that cluster, or name another store_path",
             )
+
+
+def group_name(settings: Settings, identity: Identity) -> str:
+    """The worker group's name: the one that it was given, or one made of the two ids."""
+    return settings.worker_group or f"{identity.source}-{identity.target}"
+
+
+def is_of_group(settings: Settings, known: Mapping[str, Any]) -> bool:
+    """Whether a store may be of the worker group that `settings` name, by what it has kept of an earlier run."""
+    if not {"group", "source_id", "target_id"} <= known.keys():
+        return True
+    return bool(known["group"] == group_name(settings, Identity(known["source_id"], known["target_id"])))
+
+
+def refuse_other_group(group: str, known: Mapping[str, Any]) -> None:
+    """A store belongs to one worker group: what it knows would be published to another one, as its own.
+
+    Args:
+        known: what the store has kept of an earlier run.
+
+    Raises:
+        StartupError: it was another group.
+    """
+    old = known.get("group")
+    if old is not None and old != group:
+        raise StartupError(
+            f"the store was written for worker_group {old!r}, this is {group!r}",
+            hint=f"set worker_group to {old!r} if it is that group, or name another store_path",
+        )
 
 
 def worker_id(settings: Settings, known: Mapping[str, Any]) -> str:

@@ -27,13 +27,16 @@ class Inbox:
 
     Args:
         patience: seconds after which a heartbeat is too old to have been written by a live worker.
+        own: the incarnation of this process. Its heartbeats are believed however old the echo is that they name: after
+            an outage they name none of later, and they count from when they were sent.
     """
 
-    def __init__(self, groups: Collection[str], signer: Signer, *, patience: float) -> None:
+    def __init__(self, groups: Collection[str], signer: Signer, *, patience: float, own: str = "") -> None:
         self.ignored: dict[str, int] = {}
         self._groups = groups
         self._signer = signer
         self._patience = patience
+        self._own = own
         self._window = ReplayWindow()
         self._freshness = Freshness()
         self._logged: dict[str, float] = {}
@@ -78,7 +81,7 @@ class Inbox:
         if heartbeat is None or heartbeat.stage is MemberState.LEFT:
             return ""
         age = self._freshness.age(said.queue.broker, said.stored, heartbeat.echo)
-        return "stale" if age > self._patience else ""
+        return "stale" if age > self._patience and envelope.incarnation != self._own else ""
 
     def _ignore(self, said: LogMessage, kind: str, why: str, error: Exception | None = None) -> None:
         self.ignored[kind] = self.ignored.get(kind, 0) + 1

@@ -108,7 +108,9 @@ class Group:
         self.waiting_for = ""
         self.store = store
         self.signer = signer
-        self.inbox = Inbox((name, jobs_of(name)), signer, patience=_STALE * coordinator.membership.timeout)
+        self.incarnation = uuid.uuid4().hex
+        patience = _STALE * coordinator.membership.timeout
+        self.inbox = Inbox((name, jobs_of(name)), signer, patience=patience, own=self.incarnation)
         self._topics = topics
         self._waits_for = waits_for
         self._on_change = on_change
@@ -117,7 +119,6 @@ class Group:
         #: Called with what is about to be published.
         self.on_publish: Callable[[list[Record]], None] = lambda _: None
         self._log: Log | None = None
-        self.incarnation = uuid.uuid4().hex
         self._author = Author(name, coordinator.me, self.incarnation)
         self._counters = itertools.count(1)
         self._publishing = asyncio.Lock()

@@ -114,11 +114,11 @@ class Mirror:
         # Its own one: with the group's, counters of two logs would meet in one queue where both are at the target.
         self._incarnation = uuid.uuid4().hex
         self._signer = replace(signer, cluster="target")
-        self.inbox = Inbox(
-            {group, self._records, self._observers}, self._signer, patience=_STALE * membership.timeout
-        )
+        groups = {group, self._records, self._observers}
+        patience = _STALE * membership.timeout
+        self.inbox = Inbox(groups, self._signer, patience=patience, own=self._incarnation)
         #: For the past, which has messages that were read already.
-        self._past_inbox = Inbox((self._records,), self._signer, patience=_STALE * membership.timeout)
+        self._past_inbox = Inbox((self._records,), self._signer, patience=patience)
         self._author = Author(self._records, self._me, self._incarnation)
         self._counters = itertools.count(1)
         self._echo: tuple[int, Echo] | None = None

@@ -194,7 +194,7 @@ class RouteSettings(BaseModel):
         return value
 
     @model_validator(mode="after")
-    def _consistent(self) -> RouteSettings:
+    def _can_be_synced(self) -> RouteSettings:
         if "offsets" in self.sync and "groups" not in self.sync:
             raise ValueError("sync has offsets without groups: brokers refuse offsets of groups they do not have")
         if self.retry_topics and "groups" not in self.sync:
@@ -208,6 +208,10 @@ class RouteSettings(BaseModel):
                 "sync has acl and rename is set, but rights name topics as the source calls them: at the target"
                 " they would be rights to other topics"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_copied(self) -> RouteSettings:
         if self.backfill and self.engine == "spark":
             raise ValueError("backfill and engine=spark are both set, but Spark's tasks copy what there is already")
         if self.backfill and self.transforms:

@@ -119,7 +119,8 @@ async def _build(
     bulk = Bulk(settings, group, heartbeats.beat, sealer=context.sealer, auditor=context.auditor, identity=identity)
     if not found.standby:
         await Route(settings.connector, settings.route, context, bulk).check()
-    store.save_identity({"worker": coordinator.me, "source_id": identity.source, "target_id": identity.target})
+    ids = {"source_id": identity.source, "target_id": identity.target}
+    store.save_identity({"worker": coordinator.me, "group": found.group, **ids})
     routes = Routes(connectors, coordinator, context, bulk)
     heartbeats.report("tasks", lambda: task_states(routes))
     heartbeats.report(JOBS, lambda: bulk.claimed(coordinator.running))

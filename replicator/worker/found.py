@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from replicator.client.cluster import Cluster
 from replicator.client.discovery import Discovery
 from replicator.connector.context import NoSource, look
-from replicator.connector.identity import refuse_other_ids
+from replicator.connector.identity import group_name, refuse_other_group, refuse_other_ids
 from replicator.group.known_group import KnownGroup, find_group
 from replicator.routing.options import Identity
 from replicator.settings import Settings
@@ -63,13 +63,12 @@ async def find(settings: Settings, clusters: Clusters, store: Store, connect: Ca
         kept = store.identity()
         if known is None and "source_id" in kept and not settings.standalone:
             identity = Identity(kept["source_id"], kept["target_id"])
-            known = KnownGroup(_group_name(settings, identity), identity, past)
+            known = KnownGroup(group_name(settings, identity), identity, past)
         if known is None:
             raise error.__cause__ or error from None
         refuse_other_ids(known.identity, kept)
+        refuse_other_group(known.name, kept)
         return Found(source, target, known.identity, known.name, known.past, error.message)
-    return Found(source, target, identity, _group_name(settings, identity), past)
-
-
-def _group_name(settings: Settings, identity: Identity) -> str:
-    return settings.worker_group or f"{identity.source}-{identity.target}"
+    name = group_name(settings, identity)
+    refuse_other_group(name, store.identity())
+    return Found(source, target, identity, name, past)

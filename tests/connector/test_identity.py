@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from replicator.client.cluster import Broker, Topology
-from replicator.connector.identity import identify, refuse_same_cluster
+from replicator.connector.identity import identify, is_of_group, refuse_other_group, refuse_same_cluster
 from replicator.errors import StartupError
 from replicator.routing.options import Identity
 from replicator.settings import Settings, load
@@ -18,12 +18,12 @@ def topology(cluster: str, **brokers: str) -> Topology:
     return Topology(cluster, {name: Broker(name, {0: address}) for name, address in brokers.items()})
 
 
-def settings(source: str | None = None, target: str | None = None) -> Settings:
+def settings(source: str | None = None, target: str | None = None, **more: str) -> Settings:
     sides: dict[str, dict[str, str]] = {"source": {"namesrv": "s:1"}, "target": {"namesrv": "t:1"}}
     for side, name in (("source", source), ("target", target)):
         if name is not None:
             sides[side]["id"] = name
-    return load(sides, file=None)
+    return load(sides | more, file=None)
 
 
 def test_a_shared_broker_is_one_cluster() -> None:
@@ -92,3 +92,17 @@ def test_other_ids_than_those_of_the_store_are_refused(field: str) -> None:
         identify(settings(), topology("east"), topology("west"), known)
     assert field.replace("_", ".") in caught.value.hint
     assert "store_path" in caught.value.hint
+
+
+def test_a_store_is_of_one_worker_group() -> None:
+    """What another group knows would be published as this one's."""
+    ids = {"source_id": "east", "target_id": "west"}
+    assert is_of_group(settings(), {})
+    assert is_of_group(settings(), ids | {"group": "east-west"})
+    assert not is_of_group(settings(worker_group="b"), ids | {"group": "east-west"})
+    assert not is_of_group(settings(), ids | {"group": "a"})
+    refuse_other_group("a", {"group": "a"})
+    refuse_other_group("a", {})
+    with pytest.raises(StartupError, match="worker_group 'a', this is 'b'") as caught:
+        refuse_other_group("b", {"group": "a"})
+    assert "set worker_group to 'a'" in caught.value.hint

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import urllib.error
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -23,7 +24,7 @@ from tests.support.accounts import topic as topic_rule
 from tests.support.acl_scene import NEW, OLD, a_scene
 from tests.support.clusters import ClusterPool
 from tests.support.forger import CONTROL, SINK, SOURCE, SYSTEM, Forger, recorded, records
-from tests.support.group import EAST, WEST, share
+from tests.support.group import EAST, WEST, share, workers_of
 from tests.support.guarded import access
 from tests.support.traffic import connected, create_topic, produce
 from tests.support.worker import Worker, until
@@ -31,6 +32,8 @@ from tests.support.worker import Worker, until
 pytestmark = pytest.mark.timeout(300)
 
 BIG = 10**9
+#: Seconds that a worker stands still: more than two session timeouts.
+_LONG = 4.0
 
 
 @asynccontextmanager
@@ -211,6 +214,26 @@ async def test_a_signed_group_obeys_its_own_workers_alone(
     finally:
         for worker in workers:
             await worker.kill()
+
+
+async def test_a_signed_worker_comes_back_after_a_long_pause(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """Its first heartbeats afterwards name an echo that is too old for others, and it is to believe them itself."""
+    source, target = await clusters.pair(EAST, WEST)
+    topics = [topic_name(f"{i}") for i in range(4)]
+    for topic in topics:
+        await create_topic(source, topic, queues=1)
+    write_secret(tmp_path / "secret")
+    flags = ("--topics", topic_name(".*"), "--worker-group-secret-file", str(tmp_path / "secret"))
+    quick = ("--session-timeout", "1.5", "--heartbeat-interval", "0.3")
+    async with workers_of(source, target, tmp_path, 2, *flags, *quick) as workers:
+        await until(partial(share, workers, 4))
+        workers[0].signal(signal.SIGSTOP)
+        await until(partial(share, workers[1:], 4), what="the other has all")
+        await asyncio.sleep(_LONG)  # how long it stands still is what this is about
+        workers[0].signal(signal.SIGCONT)
+        await until(partial(share, workers, 4), what="both share again")
 
 
 def _counted(worker: Worker, expected: dict[str, int]) -> bool:

@@ -56,6 +56,16 @@ def test_old_heartbeats_do_not_keep_a_dead_worker_alive() -> None:
     assert reader.open(said(replace(BEAT, sequence=200, stage=MemberState.LEFT), stored=late)) is not None
 
 
+def test_our_own_heartbeats_come_back_after_any_outage() -> None:
+    """Those written first afterwards name an echo from before; copies of them count as little as others do."""
+    reader = Inbox(("g",), SECRET, patience=10.0, own="i")
+    late = 1_000_000 + 60_000
+    assert reader.open(said(replace(BEAT, sequence=1), stored=late)) is not None
+    assert reader.open(said(replace(BEAT, sequence=1), stored=late)) is None
+    assert reader.open(said(replace(BEAT, incarnation="of another", sequence=1), stored=late)) is None
+    assert reader.ignored == {"replayed": 1, "stale": 1}
+
+
 def test_records_published_again_are_believed() -> None:
     """By a worker that has started again, as its earlier process wrote them, by another one: versions decide."""
     reader = inbox()
