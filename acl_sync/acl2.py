@@ -172,8 +172,8 @@ async def _write_rules(broker: Endpoint, account: Account, before: Account | Non
 def _would_widen(old: Iterable[Rule], wanted: Iterable[Rule]) -> bool:
     """Whether one change after the other would allow on its way what is allowed neither before nor after.
 
-    Allowing entries are deleted first, and all others are written at once. A denial that goes alone only widens; one
-    that goes while something else changes may go too early.
+    Allowing entries are deleted first, and all others are written at once. A denial that goes alone only widens;
+    one that goes while something else changes may go too early.
     """
     gone, new = set(old) - set(wanted), set(wanted) - set(old)
     denials = {rule for rule in gone if rule.decision is Decision.DENY}

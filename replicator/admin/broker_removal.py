@@ -179,9 +179,9 @@ def _report(worker: Worker, removal: Removal, concerned: Sequence[MappedQueue], 
 
 def _shown(worker: Worker, queue: MappedQueue, moves: _Moves) -> dict[str, Any]:
     """How far a queue was copied, and where it goes from now on."""
-    state, source = worker.store.state, queue.source.queue
+    source = queue.source.queue
     key = str(TaskId(queue.connector, queue.source.topic, source))
-    position, offset = state.get(Kind.POSITION, key) or {}, state.get(Kind.OFFSET, key)
+    position, offset = worker.store.progress(queue.connector, key)
     copies, stored = 0, 0
     if offset is not None and is_about(offset, queue.target):
         copies = OffsetMap(Interval(*each) for each in offset["intervals"]).count_from(0)
@@ -193,7 +193,7 @@ def _shown(worker: Worker, queue: MappedQueue, moves: _Moves) -> dict[str, Any]:
         "source": {"broker": source.broker, "queue": source.queue_id},
         "target": {"broker": queue.target.broker, "queue": queue.target.queue_id},
         "moved_to": None if moved is None else {"broker": moved.broker, "queue": moved.queue_id},
-        "position": position.get("position"),
+        "position": None if position is None else position["position"],
         "copied_until": stored / 1000 if stored else None,
         "copies": copies,
     }

@@ -221,7 +221,7 @@ class GroupView:
                 continue
             for source, target in sorted(queue_map.items()):
                 key = str(TaskId(connector.name, name, source))
-                position = store.state.get(Kind.POSITION, key) or {}
+                position = store.progress(connector.name, key)[0] or {}
                 audit = position.get("audit") or {}
                 found.append(
                     {

@@ -16,7 +16,6 @@ from replicator.routing.queue_map import Queue
 from replicator.routing.task_id import TaskId
 from replicator.state.connector_configs import Connector, Unknown
 from replicator.state.queue_records import is_about
-from replicator.state.record import Kind
 from replicator.worker.worker import Worker
 
 __all__ = ["by_key", "by_offset"]
@@ -39,8 +38,8 @@ async def by_offset(
         if queue != (source if there else target):
             continue
         key = str(TaskId(connector.name, topic, source))
-        held = worker.store.state.get(Kind.OFFSET, key) or {}
-        if not is_about(held, target):
+        held = worker.store.progress(connector.name, key)[1]
+        if held is None or not is_about(held, target):
             held = {}  # its copy has not started at its new target
         offsets = OffsetMap(Interval(*interval) for interval in held.get("intervals", ()))
         found = offsets.target_of(offset) if there else offsets.source_of(offset)

@@ -15,7 +15,6 @@ from replicator.connector.route import Route
 from replicator.errors import ReplicatorError
 from replicator.routing.queue_map import Queue
 from replicator.routing.task_id import TaskId
-from replicator.state.record import Kind
 
 __all__ = ["differing", "verified_topics"]
 
@@ -83,7 +82,7 @@ def differing(topics: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 
 def _audited(route: Route, context: ConnectorContext, topic: str, source: Queue, target: Queue) -> _Audited:
-    known = context.store.state.get(Kind.POSITION, str(TaskId(route.name, topic, source))) or {}
+    known = context.store.progress(route.name, str(TaskId(route.name, topic, source)))[0] or {}
     return _Audited(source, target, known.get("position"), known.get("audit") or {})
 
 

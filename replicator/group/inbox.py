@@ -27,8 +27,8 @@ class Inbox:
 
     Args:
         patience: seconds after which a heartbeat is too old to have been written by a live worker.
-        own: the incarnation of this process. Its heartbeats are believed however old the echo is that they name: after
-            an outage they name none of later, and they count from when they were sent.
+        own: the incarnation of this process. Its heartbeats are believed however old the echo is that they name:
+            after an outage they name none of later, and they count from when they were sent.
     """
 
     def __init__(self, groups: Collection[str], signer: Signer, *, patience: float, own: str = "") -> None:

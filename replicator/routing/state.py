@@ -299,10 +299,11 @@ class QueueState:
         held_at: when, by `now()`, it stopped copying because it recovers, waits or has failed; None while it does
             not.
         stalled: it makes no progress though there is something to copy, and a restart did not help.
+        made: what tells its connector from an earlier one of the name.
     """
 
     __slots__ = (
-        *("audit", "counters", "held_at", "key", "phase", "progress", "reason"),
+        *("audit", "counters", "held_at", "key", "made", "phase", "progress", "reason"),
         *("route", "source", "stalled", "target", "topic"),
     )
 
@@ -312,6 +313,7 @@ class QueueState:
         self.source = source
         self.target = target
         self.key = str(TaskId(route, topic, source))
+        self.made = 0
         self.phase = Phase.STARTING
         self.reason = ""
         self.held_at: float | None = None

@@ -66,7 +66,8 @@ class Connector:
     """One connector; `origin` is `command line` or `rest`.
 
     `epoch` counts requested restarts of the whole connector, `task_epochs` those of single tasks since then.
-    `failed_over` is when the source was declared dead last (ms since the epoch); 0: never.
+    `failed_over` is when the source was declared dead last (ms since the epoch); 0: never. `made` differs from that
+    of an earlier connector of the name, whose progress is none of this one's.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Connector:
     epoch: int
     task_epochs: Mapping[str, int] = field(default_factory=dict)
     failed_over: int = 0
+    made: int = 0
 
     @property
     def type(self) -> str:
@@ -189,6 +191,7 @@ class Connectors:
                 value["epoch"],
                 value.get("task_epochs", {}),
                 value.get("failed_over", 0),
+                value.get("made", 0),
             )
         except (ConfigError, KeyError, ValueError, TypeError) as error:
             log.error(
@@ -209,6 +212,7 @@ class Connectors:
                 "epoch": connector.epoch,
                 "task_epochs": connector.task_epochs,
                 "failed_over": connector.failed_over,
+                "made": connector.made,
             },
             unseen=unseen,
         )
@@ -247,7 +251,8 @@ class Connectors:
     def _new(self, name: str, settings: RouteSettings | PluginConfig) -> Connector:
         """A version that cannot be mistaken for another of the same name that was deleted just before."""
         before = self._store.state.record(Kind.CONNECTOR, name)
-        return Connector(name, settings, State.RUNNING, "rest", before.version.counter if before else 0)
+        made = before.version.counter if before else 0
+        return Connector(name, settings, State.RUNNING, "rest", epoch=made, made=made)
 
     def _create(self, name: str, settings: RouteSettings | PluginConfig) -> Connector:
         made = self._put(self._new(name, settings))

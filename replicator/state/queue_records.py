@@ -34,6 +34,7 @@ def position_record(state: QueueState) -> dict[str, Any]:
         **({"seen": list(progress.seen)} if progress.seen else {}),
         **({"anomalies": anomalies} if anomalies else {}),
         **({"audit": audit} if audit else {}),
+        **({"made": state.made} if state.made else {}),
     }
 
 
@@ -45,6 +46,7 @@ def offset_record(state: QueueState) -> dict[str, Any]:
         "target_floor": state.progress.target_floor,
         "store_timestamp": state.progress.store_timestamp,
         "intervals": [list(interval) for interval in state.progress.offsets],
+        **({"made": state.made} if state.made else {}),
     }
 
 

@@ -61,6 +61,7 @@ class ConnectorValue(Struct):
     epoch: Count
     task_epochs: dict[Text, Count] = {}
     failed_over: Count = 0
+    made: Count = 0
 
 
 class Task(Struct):
@@ -108,7 +109,7 @@ class Audit(Struct):
 
 
 class Position(Struct):
-    """Of a queue, or of a plugin's task: then only the plugin understands it."""
+    """Of a queue, or of a plugin's task: then only the plugin understands it. `made` is the connector's."""
 
     position: Count | dict[str, Any]
     start: Count | None = None
@@ -117,16 +118,18 @@ class Position(Struct):
     seen: tuple[Count, Count] | None = None
     anomalies: Anomalies | None = None
     audit: Audit | None = None
+    made: Count = 0
 
 
 class Offset(Struct):
-    """What the target has of a queue."""
+    """What the target has of a queue. `made` is the connector's."""
 
     target_floor: Count
     store_timestamp: Count
     clean: bool
     intervals: Annotated[list[tuple[Count, Count, Count]], Meta(max_length=MAX_INTERVALS)]
     target: tuple[Text, Count] | None = None
+    made: Count = 0
 
 
 class Topic(Struct):

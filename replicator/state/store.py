@@ -296,10 +296,24 @@ class Store:
             if TaskId.parse(key).whole == TaskId(route, topic):
                 self.put(Kind.OFFSET, key, None)
 
+    def made_of(self, connector: str) -> int:
+        """What tells a connector from an earlier one of its name, which may yet be draining somewhere."""
+        known = self.state.get(Kind.CONNECTOR, connector)
+        return 0 if known is None else int(known.get("made", 0))
+
+    def progress(self, connector: str, key: str) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
+        """The position and the offset record of a queue or task; not those of an earlier connector of the name."""
+        made = self.made_of(connector)
+        position, offset = (self.state.get(kind, key) for kind in (Kind.POSITION, Kind.OFFSET))
+        return (
+            None if position is None or position.get("made", 0) != made else position,
+            None if offset is None or offset.get("made", 0) != made else offset,
+        )
+
     def restore(self, state: QueueState) -> bool:
         """Puts what is known of a queue into `state`; False when it was never seen."""
-        key = state.key
-        position, offset = self.state.get(Kind.POSITION, key), self.state.get(Kind.OFFSET, key)
+        state.made = self.made_of(state.route)
+        position, offset = self.progress(state.route, state.key)
         if position is not None and isinstance(position["position"], dict):
             position = None  # a plugin's, of a task that was called so
         queue_records.restore(state, position, offset, self._topic(state.route, state.topic))
@@ -308,7 +322,7 @@ class Store:
     def update(self, states: Iterable[QueueState]) -> None:
         """Takes the progress of `states`, to be written with the next `snapshot`."""
         for state in states:
-            if state.progress.position is None:
+            if state.progress.position is None or state.made != self.made_of(state.route):
                 continue
             key = state.key
             anomalies, audit = state.counters.anomalies(), state.audit.record()

@@ -32,7 +32,8 @@ class Setup:
         self.route: Any = SimpleNamespace(name="route", topics=SimpleNamespace(of_users=plans))
         cluster = SimpleNamespace(master=lambda broker: broker)
         self.context: Any = SimpleNamespace(
-            store=SimpleNamespace(state=state), target=SimpleNamespace(cluster=cluster)
+            store=SimpleNamespace(progress=lambda _, key: (state.get(Kind.POSITION, key), None)),
+            target=SimpleNamespace(cluster=cluster),
         )
         self.oldest: int | Exception = 0
         monkeypatch.setattr(module, "min_offset", self._min_offset)

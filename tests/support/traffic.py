@@ -44,6 +44,8 @@ __all__ = [
     "topics_of",
 ]
 
+#: Seconds for which a broker may be busy before a send fails.
+_BUSY = 5.0
 RESERVED = frozenset(
     {
         *("__RPL_ORIGIN", "__RPL_SOURCE", "__RPL_VIA", "__RPL_SEAL", "CLUSTER", "MSG_REGION", "TRACE_ON"),
@@ -147,12 +149,13 @@ async def send(
         born_timestamp=born or int(time.time() * 1000),
         reconsume_times=reconsume_times,
     )
+    until = time.monotonic() + _BUSY
     while True:
         try:
             return await send_batch(client.writer(broker), fields, entries)
         except ClientError as error:
-            if "code 2:" not in str(error):
-                raise
+            if "code 2:" not in str(error) or time.monotonic() > until:
+                raise  # a master that has become a slave is busy for ever
             await asyncio.sleep(0.05)
 
 

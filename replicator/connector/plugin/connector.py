@@ -42,6 +42,7 @@ class PluginRoute:
         self._running: dict[str, PluginTask] = {}
         self._runs: dict[str, asyncio.Task[None]] = {}
         self._copied_before = 0
+        self._made = context.store.made_of(name)
         self.cut = 0
 
     @property
@@ -120,7 +121,7 @@ class PluginRoute:
                 self._runs[name] = group.create_task(self._running[name].run(), name=name)
 
     def _make(self, name: str) -> PluginTask:
-        record = self._context.store.state.get(Kind.POSITION, name)
+        record, _ = self._context.store.progress(self.name, name)
         position = None if record is None or not isinstance(record["position"], dict) else record["position"]
         plugin, config, short = self.settings.plugin, self.settings.config, TaskId.parse(name).task
         topics = self._topics[name]
@@ -169,9 +170,10 @@ class PluginRoute:
 
     def _keep(self, task: PluginTask) -> None:
         store = self._context.store
-        if task.position is None or store.state.get(Kind.CONNECTOR, self.name) is None:
+        is_there = store.state.get(Kind.CONNECTOR, self.name) is not None
+        if task.position is None or not is_there or store.made_of(self.name) != self._made:
             return  # one made later under the name of a deleted one starts over
-        value = {"position": dict(task.position)}
+        value = {"position": dict(task.position), **({"made": self._made} if self._made else {})}
         if value != store.state.get(Kind.POSITION, task.name):
             store.put(Kind.POSITION, task.name, value)
 

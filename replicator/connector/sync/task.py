@@ -27,7 +27,6 @@ from replicator.routing.state import Phase
 from replicator.routing.task_id import METADATA, TaskId
 from replicator.settings import RouteSettings
 from replicator.state.queue_records import is_about
-from replicator.state.record import Kind
 
 __all__ = ["SyncTask"]
 
@@ -97,8 +96,7 @@ class SyncTask:
         if target is None:
             return None
         key = str(TaskId(self._topics.name, topic, source))
-        state = store.state
-        position, offset = state.get(Kind.POSITION, key), state.get(Kind.OFFSET, key)
+        position, offset = store.progress(self._topics.name, key)
         if position is None or not isinstance(position["position"], int) or offset is None:
             return None  # its copy has not started
         if not is_about(offset, target):
