@@ -238,7 +238,7 @@ def _for_white_list(
             broker=broker,
             dialect=have.dialect,
             verb=Verb.WHITE_LIST,
-            blocked=f"{' and '.join(lists)} cannot be written over the network: edit plain_acl.yml, an address a line",
+            blocked=f"{' and '.join(lists)} cannot be written over the network: edit plain_acl.yml, one a line",
         )
         return
     stale = (ours & have.white) - want.white if want.complete else frozenset()
