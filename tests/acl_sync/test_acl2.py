@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 from acl_sync import acl2
-from acl_sync.model import PUB, SUB, Account, Kind, Rule, ordered
+from acl_sync.model import PUB, SUB, Account, Kind, Pattern, Rule, ordered
 from acl_sync.semantics import OPERATIONS, may_allow
 from replicator.protocol.codes import Request
 from tests.support.accounts import IPS, NAMES, account, acl2_accounts, topic
@@ -61,7 +61,7 @@ def test_no_right_on_the_way_that_neither_end_has(one: Account, other: Account) 
 
 
 def test_a_denial_goes_with_the_default_that_it_was_an_exception_of() -> None:
-    everywhere = dataclasses.replace(topic("", PUB), default=True, pattern=acl2.Pattern.ANY)
+    everywhere = dataclasses.replace(topic("", PUB), default=True, pattern=Pattern.ANY)
     before = account("account-1", everywhere, topic("payroll", PUB, deny=True))
     after = account("account-1", topic("orders", PUB, SUB))
     for rules in written(before, after):
