@@ -118,8 +118,8 @@ class Release:
                 done.waiting.append(parked)
         return done.shown()
 
-    async def begin(self, plan: ReleasePlan) -> None:
-        """Sends what is overdue, and what timers take; `go_on` sends the rest.
+    async def begin(self, plan: ReleasePlan, may_go_on: Callable[[], bool]) -> None:
+        """Sends what is overdue, and what timers take; `go_on` sends the rest. Ends early when `may_go_on` says no.
 
         Raises:
             OutcomeUnknown: it is not known whether a message was stored: a new plan shows it.
@@ -142,8 +142,10 @@ class Release:
             late = []
             try:
                 for parked in lane:
+                    if not may_go_on():
+                        break
                     if not failures and not await self._first(parked):
-                        late.append(parked)  # noqa: PERF401 - what was sent before a failure is counted
+                        late.append(parked)
             except ReplicatorError as error:
                 failures.append(error)
             return late

@@ -39,11 +39,14 @@ class ForgottenBrokers:
         """Makes `discovery` and the logs agree with what the group has decided; whether anything has changed.
 
         Args:
-            topology: what the name servers say now. A broker in it is no longer forgotten, whoever sees it first.
+            topology: what the name servers say now. A broker in it that answers is no longer forgotten, whoever sees
+                it first; one that does not may be dead, and a name server not have noticed yet.
         """
         changed = False
         for broker in forgotten(self._store.state, side):
             if broker in topology.brokers:
+                if broker not in discovery.topics or broker in discovery.failures:
+                    continue
                 key = key_of(side, broker)
                 stopped = being_given_up(self._store.state).get(key, {})  # for it, and still to be given back
                 self._store.put(Kind.BROKER, key, record_value(None, stopped))

@@ -145,7 +145,10 @@ class Releases:
             try:
                 # What a worker sent before it died may still wait inside a broker.
                 await asyncio.sleep(self._context.settle_timeout)
-                await release.begin(await release.plan())
+                await release.begin(await release.plan(), mine)
+                if not mine():  # what is left is theirs
+                    self._faults[route.name] = "the route runs again, or another worker sees to it"
+                    return
                 begun.set()
                 log.info("parked messages released", connector=route.name, **release.done.shown())
                 await release.go_on(mine)

@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from replicator.client.cluster import Broker, Topology
+from replicator.errors import Unreachable
 from replicator.state.known_brokers import being_given_up, forgotten
 from replicator.state.record import Kind
 from replicator.state.store import Store
@@ -21,6 +22,8 @@ class Known:
 
     def __init__(self, *brokers: str) -> None:
         self.brokers = set(brokers)
+        self.topics = dict.fromkeys(brokers)
+        self.failures: dict[str, Exception] = {}
 
     def forget(self, broker: str) -> bool:
         known = broker in self.brokers
@@ -66,10 +69,14 @@ def test_what_was_stopped_for_one_that_is_back_is_not_forgotten(store: Store) ->
 
 
 def test_one_that_is_back_is_remembered(store: Store) -> None:
-    """By whoever sees it, and the group hears of it."""
+    """By whoever sees it answer, and the group hears of it: a name server may list it long after its death."""
     brokers = ForgottenBrokers(store, {"source": [], "target": []})
-    discovery: Any = SimpleNamespace(forget=None)
+    discovery: Any = SimpleNamespace(forget=None, topics={"a": {}}, failures={})
     with capture_logs() as logs:
+        assert not brokers.follow("source", discovery, listed("a", "b"))
+        discovery.topics["b"], discovery.failures["b"] = {}, Unreachable("b", "no answer")
+        assert not brokers.follow("source", discovery, listed("a", "b"))
+        del discovery.failures["b"]
         assert brokers.follow("source", discovery, listed("a", "b"))
         assert not brokers.follow("source", discovery, listed("a", "b"))
     assert forgotten(store.state, "source") == frozenset()

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from replicator.connector.release import Released
+from replicator.errors import ReplicatorError
 from replicator.state.connector_configs import State
 from replicator.worker import releases
 from replicator.worker.releases import Releases
@@ -51,6 +52,9 @@ class Scene:
         self.route = cast("Any", route)
         self.sent: list[str] = []
         self.due = asyncio.Event()
+        self.beginning = asyncio.Event()
+        self.beginning.set()
+        self.is_given_up = False
         connectors = SimpleNamespace(all=lambda: {"route": SimpleNamespace(state=state)})
         context = SimpleNamespace(settle_timeout=0.0)
         routes = _Routes({"route": route})
@@ -67,7 +71,9 @@ class Scene:
             async def plan(self) -> list[str]:
                 return [topic for topic in PARKED if concerns(topic) and topic not in scene.sent]
 
-            async def begin(self, plan: list[str]) -> None:
+            async def begin(self, plan: list[str], mine: Callable[[], bool]) -> None:
+                await scene.beginning.wait()
+                assert mine() or scene.is_given_up
                 self.waiting = plan
 
             async def go_on(self, mine: Callable[[], bool]) -> None:
@@ -154,3 +160,19 @@ async def test_what_is_done_is_not_ordered_again(monkeypatch: pytest.MonkeyPatch
         assert here.order["topics"] == ["b"]
         await until(lambda: here.order["done"])
         assert here.sent == ["a", "b"]
+
+
+async def test_another_worker_takes_over_in_the_middle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when this one was paused: nothing more is sent here, and nothing is said to be done."""
+    monkeypatch.setattr(releases, "_PATIENCE", 0.5)
+    async with scene(monkeypatch) as here:
+        here.beginning.clear()
+        here.due.set()
+        ordered = asyncio.create_task(here.releases.order(here.route, frozenset(), {}, publish=nothing))
+        await until(lambda: here.order is not None)
+        here.is_given_up = True
+        here.route.sync.ledger.put("release", {**here.order, "by": "w2"})
+        here.beginning.set()
+        with pytest.raises(ReplicatorError, match="another worker sees to it"):
+            await ordered
+        assert (here.sent, here.order["done"]) == ([], False)
