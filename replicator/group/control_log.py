@@ -15,8 +15,9 @@ from typing import Final, NamedTuple
 from replicator.aio.backoff import Backoff
 from replicator.client.brokers import max_offset, offset_near
 from replicator.client.cluster import Cluster
+from replicator.client.endpoint import Endpoint
 from replicator.client.nameservers import NoBrokers
-from replicator.client.pull import GROUP, Pulled, pull
+from replicator.client.pull import GROUP, pull
 from replicator.client.send import send_single
 from replicator.client.topics import READABLE, WRITABLE, TopicConfig, is_missing, write_topic
 from replicator.errors import ClientError, ProtocolError, ReplicatorError, StartupError, is_absence
@@ -51,6 +52,14 @@ class LogMessage(NamedTuple):
     stored: int
 
 
+class _Read(NamedTuple):
+    """The message of a queue that was read last, and from which address; empty if that is to be looked at again."""
+
+    offset: int
+    stored: int
+    address: str
+
+
 class ControlLog:
     """The log over `cluster`, whose connections should serve nothing else: heartbeats must not queue.
 
@@ -58,7 +67,8 @@ class ControlLog:
         topics: each with the seconds of its past that a new reader wants.
         side: which cluster it is, for people: `source` or `target`.
         on_said: called with every message, in the order of its queue.
-        on_reset: called when a topic had to be recreated, so that its messages are gone.
+        on_reset: called when messages of a topic are gone: it had to be recreated, or a broker has lost the newest,
+            as one does that is restored to an older store, or a slave that becomes the master too early.
         on_caught_up: called when all queues that can be read have been read to their ends.
     """
 
@@ -81,6 +91,7 @@ class ControlLog:
         self._tails: dict[MessageQueue, asyncio.Task[None]] = {}
         #: Brokers that refused or did not answer the last time, each with the attempt that nobody waits for.
         self._shunned: dict[str, asyncio.Task[ReplicatorError | None] | None] = {}
+        self._last: dict[MessageQueue, _Read] = {}
         self._behind: set[MessageQueue] = set()
         self._read_topics: set[str] = set()
 
@@ -243,6 +254,8 @@ class ControlLog:
                 elif str(error) != reason:
                     reason = str(error)
                     log.warning("system topic cannot be read", queue=str(queue), reason=reason)
+                if queue in self._last:
+                    self._last[queue] = self._last[queue]._replace(address="")
             self._read_whole(queue)  # nobody waits for a broker that is down
             await asyncio.sleep(backoff.next())
 
@@ -276,6 +289,8 @@ class ControlLog:
     async def _read(self, queue: MessageQueue, at: int, end: int) -> tuple[int, int]:
         """Reads from `at`, with several pulls if `end` is far; returns where to continue, and the queue's end."""
         broker, ahead = self._cluster.reader(queue.broker), range(at, end, _COUNT)[:_AT_ONCE] or [at]
+        if await self._has_lost(queue, broker):
+            return await self._begin_again(queue)
         answers = await asyncio.gather(
             *(pull(broker, queue.topic, queue.queue_id, offset, count=_COUNT, suspend=_SUSPEND) for offset in ahead)
         )
@@ -283,17 +298,30 @@ class ControlLog:
             if offset != at:  # the answer before was a shorter one
                 break
             if pulled.code == Response.PULL_OFFSET_MOVED:
-                return self._moved(queue, at, pulled), pulled.max_offset
+                if at > pulled.max_offset:
+                    return await self._begin_again(queue)
+                return pulled.min_offset, pulled.max_offset
             for message in pulled.messages:
                 self._on_said(LogMessage(queue, message.content, message.store_timestamp))
+                self._last[queue] = _Read(message.queue_offset, message.store_timestamp, broker.address)
             at, end = pulled.next_offset, pulled.max_offset
         return at, end
 
-    def _moved(self, queue: MessageQueue, at: int, pulled: Pulled) -> int:
-        at = pulled.min_offset if at < pulled.min_offset or not pulled.max_offset else pulled.max_offset
-        if at == 0:
-            self._on_reset(queue)
-        return at
+    async def _has_lost(self, queue: MessageQueue, broker: Endpoint) -> bool:
+        """Whether the broker, or the replica that is read now, has not, or no more, what was read of it last."""
+        last = self._last.get(queue)
+        if last is None or last.address == broker.address:
+            return False
+        found = await pull(broker, queue.topic, queue.queue_id, last.offset, count=1)
+        is_old = found.code == Response.PULL_OFFSET_MOVED and last.offset < found.min_offset  # and deleted as such
+        self._last[queue] = last._replace(address=broker.address)
+        return not is_old and all((each.queue_offset, each.store_timestamp) != last[:2] for each in found.messages)
+
+    async def _begin_again(self, queue: MessageQueue) -> tuple[int, int]:
+        log.warning("system topic has lost its newest messages and is read again", queue=str(queue))
+        self._last.pop(queue, None)
+        self._on_reset(queue)
+        return await self._begin(queue, self._topics[queue.topic])
 
 
 def _serves(topic: TopicConfig | None) -> bool:

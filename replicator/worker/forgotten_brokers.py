@@ -39,8 +39,8 @@ class ForgottenBrokers:
         """Makes `discovery` and the logs agree with what the group has decided; whether anything has changed.
 
         Args:
-            topology: what the name servers say now. A broker in it that answers is no longer forgotten, whoever sees
-                it first; one that does not may be dead, and a name server not have noticed yet.
+            topology: what the name servers say now. A broker in it that answers is no longer forgotten, whoever
+                sees it first; one that does not may be dead, and a name server not have noticed yet.
         """
         changed = False
         for broker in forgotten(self._store.state, side):

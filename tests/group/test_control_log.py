@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -11,10 +12,13 @@ import pytest
 from replicator.client.cluster import Cluster as Client
 from replicator.client.topics import READABLE, TopicConfig
 from replicator.group.control_log import ControlLog, LogMessage
-from replicator.sandbox import ClusterSpec
+from replicator.routing.message_queue import MessageQueue
+from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
+from tests.support.older_store import OlderStore
 from tests.support.scene import SOURCE
 from tests.support.traffic import connected, create_topic, send, topics_of
+from tests.support.worker import until
 
 #: Seconds of the past that is wanted: all.
 LONG: Final = 3600.0
@@ -26,13 +30,21 @@ class Reader:
     def __init__(self, client: Client, topic: str, past: float = LONG) -> None:
         self.said: list[LogMessage] = []
         self.caught_up = asyncio.Event()
+        self.resets = 0
         self.log = ControlLog(
             client,
             {topic: past},
             on_said=self.said.append,
-            on_reset=lambda _place: None,
+            on_reset=self._count_reset,
             on_caught_up=self.caught_up.set,
         )
+
+    def _count_reset(self, _queue: MessageQueue) -> None:
+        self.resets += 1
+
+    @property
+    def numbers(self) -> list[int]:
+        return [int.from_bytes(said.body[:4]) for said in self.said]
 
     async def read(self, there: Mapping[str, Mapping[str, TopicConfig]]) -> list[int]:
         """The numbers that are in the log when it has been read to its end."""
@@ -42,7 +54,7 @@ class Reader:
                 await self.caught_up.wait()
         finally:
             await self.log.close()
-        return [int.from_bytes(said.body[:4]) for said in self.said]
+        return self.numbers
 
 
 @pytest.mark.parametrize("version", ["4.9.7", "5.5.0"])
@@ -68,6 +80,36 @@ async def test_what_is_there_is_read_once_and_in_order(
         newest = await Reader(client, topic, past=0.0).read(there)
         assert newest == list(range(1000))[-len(newest) :]
         assert 1 <= len(newest) < 1000
+
+
+async def test_what_a_broker_has_lost_is_noticed(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """It comes back with an older store, and has more new messages than it has lost when it is read again."""
+    async with clusters.fresh(ClusterSpec(name="east", version="5.3.3")) as cluster:
+        topic, store = topic_name("log"), OlderStore(cluster, tmp_path / "store")
+        await create_topic(cluster, topic, queues=1)
+        await _write(cluster, topic, range(10))
+        await store.save()
+        await _write(cluster, topic, range(10, 20))
+        async with connected(cluster) as client:
+            reader = Reader(client, topic)
+            await reader.log.open(await topics_of(cluster))
+            try:
+                await until(lambda: reader.numbers == [*range(20)])
+                await store.restore()
+                await _write(cluster, topic, range(100, 110))
+                await until(lambda: reader.numbers[-10:] == [*range(100, 110)], what="what came afterwards is read")
+                assert reader.resets == 1
+            finally:
+                await reader.log.close()
+
+
+async def _write(cluster: Cluster, topic: str, numbers: Iterable[int]) -> None:
+    async with connected(cluster) as client:
+        (broker,) = client.brokers()
+        for number in numbers:
+            await send(client, broker, topic, 0, [(number.to_bytes(4), {})])
 
 
 async def test_a_topic_is_made_where_it_is_missing_or_of_no_use(
