@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from replicator.aio.bounded import bounded
-from replicator.client.topics import write_topic
+from replicator.client.topics import WRITABLE, TopicConfig, write_topic
 from replicator.connector.context import ConnectorContext
 from replicator.connector.other_sources import OtherSources
 from replicator.connector.retry_groups import RetryGroups
@@ -281,7 +282,7 @@ class RouteTopics:
         try:
             if plan.writes or not self._context.store.is_mapped(self.name, plan.topic):
                 await groups.make(plan)
-            for broker, topic in plan.writes:
+            for broker, topic in map(partial(self._protected, plan), plan.writes):
                 await write_topic(self._context.target.cluster.writer(broker), topic)
                 log.info(
                     "topic prepared at the target",
@@ -295,6 +296,14 @@ class RouteTopics:
             return False
         self.problems.pop(plan.topic, None)
         return True
+
+    def _protected(self, plan: TopicPlan, write: tuple[str, TopicConfig]) -> tuple[str, TopicConfig]:
+        """What is written to a target broker: a new topic of a protected target is read-only from the beginning."""
+        broker, topic = write
+        is_new = plan.target_topic not in self._context.target.topics.get(broker, {})
+        if self.settings.protect_target and is_new and plan.topic not in self.parked:
+            topic = replace(topic, perm=topic.perm & ~WRITABLE)
+        return broker, topic
 
     def _tell(self, topic: str, error: ReplicatorError, hint: str) -> None:
         problem = f"{error}: {hint}" if isinstance(error, BrokerRefused) else str(error)

@@ -6,14 +6,17 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from itertools import product
+from math import inf
+from typing import Any, Final, NamedTuple, TypeVar
 
+from replicator.aio.clock import now
 from replicator.client.brokers import max_offset
 from replicator.client.cluster import Cluster
 from replicator.client.groups import GroupTable, consumers, read_groups
 from replicator.client.topics import WRITABLE, TopicTable, read_topics
 from replicator.client.unresponsive import UnresponsiveBrokers
-from replicator.errors import ClientError, ProtocolError
+from replicator.errors import ClientError, ProtocolError, RequestTimeout, Unreachable
 from replicator.metadata import groups, topics
 from replicator.metadata.action import Action, Commit, DropGroup, DropTopic, Forbid
 from replicator.metadata.apply import apply
@@ -29,6 +32,8 @@ from replicator.routing.queue_map import Queue
 __all__ = ["Applied", "ReplicationSnapshot", "Syncer"]
 
 T = TypeVar("T")
+#: Seconds after which a group may have consumers again.
+_IDLE: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,8 @@ class Syncer:
         self._groups = (_groups(source, masters_only=False), _groups(target, masters_only=True))
         self._ends: dict[str, dict[Queue, int]] = {}
         self._unresponsive = UnresponsiveBrokers({})
+        #: Groups without consumers at the target, each with when that was seen.
+        self._idle: dict[str, float] = {}
 
     # Topics.
 
@@ -207,7 +214,7 @@ class Syncer:
     async def _without_consumers(self, planned: Planned) -> Planned:
         """A group that somebody consumes in is not deleted, at no broker."""
         live = await self._live(
-            (action.broker, action.write.name)
+            action.write.name
             for action in planned.actions
             if not action.blocked and isinstance(action.write, DropGroup)
         )
@@ -241,16 +248,28 @@ class Syncer:
         self.failures = self.places.failures
         planned = plan_offsets(places, live=(), forced=forced)
         asked = {
-            (action.broker, action.write.group)
+            action.write.group
             for action in planned
             if not action.blocked and isinstance(action.write, Commit) and action.write.group not in forced
         }
         live = await self._live(asked)
+        self._idle = dict.fromkeys(asked - live, now())
         return plan_offsets(places, live=live, forced=forced) if live else planned, places
 
-    async def _live(self, asked: Iterable[tuple[str, str]]) -> set[str]:
-        """Those of the groups that have consumers at the target; `asked` are brokers there, each with a group."""
-        return {group for broker, group in sorted(asked) if await consumers(self._target.master(broker), group)}
+    async def _live(self, groups: Iterable[str]) -> set[str]:
+        """Those that have consumers at the target: at any broker, since one that was restarted knows of none for up
+        to half a minute.
+        """
+        live, away = set[str](), set[str]()
+        for group, broker in product(sorted({*groups}), sorted(self._target.brokers())):
+            if broker in away:
+                continue  # nothing can be written there either
+            try:
+                if await consumers(self._target.master(broker), group):
+                    live.add(group)
+            except (Unreachable, RequestTimeout):
+                away.add(broker)
+        return live
 
     # All.
 
@@ -262,7 +281,12 @@ class Syncer:
 
     async def apply(self, action: Action) -> Applied:
         """Carries out one action."""
+        group = action.write.group if isinstance(action.write, Commit) else ""
         try:
+            if now() - self._idle.get(group, inf) > _IDLE:  # thousands of commits take long
+                if await self._live([group]):
+                    return Applied(action, "it has consumers at the target by now")
+                self._idle[group] = now()
             await apply(self._target, action)
         except (ClientError, ProtocolError) as error:
             return Applied(action, str(error))

@@ -164,7 +164,7 @@ def _plan_topic(
         return  # its source brokers are away, and nothing is known of it
     queue_map = {s: t for s, t in plan.queue_map.items() if t.broker == broker}
     wanted = _wanted(configs, queue_map, broker, current)
-    waits, perm = _perm(configs, current, missing)
+    waits, perm = _perm(configs, current, missing, entry)
     wanted = _protected(replace(wanted, perm=perm), policy)
     before, after = settings_of(current), settings_of(wanted)
     planned.wanted[broker, current.name] = (after, plan.topic)
@@ -249,19 +249,22 @@ def _together(configs: Mapping[str, TopicConfig]) -> int:
     return perm
 
 
-def _perm(configs: Mapping[str, TopicConfig], current: TopicConfig, missing: int | None) -> tuple[str, int]:
-    """Why the source's perm is not taken over now, and the perm that is to be."""
+def _perm(
+    configs: Mapping[str, TopicConfig], current: TopicConfig, missing: int | None, entry: Entry | None
+) -> tuple[str, int]:
+    """Why the source's perm is not taken over now, and the perm that is to be: while it waits, that of before."""
     perm = _together(configs)
+    before = current.perm if entry is None else int(entry.wanted.get("perm", current.perm))
     if not perm & READABLE:
         kind = "write-only" if perm & WRITABLE else "without any permission"
-        return f"it is {kind} at the source, so its messages cannot be read; left as it is", current.perm
+        return f"it is {kind} at the source, so its messages cannot be read; left as it is", before
     if not perm & WRITABLE and missing is None:
         return (
             "it becomes read-only when the last message has arrived, which the source cannot report now",
-            current.perm,
+            before,
         )
     if not perm & WRITABLE and missing:
-        return f"it becomes read-only when the last {missing:,} messages have arrived", current.perm
+        return f"it becomes read-only when the last {missing:,} messages have arrived", before
     return "", perm & (READABLE | WRITABLE)
 
 

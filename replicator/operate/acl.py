@@ -17,6 +17,7 @@ from rich.text import Text
 from acl_sync import AclOptions, AclPlan, AclSyncer, Applied
 from replicator.command_app import CommandApp
 from replicator.command_output import Output, Shown, show
+from replicator.connector.identity import identify
 from replicator.connector.sync.acl import acl_options
 from replicator.errors import StartupError
 from replicator.exit_codes import ExitCode
@@ -57,28 +58,39 @@ def _wanted(flags: Mapping[str, Any], config: Path | None) -> _Wanted:
     return _Wanted(settings=settings, options=acl_options(settings, own=own))
 
 
-async def _run(wanted: _Wanted, *, apply: bool) -> tuple[AclPlan, list[Applied], dict[str, Any]]:
+async def _run(
+    wanted: _Wanted, *, apply: bool, agreed: AclPlan | None = None
+) -> tuple[AclPlan, list[Applied], dict[str, Any]]:
+    """`agreed` is the plan that somebody has said yes to: another one is not applied."""
     source, target = cluster_of(wanted.settings.source), cluster_of(wanted.settings.target)
+    kept = state_file.read(wanted.file) or {}
     try:
-        syncer = AclSyncer(source, target, wanted.options, owned=state_file.read(wanted.file))
+        ids = identify(wanted.settings, await source.refresh(), await target.refresh(), kept)
+        syncer = AclSyncer(source, target, wanted.options, owned=kept.get("brokers"))
+
+        def keep() -> None:
+            _keep(wanted.file, {"source_id": ids.source, "target_id": ids.target, "brokers": syncer.owned})
+
         plan = await syncer.plan()
+        if agreed is not None and plan.pending != agreed.pending:
+            raise StartupError("the plan is another one by now, and nothing was changed", hint="run it again")
         if not apply:
             return plan, [], syncer.owned
         if syncer.claim(plan):
-            _keep(wanted.file, syncer.owned)
+            keep()
         try:
             return plan, await syncer.apply(plan), syncer.owned
         finally:
-            _keep(wanted.file, syncer.owned)
+            keep()
     finally:
         await source.close()
         await target.close()
 
 
-def _keep(file: Path, owned: dict[str, Any]) -> None:
+def _keep(file: Path, content: dict[str, Any]) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        state_file.write(file, owned)
+        state_file.write(file, content)
     except OSError as error:
         raise StartupError(
             f"{file} cannot be written ({error.strerror})", hint="name a directory of ours with --store-path"
@@ -115,7 +127,7 @@ def apply(
         if not (output is Output.TABLE and sys.stdin.isatty() and _agrees()):
             typer.echo("Nothing was changed, since this is the first run: give --yes.", err=True)
             raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
-        made, done, _ = asyncio.run(_run(wanted, apply=True))
+        made, done, _ = asyncio.run(_run(wanted, apply=True, agreed=made))
     drawn = _drawn(made, {id(each.action): each.error or "done" for each in done})
     show(_applied(made, done), output, drawn)
     _end(made, done)

@@ -12,6 +12,7 @@ from replicator.client.topics import TopicConfig
 from replicator.connector import topics as module
 from replicator.connector.topics import RouteTopics
 from replicator.routing.options import Identity
+from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
 from replicator.settings import RouteSettings
 from replicator.state.store import Store
@@ -82,3 +83,30 @@ def test_what_was_never_there_is_created_at_once(tmp_path: Path, clock: SimpleNa
     assert topics.problems == {}
     assert [broker for plan in topics.plans for broker, _ in plan.writes] == ["x"]
     store.close()
+
+
+@pytest.mark.parametrize(("protect", "perm"), [(True, 4), (False, 6)])
+async def test_a_new_topic_of_a_protected_target_is_never_writable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, protect: bool, perm: int
+) -> None:
+    """One that is there already keeps its perm until the metadata task sees to it."""
+    written: list[TopicConfig] = []
+
+    async def write(_broker: object, topic: TopicConfig) -> None:
+        written.append(topic)
+
+    monkeypatch.setattr(module, "write_topic", write)
+    topics = _topics(Store(tmp_path), {"x": {}})
+    topics.settings = topics.settings.model_copy(update={"protect_target": protect})
+    target: Any = topics._context.target
+    target.cluster = SimpleNamespace(writer=lambda _: None)
+    groups: Any = SimpleNamespace(make=_nothing)
+    new = TopicPlan(topic="orders", target_topic="orders", queue_map={}, writes=[("x", ORDERS)])
+    assert await topics._make(new, groups)
+    target.topics["x"]["orders"] = ORDERS
+    assert await topics._make(new, groups)
+    assert [topic.perm for topic in written] == [perm, 6]
+
+
+async def _nothing(_plan: object) -> None:
+    return None

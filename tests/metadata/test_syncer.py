@@ -8,11 +8,13 @@ from typing import Any, cast
 
 import pytest
 
+from replicator.aio.clock import now
 from replicator.client.cluster import Cluster
 from replicator.client.groups import GroupTable
 from replicator.client.topics import TopicConfig, TopicTable
 from replicator.errors import Unreachable
 from replicator.metadata import syncer as under_test
+from replicator.metadata.action import Action, Commit
 from replicator.metadata.groups import GroupSelector
 from replicator.metadata.ledger import DRIFT, FOREIGN, Entry, Key, Ledger, Planned
 from replicator.metadata.options import SyncOptions
@@ -231,3 +233,38 @@ async def test_a_read_only_topic_of_a_broker_that_is_away(setup: Setup, monkeypa
     setup.source.away = {"b"}  # it is known to be away by now
     assert len((await setup.syncer.plan_topics(copy, {})).actions) == 4
     assert asked == [("b", "R")]
+
+
+async def test_consumers_are_looked_for_at_all_brokers(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was restarted knows of none for half a minute; one that does not answer holds up nothing."""
+    at = Side("x", "y", "z")
+    setup.syncer = Syncer(cast("Cluster", setup.source), cast("Cluster", at), setup.syncer.options)
+
+    async def known(broker: Any, group: str) -> list[str]:
+        if broker.name == "x":
+            raise Unreachable("x", "away")
+        return ["somebody"] if (broker.name, group) == ("z", "G") else []
+
+    monkeypatch.setattr(under_test, "consumers", known)
+    assert await setup.syncer._live(["G", "H"]) == {"G"}
+
+
+async def test_a_group_that_has_consumers_by_now_keeps_its_offset(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commits of many groups take long; that of one who is forced is not asked about."""
+    done: list[str] = []
+
+    async def apply(_cluster: object, action: Action) -> None:
+        done.append(action.key)
+
+    monkeypatch.setattr(under_test, "apply", apply)
+    setup.target.consuming = {"G"}
+    write = Commit(group="G", topic="U", queue_id=0, offset=1)
+    action = Action(kind="offsets", broker="x", key="G", before=None, after={}, write=write)
+    for seen, error in ((now(), ""), (now() - 60.0, "it has consumers at the target by now")):
+        setup.syncer._idle = {"G": seen}
+        assert (await setup.syncer.apply(action)).error == error
+    setup.syncer._idle = {}
+    assert (await setup.syncer.apply(action)).error == ""
+    assert done == ["G", "G"]

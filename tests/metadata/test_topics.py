@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from replicator.client.topics import TopicConfig
 from replicator.metadata.action import DropTopic, WriteTopic
-from replicator.metadata.ledger import FOUND, Entry, Key, Planned, remember
+from replicator.metadata.ledger import DRIFT, FOUND, Entry, Key, Planned, remember
 from replicator.metadata.topics import TopicPolicy, plan_switch, plan_topics, settings_of
 from replicator.routing.options import Identity
 from replicator.routing.plan import TopicPlan, Topics, chosen_names
@@ -296,3 +296,16 @@ def test_plans_come_to_rest(
     before = dict(ledger)
     assert applied(planned, target, ledger, takes_order=takes_order) == target
     assert ledger == before
+
+
+def test_what_is_changed_by_hand_while_the_perm_waits_is_not_undone_later() -> None:
+    """The source's perm is not taken over while messages are missing; the target's stays that of before."""
+    source, target, ledger = {"a": {"T": topic()}}, {"x": {"T": topic()}}, dict[Key, Entry]()
+    applied(plan(source, target, ledger), target, ledger)
+    source = {"a": {"T": topic(perm=4)}}
+    by_hand = {"x": {"T": topic(perm=4)}}
+    for missing in (5, None, 5):
+        assert applied(plan(source, by_hand, ledger, missing=missing), by_hand, ledger) == by_hand
+    back = plan({"a": {"T": topic()}}, by_hand, ledger)
+    assert DRIFT in blocked(back)
+    assert applied(back, by_hand, ledger) == by_hand

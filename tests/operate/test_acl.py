@@ -12,8 +12,10 @@ from acl_sync import AclOptions, AclPlan, Applied
 from acl_sync.model import Dialect
 from acl_sync.plan import Action, Verb
 from replicator.cli import app
-from replicator.errors import ConfigError
+from replicator.client.cluster import Topology
+from replicator.errors import ConfigError, StartupError
 from replicator.operate import acl
+from replicator.settings import ClusterSettings
 
 FILE = """
 source = "east:9876"
@@ -78,7 +80,10 @@ def test_the_first_run_asks_on_a_terminal_only(
     made = AclPlan(source=Dialect.ACL1, targets={"west-a": Dialect.ACL2}, actions=(action,))
     runs: list[bool] = []
 
-    async def run(_wanted: object, *, apply: bool) -> tuple[AclPlan, list[Applied], dict[str, object]]:
+    async def run(
+        _wanted: object, *, apply: bool, agreed: AclPlan | None = None
+    ) -> tuple[AclPlan, list[Applied], dict[str, object]]:
+        assert agreed is (made if apply else None)
         runs.append(apply)
         return made, [Applied(action, "")] if apply else [], {}
 
@@ -89,3 +94,67 @@ def test_the_first_run_asks_on_a_terminal_only(
     assert (ended.exit_code, runs) == (code, [False, True] if applied else [False])
     assert ("Apply this plan?" in ended.stdout) is terminal
     assert "create" in ended.stdout
+
+
+class Syncer:
+    """Makes one account at each target, and says what was kept of the last run."""
+
+    plan_now: AclPlan
+    known: list[object]
+
+    def __init__(self, _source: object, _target: object, _options: object, *, owned: object) -> None:
+        self.known.append(owned)
+        self.owned = {"west-a": {"accounts": {"app": "created"}, "white": []}}
+
+    async def plan(self) -> AclPlan:
+        return self.plan_now
+
+    def claim(self, _plan: AclPlan) -> bool:
+        return True
+
+    async def apply(self, _plan: AclPlan) -> list[Applied]:
+        return []
+
+
+@pytest.fixture
+def syncer(monkeypatch: pytest.MonkeyPatch) -> type[Syncer]:
+    """Clusters are called as the host of their name server."""
+
+    def cluster(settings: ClusterSettings) -> SimpleNamespace:
+        async def refresh() -> Topology:
+            return Topology(settings.namesrv[0].partition(":")[0], {})
+
+        async def close() -> None:
+            return None
+
+        return SimpleNamespace(refresh=refresh, close=close)
+
+    monkeypatch.setattr(acl, "cluster_of", cluster)
+    monkeypatch.setattr(acl, "AclSyncer", Syncer)
+    Syncer.plan_now, Syncer.known = planned("app"), []
+    return Syncer
+
+
+def planned(account: str) -> AclPlan:
+    action = Action(broker="west-a", dialect=Dialect.ACL2, verb=Verb.CREATE, account=account)
+    return AclPlan(source=Dialect.ACL1, targets={"west-a": Dialect.ACL2}, actions=(action,))
+
+
+async def test_what_is_ours_is_of_two_clusters(tmp_path: Path, syncer: type[Syncer]) -> None:
+    """Brokers of another target may be called the same, and their accounts are not ours."""
+    sides = {"source": {"namesrv": "east:1"}, "target": {"namesrv": "west:1"}, "store_path": str(tmp_path)}
+    for _ in range(2):
+        await acl._run(acl._wanted(sides, None), apply=True)
+    assert syncer.known == [None, {"west-a": {"accounts": {"app": "created"}, "white": []}}]
+    for side, field in (("target", "target_id"), ("source", "source_id")):
+        with pytest.raises(StartupError, match=f"{field} '(east|west)', this is 'north'"):
+            await acl._run(acl._wanted(sides | {side: {"namesrv": "north:1"}}, None), apply=True)
+
+
+async def test_another_plan_than_that_agreed_to_is_not_applied(tmp_path: Path, syncer: type[Syncer]) -> None:
+    sides = {"source": {"namesrv": "east:1"}, "target": {"namesrv": "west:1"}, "store_path": str(tmp_path)}
+    agreed, _, _ = await acl._run(acl._wanted(sides, None), apply=False)
+    syncer.plan_now = planned("boss")
+    with pytest.raises(StartupError, match="the plan is another one by now"):
+        await acl._run(acl._wanted(sides, None), apply=True, agreed=agreed)
+    assert not (tmp_path / "acl.json").exists()
