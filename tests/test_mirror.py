@@ -21,7 +21,6 @@ ELSEWHERE = {
     "replicator.admin.message_lookup": "e2e/test_rest.py",
     "replicator.admin.target_losses": "e2e/test_target_loss.py",
     "replicator.aio.bounded": "admin/test_failover.py",
-    "replicator.aio.clock": "worker/test_checkpointer.py",
     "replicator.api": "e2e/test_rest.py",
     "replicator.api.answer": "api/test_answers.py",
     "replicator.api.logs": "e2e/test_worker_metrics.py",

@@ -13,6 +13,7 @@ import itertools
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from math import inf
 from typing import Any, Final, Literal, Protocol
@@ -26,6 +27,7 @@ from replicator.group.freshness import Echo
 from replicator.group.inbox import Inbox
 from replicator.group.member import Topics
 from replicator.group.membership import Heartbeat, Membership, MemberState, Side
+from replicator.group.mirror_past import MirrorPast
 from replicator.group.other_log import OtherLog, mirror_of, observers_of
 from replicator.group.signature import Signer
 from replicator.group.wire import Author, Envelope, write_heartbeat, write_records
@@ -131,12 +133,11 @@ class Mirror:
         self._refused = False
         self._beat_failed = False
         self._caught_up = asyncio.Event()
-        #: Whether a record of this group's clusters was read, which each publication of all state has.
-        self._found = False
+        self._past = MirrorPast(membership.timeout)
         self._deeper: Callable[[Callable[[], None]], MirrorLog] | None = None
         #: This worker only stands by: it takes part in no group.
         self.stands_by = False
-        self._echoed = False
+        self._echoed = asyncio.Event()
         self._sequence = 0
         self._sent: dict[int, float] = {}
         self._unwritten: dict[tuple[Kind, str], None] = {}
@@ -164,14 +165,14 @@ class Mirror:
         Only then may tasks start: a connector may have been stopped there, for a failover. A target that takes
         messages but does not show these is not waited for longer than some session timeouts.
         """
-        if self._refused or (self._echoed and self._was_read):
+        if self._refused or (self._echoed.is_set() and self._was_read):
             return True
-        return now() - self._tried_at > _PATIENCE * self.membership.timeout
+        return now() - max(self._tried_at, self._past.read_at) > _PATIENCE * self.membership.timeout
 
     @property
     def _was_read(self) -> bool:
         recent = self._log is not None and self._log.caught_up and self._log.was_read
-        return recent and (self._found or self._deeper is None)
+        return recent and (self._past.is_known or self._deeper is None)
 
     @property
     def heard(self) -> bool:
@@ -212,7 +213,10 @@ class Mirror:
             there: the topics of each target broker, by name.
         """
         await self._caught_up.wait()
-        if not self._found and self._deeper is not None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.membership.timeout):
+                await self._echoed.wait()
+        if not self._past.is_known and self._deeper is not None:
             read = asyncio.Event()
             deeper = self._deeper(read.set)
             try:
@@ -332,6 +336,7 @@ class Mirror:
 
     def on_past(self, said: LogMessage) -> None:
         """A message of all that the control topic has."""
+        self._past.read_at = now()
         self._open(said, self._past_inbox)
 
     def _open(self, said: LogMessage, inbox: Inbox) -> None:
@@ -346,7 +351,7 @@ class Mirror:
         heartbeat, of_observers = envelope.heartbeat, envelope.group == self._observers
         if heartbeat is None:
             if envelope.group == self._records and (envelope.worker != self._me or not self.settled):
-                self._learn(envelope)
+                self._learn(said, envelope)
         elif heartbeat.worker == self._me:
             if of_observers:
                 self._heard_of_me(said, heartbeat)
@@ -355,11 +360,12 @@ class Mirror:
                 self.membership.heard(Side.SOURCE, heartbeat, now(), place=said.queue)
             self._notice(self._others.heard(said, heartbeat))
 
-    def _learn(self, envelope: Envelope) -> None:
+    def _learn(self, said: LogMessage, envelope: Envelope) -> None:
         records, skipped = envelope.records()
         for each in skipped:
             self._store.skipped.add("topic", each.key, each.reason)
-        self._found = self._found or any(record.kind is Kind.CLUSTERS for record in records)
+        if any(record.kind is Kind.CLUSTERS for record in records):
+            self._past.published(said.queue.broker, said.stored)
         news: set[Kind] = {
             record.kind for record in records if record.kind is not Kind.ASSIGNMENT and self._store.merge(record)
         }
@@ -373,11 +379,12 @@ class Mirror:
             return
         if self._echo is None or heartbeat.sequence > self._echo[0]:
             self._echo = heartbeat.sequence, Echo(said.queue.broker, said.stored)
+        self._past.beaten(said.queue.broker, said.stored)
         self.membership.echoed(Side.SOURCE, sent)
         self.membership.expire()
         self._notice(self._others.echoed(said))
-        if not self._echoed:
-            self._echoed = True
+        if not self._echoed.is_set():
+            self._echoed.set()
             self._on_change()
 
     def _notice(self, conflict: StartupError | None) -> None:

@@ -122,11 +122,18 @@ def _mirror(
             on_caught_up=on_caught_up,
         )
 
+    def all_past(read: Callable[[], None]) -> ControlLog:
+        def done() -> None:
+            agenda.wants_publish_all()  # others may have started without it
+            read()
+
+        return reading({topics.control: ALL_PAST}, mirror.on_past, done)
+
     heartbeats = _PAST * settings.session_timeout
     mirror.use(
         reading(
             {topics.source_online: heartbeats, topics.control: found.past}, mirror.on_said, mirror.on_caught_up
         ),
-        lambda read: reading({topics.control: ALL_PAST}, mirror.on_past, read),
+        all_past,
     )
     return mirror

@@ -12,6 +12,7 @@ import pytest
 
 from replicator.client.topics import TopicConfig
 from replicator.errors import BrokerRefused, StartupError, Unreachable
+from replicator.group import mirror as under_test
 from replicator.group.control_log import LogMessage
 from replicator.group.member import Topics
 from replicator.group.membership import Heartbeat, Membership, MemberState
@@ -25,6 +26,7 @@ from replicator.state.store import Store
 from tests.support.worker import until
 
 CONNECTOR = {"config": {}, "state": "STOPPED", "origin": "rest", "epoch": 0}
+CLUSTERS = {"group": "g", "source": {"id": "east", "namesrv": []}, "target": {"id": "west"}}
 MIRROR = mirror_of("g", "east")
 TOPICS = Topics("online", "sink", "control")
 
@@ -255,6 +257,8 @@ async def test_the_past_is_read_where_the_end_has_nothing_of_the_group(make: Cal
     await setup.mirror.beat({}, MemberState.ONLINE)
     setup.deliver()
     setup.log.was_read = setup.log.caught_up = True
+    # Of one that has just started, too, and knows as little as we do.
+    setup.say(records(Record(Kind.CLUSTERS, "", Version(1, "w8"), CLUSTERS)), stored=1000 - 59_000)
     waiting = asyncio.create_task(setup.mirror.read({}))
     setup.mirror.on_caught_up()
     await until(lambda: reading)
@@ -272,7 +276,24 @@ async def test_the_past_is_left_where_the_end_has_the_group(make: Callable[..., 
     setup = make()
     setup.mirror.use(setup.log, lambda _read: pytest.fail("it was read"))
     await opened(setup)
-    clusters = {"group": "g", "source": {"id": "east", "namesrv": []}, "target": {"id": "west"}}
-    setup.say(records(Record(Kind.CLUSTERS, "", Version(1, "w9"), clusters)))
+    await setup.mirror.beat({}, MemberState.ONLINE)
+    setup.deliver()
+    setup.say(records(Record(Kind.CLUSTERS, "", Version(1, "w9"), CLUSTERS)), stored=1000 - 61_000)
     setup.mirror.on_caught_up()
     await setup.mirror.read({})
+
+
+async def test_patience_does_not_end_while_the_past_is_read(
+    make: Callable[..., Setup], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over a long line it takes minutes, and a route that was stopped there would run meanwhile."""
+    setup, past, clock = make(), FakeLog(), [1000.0]
+    monkeypatch.setattr(under_test, "now", lambda: clock[0])
+    setup.mirror.use(setup.log, lambda _read: past)
+    await opened(setup)
+    for _ in range(10):
+        clock[0] += 19.0
+        setup.mirror.on_past(LogMessage(MessageQueue("control", "b", 0), b"{}", 1))
+        assert not setup.mirror.settled
+    clock[0] += 21.0
+    assert setup.mirror.settled
