@@ -227,7 +227,8 @@ class AclSyncer:
         except BrokerRefused as error:
             raise StartupError(
                 f"{side} broker {name} does not list its accounts ({error.code}, {error.remark or 'no remark'})",
-                hint="the replicator's account must be an admin (1.0) or a Super user (2.0) there",
+                hint="the replicator's account must be an admin (1.0) or a Super user (2.0) there"
+                + ("; for a broker without code 54 give its files with --acl-source-dir" * (side == "source")),
             ) from None
         own = cluster.account
         if own and state.dialect is Dialect.ACL1 and own not in state.accounts.keys() | state.unsure:

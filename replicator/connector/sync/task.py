@@ -30,9 +30,11 @@ from replicator.state.queue_records import is_about
 
 __all__ = ["SyncTask"]
 
-#: The task's name within its route; no topic can be called so.
 #: Seconds between checks for requests that came over REST.
 _REQUESTS: Final = 0.5
+#: Seconds in which the change that is under way is finished when the task ends: of two requests that make one change,
+#: such as the deletion and creation of an account, the second one must follow.
+_FINISH: Final = 2.0
 
 #: Of all groups together, as they stood before what was done the last time.
 _SUMMED: Final = ("redelivered", "missed", "without_offset")
@@ -189,6 +191,8 @@ class SyncTask:
 
     async def _begin(self) -> None:
         await self.sync()
+        if self._ending:
+            return
         settings = self._settings
         for kind, seconds in (
             ("topics", settings.sync_topics_interval),
@@ -209,6 +213,7 @@ class SyncTask:
         """Ends, once what is under way is done; what takes too long goes no further than its next change."""
         self._ending = True
         if self._begun is not None:
+            await asyncio.wait([self._begun], timeout=_FINISH)
             self._begun.cancel()
             await asyncio.wait([self._begun])
             self._begun = None
