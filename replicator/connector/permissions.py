@@ -67,9 +67,11 @@ async def refuse_missing_rights(topics: RouteTopics, context: ConnectorContext) 
     refused = [f"topic {plan.topic}: {why}" for plan, why in zip(new, found, strict=True) if why]
     if refused:
         more = [f"and {len(refused) - _NAMED} topics more"] if len(refused) > _NAMED else []
+        parked = all(plan.topic in topics.parked for plan, why in zip(new, found, strict=True) if why)
+        others = "pending out of --sync" if parked else "topics out with --exclude-topics"
         raise StartupError(
             "\n".join(refused[:_NAMED] + more),
-            hint="grant the account what docs/ACL.md lists, or leave topics out with --exclude-topics",
+            hint=f"grant the account what docs/ACL.md lists, or leave {others}",
         )
 
 

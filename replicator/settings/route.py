@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from string import Formatter
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
@@ -134,9 +134,10 @@ class RouteSettings(BaseModel):
     )
 
     sync: SyncKinds = Field(
-        ["topics", "groups", "offsets"],
+        ["topics", "groups", "offsets", "pending"],
         description="what to sync besides messages: topics, groups, offsets, acl, and pending, which parks delayed"
-        " and timer messages at the target while they wait at the source; `none` for nothing",
+        " and timer messages at the target while they wait at the source, and is left out by default with `sql` or"
+        " `transforms`; `none` for nothing",
     )
     sync_groups: Patterns = Field([".*"], description="consumer groups to sync: names or regular expressions")
     exclude_groups: Patterns = Field([], description="consumer groups not to sync; wins over `sync_groups`")
@@ -193,6 +194,14 @@ class RouteSettings(BaseModel):
                 raise ValueError("give earliest, latest or an ISO 8601 time like 2026-01-31T06:00:00Z") from None
         return value
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_pending(cls, given: Any) -> Any:
+        """By default, where what waits at a source could not go through what all messages do."""
+        if isinstance(given, dict) and "sync" not in given and (given.get("sql") or given.get("transforms")):
+            return {**given, "sync": ["topics", "groups", "offsets"]}
+        return given
+
     @model_validator(mode="after")
     def _can_be_synced(self) -> RouteSettings:
         if "offsets" in self.sync and "groups" not in self.sync:
@@ -202,7 +211,10 @@ class RouteSettings(BaseModel):
         if self.protect_target and "topics" not in self.sync:
             raise ValueError("protect_target needs topics in sync, which sets their perm")
         if "pending" in self.sync and (self.sql or self.transforms):
-            raise ValueError("sync has pending, but what waits at a source goes through neither sql nor transforms")
+            raise ValueError(
+                "sync has pending, but what waits at a source goes through neither sql nor transforms:"
+                " leave one of them out"
+            )
         if "acl" in self.sync and self.rename != "{topic}":
             raise ValueError(
                 "sync has acl and rename is set, but rights name topics as the source calls them: at the target"

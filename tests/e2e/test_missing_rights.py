@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -13,17 +14,20 @@ import pytest
 from acl_sync.model import GET, PUB, SUB, Account, Dialect, Kind, Pattern, Rule
 from replicator.client.brokers import read_settings
 from replicator.client.security import Credentials
+from replicator.client.system_topics import SCHEDULE_TOPIC
 from replicator.client.topics import READABLE, TopicConfig, write_topic
 from replicator.errors import BrokerRefused
-from replicator.sandbox import ClusterSpec
+from replicator.routing.parked import KINDS, parked_topics
+from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.accounts import account, topic
 from tests.support.acl_scene import MIDDLE, NEW, OLD_PAIR, Scene, Side, a_scene
 from tests.support.alerts import fires, rests, watching
 from tests.support.clusters import ClusterPool
 from tests.support.guarded import access
 from tests.support.offsets import are_at, commit, make_group
-from tests.support.traffic import connected, create_topic, produce, topics_of
-from tests.support.worker import SYNC_QUICKLY, Worker, signing, until
+from tests.support.traffic import connected, create_topic, produce, raw_topic, topics_of
+from tests.support.waiting import send_waiting
+from tests.support.worker import SYNC_QUICKLY, Worker, group_of_test, signing, until
 
 pytestmark = pytest.mark.side_by_side("guarded")
 
@@ -42,6 +46,7 @@ class Guarded:
             f"{stem}-reader",
             _right(Kind.TOPIC, "replicator_sys_", PUB, SUB, GET, CREATE),
             _right(Kind.TOPIC, stem, SUB, GET),
+            *(_right(Kind.TOPIC, name, SUB, GET) for name in KINDS),
             _right(Kind.GROUP, "", SUB),
             secret="secret of who reads",
         )
@@ -53,14 +58,14 @@ class Guarded:
             secret="secret of who writes",
         )
 
-    def worker(self, directory: Path) -> Worker:
+    def worker(self, directory: Path, *flags: str) -> Worker:
         """A replicator in the names of both."""
         environment = {
             **signing("SOURCE", self.reader.name, self.reader.secret.reveal()),
             **signing("TARGET", self.writer.name, self.writer.secret.reveal()),
         }
-        flags = ("--topics", self.topic, "--sync-groups", self.group, *SYNC_QUICKLY)
-        return Worker(self.source.cluster, self.target.cluster, directory, *flags, environment=environment)
+        every = ("--topics", self.topic, "--sync-groups", self.group, *SYNC_QUICKLY)
+        return Worker(self.source.cluster, self.target.cluster, directory, *every, *flags, environment=environment)
 
 
 @asynccontextmanager
@@ -80,17 +85,43 @@ def _right(kind: Kind, prefix: str, *actions: str) -> Rule:
 
 
 async def test_least_rights(clusters: ClusterPool, tmp_path: Path) -> None:
-    """Messages, settings of topics, groups and offsets cross, and nothing is refused."""
+    """Messages, those that wait, settings of topics, groups and offsets cross, and nothing is refused."""
     async with guarded(clusters) as here:
+        await send_waiting(here.source.cluster, here.topic, ["of a level"], level=18)
+        due = round(time.time() * 1000) + 3_600_000
+        await send_waiting(here.source.cluster, here.topic, ["of the timer"], deliver_ms=due)
         await make_group(here.source.cluster, here.group)
         await commit(here.source.cluster, here.group, here.topic, {("east-a", 0): 10})
-        async with here.worker(tmp_path) as worker:
+        async with here.worker(tmp_path, "--sync", "topics,groups,offsets,pending") as worker:
             await worker.caught_up(here.topic, 100)
+            for name in parked_topics(group_of_test(), "route").values():
+                await until(partial(_has_messages, here.target.cluster, name), what=f"a message is in {name}")
             await until(
                 partial(are_at, here.target.cluster, here.group, here.topic, {("west-a", 0): 10}),
                 what="the group's offset follows",
             )
             assert "refused" not in worker.log
+
+
+async def test_without_the_right_to_what_waits(clusters: ClusterPool, tmp_path: Path) -> None:
+    """The first start is refused; the line names the way out, and with that it starts."""
+    async with guarded(clusters) as here:
+        rules = tuple(rule for rule in here.reader.rules if rule.name != SCHEDULE_TOPIC)
+        await here.source.put(dataclasses.replace(here.reader, rules=rules))
+        worker = here.worker(tmp_path / "refused", "--sync", "topics,groups,offsets,pending")
+        await worker.start(ready=False)
+        try:
+            assert await worker.wait() == 3, worker.log
+        finally:
+            await worker.kill()
+        assert f"topic {SCHEDULE_TOPIC}: the source's account may not read it" in worker.log
+        assert "leave pending out of --sync" in worker.log
+        async with here.worker(tmp_path / "without") as worker:
+            await worker.caught_up(here.topic, 100)
+
+
+async def _has_messages(cluster: Cluster, name: str) -> bool:
+    return any((await raw_topic(cluster, name)).values())
 
 
 async def test_without_the_right_to_change_topics(clusters: ClusterPool, tmp_path: Path) -> None:

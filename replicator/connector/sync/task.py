@@ -32,8 +32,8 @@ __all__ = ["SyncTask"]
 
 #: Seconds between checks for requests that came over REST.
 _REQUESTS: Final = 0.5
-#: Seconds in which the change that is under way is finished when the task ends: of two requests that make one change,
-#: such as the deletion and creation of an account, the second one must follow.
+#: Seconds in which the change that is under way is finished when the task ends: of two requests that make one
+#: change, such as the deletion and creation of an account, the second one must follow.
 _FINISH: Final = 2.0
 
 #: Of all groups together, as they stood before what was done the last time.

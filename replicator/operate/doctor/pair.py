@@ -31,7 +31,7 @@ def judge_pair(source: Mapping[str, Facts], target: Mapping[str, Facts], route: 
             "accounts",
             "the source checks accounts and the target does not: whoever reaches that one may read the copies",
             "switch its access control on; docs/ACL.md brings the accounts over"
-            + ("" if "acl" in route.sync else ": --sync topics,groups,offsets,acl"),
+            + ("" if "acl" in route.sync else ": --sync topics,groups,offsets,pending,acl"),
         )
 
 

@@ -8,10 +8,12 @@ from typing import Final
 from replicator.aio.bounded import bounded
 from replicator.client.discovery import Discovery
 from replicator.client.rights import denies_creation, denies_reading, denies_sending
+from replicator.client.system_topics import INTERNAL_PREFIX
 from replicator.connector.context import ConnectorContext
 from replicator.connector.permissions import Right, ask_rights
 from replicator.errors import ClientError, ProtocolError
 from replicator.operate.doctor.finding import Finding, bad, good, unchecked
+from replicator.routing.parked import KINDS
 from replicator.routing.plan import TopicPlan
 from replicator.settings import Settings
 
@@ -21,6 +23,7 @@ _AT_ONCE: Final = 32
 #: Topics of which one line each says that a right is missing.
 _NAMED: Final = 10
 _ADVICE: Final = "grant the account what docs/ACL.md lists, or leave the topic out with --exclude-topics"
+_OF_WAITING: Final = "grant the account what docs/ACL.md lists, or leave pending out of --sync"
 _SYSTEM: Final = "grant PUB, SUB, GET and CREATE on replicator_sys_*, or run a single worker with --standalone"
 
 #: A topic, and why the right to it is denied; empty where it is not.
@@ -68,7 +71,8 @@ def judge_rights(accounts: Mapping[str, str], answers: Mapping[Right, Sequence[A
         subject = f"{right.side} account {accounts[right.side]}"
         denied = [(topic, why) for topic, why in told if why]
         for topic, why in denied[:_NAMED]:
-            yield bad("rights", subject, f"it may not {right.verb} topic {topic} ({why})", _ADVICE)
+            advice = _OF_WAITING if topic in KINDS or topic.startswith(INTERNAL_PREFIX) else _ADVICE
+            yield bad("rights", subject, f"it may not {right.verb} topic {topic} ({why})", advice)
         if len(denied) > _NAMED:
             yield bad("rights", subject, f"nor {right.verb} {len(denied) - _NAMED} topics more", _ADVICE)
         if told and not denied:

@@ -46,7 +46,7 @@ def test_targets_that_do_less(target: dict[str, str], subject: str, advice: str)
 
 def test_a_target_that_checks_no_accounts() -> None:
     (found,) = odd(healthy(aclEnable="true"), HEALTHY)
-    assert found.advice.endswith(": --sync topics,groups,offsets,acl")
+    assert found.advice.endswith(": --sync topics,groups,offsets,pending,acl")
     (found,) = odd(healthy(aclEnable="true"), HEALTHY, sync=["acl"])
     assert "--sync" not in found.advice
     assert odd(HEALTHY, healthy(aclEnable="true")) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from replicator.client.system_topics import SCHEDULE_TOPIC
 from replicator.connector.permissions import Right
 from replicator.operate.doctor.finding import Level
 from replicator.operate.doctor.rights import judge_rights
@@ -22,6 +23,13 @@ def test_each_right_has_its_line() -> None:
         (Level.ERROR, "target account writer", "it may not create topic a (no CREATE)"),
         (Level.OK, "target account writer", "it may send to topic a"),
     ]
+
+
+def test_each_kind_of_topic_has_its_way_out() -> None:
+    answers = {Right.READ: [("a", "no GET"), (SCHEDULE_TOPIC, "no GET")]}
+    orders, waiting = judge_rights(ACCOUNTS, answers)
+    assert "--exclude-topics" in orders.advice
+    assert "leave pending out of --sync" in waiting.advice
 
 
 def test_many_topics_are_counted() -> None:
