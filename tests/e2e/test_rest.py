@@ -171,7 +171,9 @@ async def test_pause_stop_resume_and_delete_are_three_things(
             assert not any(kept)
         await second.start()
         await until(lambda: "was deleted and is not created again" in second.log)
-        status, made = second.ask("POST", "/connectors/again", {"topics": topics[0], "rate_messages": "50"})
+        status, made = second.ask(
+            "POST", "/connectors/again", {"topics": topics[0], "rate_messages": "50", "sync": "none"}
+        )
         assert (status, made["config"]["rate_messages"]) == (201, 50)
         await until(lambda: first.running + second.running == [topics[0]])
 
