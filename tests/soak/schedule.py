@@ -18,13 +18,14 @@ WORKERS: Final = 3
 class Setting:
     """What a round is played on: `versions` are pairs of source and target, `brokers` of each cluster.
 
-    With `acl` both sides check accounts, which are synced. At the `elected` side each broker has two replicas, of
+    With `acl` both sides check accounts, which are synced. Where it is `signed` the group has a secret. At the `elected` side each broker has two replicas, of
     which a controller elects the master. `properties` are of all brokers.
     """
 
     versions: Sequence[tuple[str, str]]
     brokers: int = 2
     acl: bool = False
+    signed: bool = True
     elected: str = ""
     properties: Mapping[str, str] = field(default_factory=dict)
 
@@ -49,7 +50,7 @@ _PLAIN: Final = (("4.9.7", "5.5.0"), ("5.3.3", "5.5.0"), ("5.5.0", "5.3.3"), ("5
 WORLDS: Final[Mapping[str, Setting]] = {
     "plain": Setting(versions=_PLAIN),
     "acl": Setting(versions=(("4.9.7", "5.5.0"), ("5.3.3", "5.5.0"), ("4.9.7", "4.9.7")), acl=True),
-    "rocksdb": Setting(versions=(("5.3.3", "5.5.0"), ("5.5.0", "5.3.3")), properties=ROCKSDB),
+    "rocksdb": Setting(versions=(("5.3.3", "5.5.0"), ("5.5.0", "5.3.3")), signed=False, properties=ROCKSDB),
     "elected source": Setting(versions=(("5.3.3", "5.5.0"), ("5.5.0", "5.3.3")), brokers=1, elected="source"),
     "elected target": Setting(versions=(("4.9.7", "5.3.3"), ("5.3.3", "5.5.0")), brokers=1, elected="target"),
 }
@@ -59,12 +60,12 @@ KINDS: Final[Mapping[str, tuple[str, float, float]]] = {
     "kill": ("worker", 0.5, 12),
     "wipe": ("worker", 0.5, 12),
     "stop": ("worker", 0.5, 8),
-    "pause": ("worker", 0.5, 12),
+    "pause": ("worker", 0.5, 25),
     "clock": ("worker", 1, 10),
     "disk-full": ("worker", 0.5, 8),
     "broker-kill": ("broker", 0.5, 8),
     "broker-stop": ("broker", 0.5, 8),
-    "broker-pause": ("broker", 0.3, 8),
+    "broker-pause": ("broker", 0.3, 20),
     "broker-disk-full": ("broker", 1, 10),
     "elect": ("broker", 3, 12),
     "older-store": ("target broker", 0, 0),
@@ -76,7 +77,7 @@ KINDS: Final[Mapping[str, tuple[str, float, float]]] = {
     "refuse": ("link", 1, 8),
     "one-way": ("link", 1, 8),
     "partition": ("link", 1, 10),
-    "isolated": ("link", 1, 10),
+    "isolated": ("link", 1, 20),
     "narrow": ("link", 2, 10),
     "queues-grow": ("topic", 0, 0),
     "topic-recreated": ("brief topic", 0, 6),

@@ -107,7 +107,7 @@ async def staged(planned: Plan, directory: Path, program: tuple[str, ...]) -> As
         await make_group(stage.source, GROUP)
         if WORLDS[planned.world].acl:
             stage.accounts = await stack.enter_async_context(Accounts(stage.source, stage.target))
-        _hire(stage, program)
+        _hire(stage, program, is_signed=WORLDS[planned.world].signed)
         for worker in stage.workers:
             stack.push_async_callback(worker.kill)
         await asyncio.gather(*(_started(worker) for worker in stage.workers))
@@ -132,17 +132,17 @@ async def _started(worker: SoakWorker) -> None:
     await until(up, seconds=180, what=f"{worker.store.parent.name} serves HTTP")
 
 
-def _hire(stage: Stage, program: tuple[str, ...]) -> None:
+def _hire(stage: Stage, program: tuple[str, ...], *, is_signed: bool) -> None:
     """Makes the workers, which are not started yet."""
     sides = zip(("SOURCE", "TARGET"), (stage.source, stage.target), strict=True)
     environment = {name: value for side, cluster in sides for name, value in access(side, cluster).items()}
     flags = [*_FLAGS, *SYNC_QUICKLY]
+    if is_signed:
+        write_secret(stage.directory / "secret")
+        flags += ["--worker-group-secret-file", str(stage.directory / "secret")]
     if stage.accounts is not None:
-        secret = stage.directory / "secret"
-        write_secret(secret)
         flags[flags.index("--sync") + 1] += ",acl"
         flags += ["--sync-acl-interval", "0.5", "--sync-deletes", "--acl-accounts", f"{ACCOUNTS}.*"]
-        flags += ["--worker-group-secret-file", str(secret)]
     for number in range(WORKERS):
         home = stage.directory / f"w{number}"
         clock = Clock(stage.directory / f"clock-{number}")
