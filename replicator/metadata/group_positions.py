@@ -159,7 +159,7 @@ class GroupPositions:
     async def _oldest(self, queue: CopiedQueue) -> int:
         key = (queue.target_topic, queue.target)
         at, floor = self._floors.get(key, (float("-inf"), 0))
-        # It only ever grows, unless the topic was made anew; then nothing is copied there yet.
+        # It only ever grows, unless the topic was recreated; then nothing is copied there yet.
         if time.monotonic() - at > _FLOOR_SECONDS or (floor and queue.offsets.first is None):
             broker = self._target.master(queue.target.broker)
             floor = await min_offset(broker, queue.target_topic, queue.target.queue_id)

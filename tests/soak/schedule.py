@@ -18,8 +18,9 @@ WORKERS: Final = 3
 class Setting:
     """What a round is played on: `versions` are pairs of source and target, `brokers` of each cluster.
 
-    With `acl` both sides check accounts, which are synced. Where it is `signed` the group has a secret. At the `elected` side each broker has two replicas, of
-    which a controller elects the master. `properties` are of all brokers.
+    With `acl` both sides check accounts, which are synced. Where it is `signed` the group has a secret. At the
+    `elected` side each broker has two replicas, of which a controller elects the master. `properties` are of all
+    brokers.
     """
 
     versions: Sequence[tuple[str, str]]
