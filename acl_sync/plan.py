@@ -193,8 +193,9 @@ def _for_account(
         # Whoever makes an account of that name again makes it theirs.
         yield Action(broker=broker, dialect=dialect, verb=Verb.FORGET, account=name)
         return
-    if want is None and have is not None and is_refused:
-        # It may do nothing any more, or what the source has taken from it would stay here.
+    deletes = options.deletes and origin is Origin.CREATED
+    if want is None and have is not None and is_refused and not deletes:
+        # It loses its rights, or what the source has taken from it would stay here.
         want = Account(name=name, secret=have.secret)
     admin = any(each is not None and each.admin for each in (want, have))
     reason = "it is an admin account: set acl.admins" if admin and not options.admins else ""
@@ -232,15 +233,16 @@ def _for_white_list(
     ours = owned.white(broker)
     # One that a broker which is away does not have lets in who must sign there.
     added = want.white - have.white if want.complete else frozenset()
-    if lists := sorted(each for each in added | have.white if "," in each):
-        # Request 53 takes all addresses in one text: each of its commas would end an address.
+    # Request 53 takes all addresses in one text: each of its commas would end an address.
+    if unsayable := frozenset(each for each in added if "," in each):
+        added -= unsayable
         yield Action(
             broker=broker,
             dialect=have.dialect,
             verb=Verb.WHITE_LIST,
-            blocked=f"{' and '.join(lists)} cannot be written over the network: edit plain_acl.yml, one a line",
+            changes=tuple(f"+ {each}" for each in sorted(unsayable)),
+            blocked="no request can write an address with a comma: add it to plain_acl.yml there",
         )
-        return
     stale = (ours & have.white) - want.white if want.complete else frozenset()
     removed = stale if options.deletes else frozenset()
     changes = (*(f"+ {each}" for each in sorted(added)), *(f"- {each}" for each in sorted(removed)))
@@ -250,6 +252,9 @@ def _for_white_list(
             dialect=have.dialect,
             verb=Verb.WHITE_LIST,
             changes=changes,
+            blocked="an address with a comma is there, which no request can write: edit plain_acl.yml there"
+            if any("," in each for each in have.white)
+            else "",
             white=(have.white | added) - removed,
             claimed_white=(ours & have.white) | added,
         )

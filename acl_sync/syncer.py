@@ -41,7 +41,8 @@ class Applied:
 
 
 def _deletes(action: Action) -> Set[tuple[str, str]]:
-    deletes = action.verb is Verb.DELETE and not action.blocked
+    removes = action.verb is Verb.WHITE_LIST and any(change.startswith("-") for change in action.changes)
+    deletes = (action.verb is Verb.DELETE or removes) and not action.blocked
     return {(action.broker, action.account)} if deletes else frozenset()
 
 

@@ -122,12 +122,12 @@ def _to_acl1(account: Account) -> tuple[Account | None, list[Note]]:
         notes.append(Note(account.name, text))
 
     if not account.enabled:
-        note("ACL 1.0 cannot disable an account: where it was synced before, it may do nothing any more")
+        note("ACL 1.0 cannot disable an account: where it was synced before, it loses its rights")
         return None, notes
     if min(len(account.name), len(account.secret.reveal())) < MIN_LENGTH:
         note(
             f"ACL 1.0 wants {MIN_LENGTH} characters in access keys and secrets: it is left out; where it was synced"
-            " before, it may do nothing any more"
+            " before, it loses its rights"
         )
         return None, notes
     if account.admin:

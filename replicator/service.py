@@ -194,6 +194,7 @@ def _store(settings: Settings) -> Store:
             continue
         if is_of_group(settings, store.identity()):
             return store
+        log.warning("store of another worker group is left alone", path=str(store.directory), **store.identity())
         store.close()
     return Store(settings.store_path)
 

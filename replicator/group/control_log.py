@@ -37,6 +37,8 @@ _PAUSE_MOST: Final = 0.5
 _WRITE: Final = 2.0
 #: Seconds that name servers are asked who the masters are after a write that no broker took.
 _LOOK: Final = 1.0
+#: Milliseconds by which the clocks of two replicas differ at most.
+_SKEW: Final = 60_000
 #: Messages per pull, and concurrent pulls of what exists at the start: a broker may be far away.
 _COUNT: Final = 32
 _AT_ONCE: Final = 8
@@ -299,6 +301,7 @@ class ControlLog:
                 break
             if pulled.code == Response.PULL_OFFSET_MOVED:
                 if at > pulled.max_offset:
+                    self._refuse_slave(queue, broker)
                     return await self._begin_again(queue)
                 return pulled.min_offset, pulled.max_offset
             for message in pulled.messages:
@@ -314,14 +317,32 @@ class ControlLog:
             return False
         found = await pull(broker, queue.topic, queue.queue_id, last.offset, count=1)
         is_old = found.code == Response.PULL_OFFSET_MOVED and last.offset < found.min_offset  # and deleted as such
+        if all((each.queue_offset, each.store_timestamp) != last[:2] for each in found.messages) and not is_old:
+            self._refuse_slave(queue, broker)
+            return True
         self._last[queue] = last._replace(address=broker.address)
-        return not is_old and all((each.queue_offset, each.store_timestamp) != last[:2] for each in found.messages)
+        return False
+
+    def _refuse_slave(self, queue: MessageQueue, broker: Endpoint) -> None:
+        """What a slave has not yet is no loss; it is asked again.
+
+        Raises:
+            ClientError: it is one.
+        """
+        if not self._cluster.is_master(queue.broker, broker.address):
+            raise ClientError(f"slave {broker.address} does not yet have what its master had")
 
     async def _begin_again(self, queue: MessageQueue) -> tuple[int, int]:
-        log.warning("system topic has lost its newest messages and is read again", queue=str(queue))
+        log.warning("system topic has lost its newest messages: what came since is read", queue=str(queue))
+        last, broker = self._last.get(queue), self._cluster.reader(queue.broker)
+        end = await max_offset(broker, queue.topic, queue.queue_id)
+        if last is None or end == 0:
+            at, end = await self._begin(queue, self._topics[queue.topic])
+        else:  # what was written since, on whichever replica, was stored after what was read of it last
+            at = await offset_near(broker, queue.topic, queue.queue_id, max(0, last.stored - _SKEW))
         self._last.pop(queue, None)
         self._on_reset(queue)
-        return await self._begin(queue, self._topics[queue.topic])
+        return at, end
 
 
 def _serves(topic: TopicConfig | None) -> bool:

@@ -138,6 +138,7 @@ class Mirror:
         #: This worker only stands by: it takes part in no group.
         self.stands_by = False
         self._echoed = asyncio.Event()
+        self._settled = False
         self._sequence = 0
         self._sent: dict[int, float] = {}
         self._unwritten: dict[tuple[Kind, str], None] = {}
@@ -165,9 +166,10 @@ class Mirror:
         Only then may tasks start: a connector may have been stopped there, for a failover. A target that takes
         messages but does not show these is not waited for longer than some session timeouts.
         """
-        if self._refused or (self._echoed.is_set() and self._was_read):
-            return True
-        return now() - max(self._tried_at, self._past.read_at) > _PATIENCE * self.membership.timeout
+        waited = now() - max(self._tried_at, self._past.read_at)
+        was_read = self._echoed.is_set() and self._was_read
+        self._settled = self._settled or self._refused or was_read or waited > _PATIENCE * self.membership.timeout
+        return self._settled
 
     @property
     def _was_read(self) -> bool:
@@ -217,6 +219,7 @@ class Mirror:
             async with asyncio.timeout(self.membership.timeout):
                 await self._echoed.wait()
         if not self._past.is_known and self._deeper is not None:
+            self._past.read_at = now()
             read = asyncio.Event()
             deeper = self._deeper(read.set)
             try:
@@ -332,6 +335,8 @@ class Mirror:
 
     def on_said(self, said: LogMessage) -> None:
         """A message of the log; reading goes on whatever is in it."""
+        if not self._caught_up.is_set():
+            self._past.read_at = now()
         self._open(said, self.inbox)
 
     def on_past(self, said: LogMessage) -> None:

@@ -9,10 +9,19 @@ from __future__ import annotations
 from math import inf
 from typing import Final
 
-__all__ = ["MirrorPast"]
+__all__ = ["MirrorPast", "seconds_needed"]
 
 #: Session timeouts before us in which other workers may have started that know nothing.
 _PEERS: Final = 12.0
+
+
+def seconds_needed(interval: float, timeout: float) -> float:
+    """How much of the past has a publication that counts, where all state is published each `interval` seconds.
+
+    Args:
+        timeout: the session timeout, in seconds.
+    """
+    return max(2 * interval, interval + (_PEERS + 1) * timeout)
 
 
 class MirrorPast:

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
 from math import inf
 from typing import Any, Final, NamedTuple, TypeVar
 
+from replicator.aio.bounded import bounded
 from replicator.aio.clock import now
 from replicator.client.brokers import max_offset
 from replicator.client.cluster import Cluster
@@ -34,6 +34,8 @@ __all__ = ["Applied", "ReplicationSnapshot", "Syncer"]
 T = TypeVar("T")
 #: Seconds after which a group may have consumers again.
 _IDLE: Final = 1.0
+#: Topics that are looked into at the same time.
+_AT_ONCE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,8 @@ class Syncer:
         self._unresponsive = UnresponsiveBrokers({})
         #: Groups without consumers at the target, each with when that was seen.
         self._idle: dict[str, float] = {}
+        #: Target brokers that have not answered since the last plan.
+        self._silent: set[str] = set()
 
     # Topics.
 
@@ -117,11 +121,15 @@ class Syncer:
             if action.blocked or not isinstance(action.write, DropTopic):
                 return action
             topic = self._topics[1].tables[action.broker].topics[action.key]
-            master, source = self._target.master(action.broker), self.options.identity.source
-            foreign = await has_foreign_messages(master, topic.name, range(topic.queues), source=source)
+            queues, source = range(topic.read_queues), self.options.identity.source
+            try:
+                master = self._target.master(action.broker)
+                foreign = await has_foreign_messages(master, topic.name, queues, source=source)
+            except (ClientError, ProtocolError) as error:
+                return replace(action, blocked=f"the source has deleted it, but it cannot be read here: {error}")
             return replace(action, blocked=FOREIGN) if foreign else action
 
-        return Planned([await allowed(action) for action in planned.actions], planned.wanted)
+        return Planned(await bounded(allowed, planned.actions, at_once=_AT_ONCE), planned.wanted)
 
     async def plan_switch(self, copy: ReplicationSnapshot, *, open_all: bool) -> Planned:
         """What makes the target's topics those that applications use."""
@@ -200,6 +208,7 @@ class Syncer:
     async def plan_groups(self, copy: ReplicationSnapshot, ledger: Ledger) -> Planned:
         """What is to be done to the target's groups."""
         source, target = await self._refreshed(self._groups)
+        self._silent = set()
         planned = groups.plan_groups(
             source,
             target,
@@ -246,6 +255,7 @@ class Syncer:
         """What is to be committed at the target, and where all groups stand."""
         places = await self.places.look(copy.queue)
         self.failures = self.places.failures
+        self._silent = set()
         planned = plan_offsets(places, live=(), forced=forced)
         asked = {
             action.write.group
@@ -260,16 +270,22 @@ class Syncer:
         """Those that have consumers at the target: at any broker, since one that was restarted knows of none for up
         to half a minute.
         """
-        live, away = set[str](), set[str]()
-        for group, broker in product(sorted({*groups}), sorted(self._target.brokers())):
-            if broker in away:
-                continue  # nothing can be written there either
-            try:
-                if await consumers(self._target.master(broker), group):
-                    live.add(group)
-            except (Unreachable, RequestTimeout):
-                away.add(broker)
+        live, brokers = set[str](), self._target.brokers()
+        for group in sorted({*groups}):
+            if any(await asyncio.gather(*(self._is_consumed(broker, group) for broker in brokers))):
+                live.add(group)
         return live
+
+    async def _is_consumed(self, broker: str, group: str) -> bool:
+        if broker in self._silent:
+            return False  # nothing can be written there either
+        master = self._target.master(broker)
+        try:
+            master.refuse_pause()
+            return bool(await consumers(master, group))
+        except (Unreachable, RequestTimeout):
+            self._silent.add(broker)
+            return False
 
     # All.
 

@@ -15,6 +15,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from acl_sync import AclOptions, AclPlan, AclSyncer, Applied
+from replicator.client.cluster import Cluster, Topology
 from replicator.command_app import CommandApp
 from replicator.command_output import Output, Shown, show
 from replicator.connector.identity import identify
@@ -25,6 +26,7 @@ from replicator.observe.logging import configure
 from replicator.operate.options import ConfigFile, with_settings
 from replicator.operate.reports import AclApplied, AclPlanned, AclStatus
 from replicator.operate.show import table
+from replicator.routing.options import Identity
 from replicator.service import cluster_of
 from replicator.settings import Settings, load
 from replicator.state import state_file
@@ -65,7 +67,7 @@ async def _run(
     source, target = cluster_of(wanted.settings.source), cluster_of(wanted.settings.target)
     kept = state_file.read(wanted.file) or {}
     try:
-        ids = identify(wanted.settings, await source.refresh(), await target.refresh(), kept)
+        ids = await _identified(wanted, source, target, kept)
         syncer = AclSyncer(source, target, wanted.options, owned=kept.get("brokers"))
 
         def keep() -> None:
@@ -85,6 +87,15 @@ async def _run(
     finally:
         await source.close()
         await target.close()
+
+
+async def _identified(wanted: _Wanted, source: Cluster, target: Cluster, kept: Mapping[str, Any]) -> Identity:
+    """The ids of both clusters; accounts in files need no source that answers."""
+    there = await target.refresh()
+    known = wanted.settings.source.id or kept.get("source_id")
+    if wanted.options.source_dir is None or not known:
+        return identify(wanted.settings, await source.refresh(), there, kept)
+    return identify(wanted.settings, Topology(known, {}), there, kept)
 
 
 def _keep(file: Path, content: dict[str, Any]) -> None:

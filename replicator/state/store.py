@@ -327,7 +327,8 @@ class Store:
             key = state.key
             anomalies, audit = state.counters.anomalies(), state.audit.record()
             mark = (state.progress.position, state.progress.clean, state.progress.target_floor, anomalies, audit)
-            if self._marks.get(key) == mark:
+            kept = self.state.get(Kind.POSITION, key)  # an earlier connector's may have taken its place
+            if self._marks.get(key) == mark and kept is not None and kept.get("made", 0) == state.made:
                 continue
             self._marks[key] = mark
             offset, position = offset_record(state), position_record(state)

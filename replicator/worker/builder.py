@@ -120,7 +120,8 @@ async def _build(
     if not found.standby:
         await Route(settings.connector, settings.route, context, bulk).check()
     ids = {"source_id": identity.source, "target_id": identity.target}
-    store.save_identity({"worker": coordinator.me, "group": found.group, **ids})
+    named = {} if found.standby else {"group": found.group}  # that of a standby is what it has found
+    store.save_identity({"worker": coordinator.me, **named, **ids})
     routes = Routes(connectors, coordinator, context, bulk)
     heartbeats.report("tasks", lambda: task_states(routes))
     heartbeats.report(JOBS, lambda: bulk.claimed(coordinator.running))

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from replicator.client.cluster import Topology
 from replicator.client.discovery import Discovery
+from replicator.errors import is_absence
 from replicator.observe.logging import get_logger
 from replicator.state.known_brokers import Side, being_given_up, forgotten, key_of, record_value
 from replicator.state.record import Kind
@@ -45,7 +46,8 @@ class ForgottenBrokers:
         changed = False
         for broker in forgotten(self._store.state, side):
             if broker in topology.brokers:
-                if broker not in discovery.topics or broker in discovery.failures:
+                failure = discovery.failures.get(broker)
+                if broker not in discovery.topics if failure is None else is_absence(failure):
                     continue
                 key = key_of(side, broker)
                 stopped = being_given_up(self._store.state).get(key, {})  # for it, and still to be given back

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from replicator.client.cluster import Cluster
 from replicator.client.discovery import Discovery
 from replicator.connector.context import NoSource, look
 from replicator.connector.identity import group_name, refuse_other_group, refuse_other_ids
 from replicator.group.known_group import KnownGroup, find_group
+from replicator.group.mirror_past import seconds_needed
 from replicator.routing.options import Identity
 from replicator.settings import Settings
 from replicator.state.store import Store
 
 __all__ = ["Clusters", "Found", "find"]
-
-#: Intervals of republication that a new worker looks back for the group's state.
-_STATE_PAST: Final = 2.0
 
 
 class Clusters(NamedTuple):
@@ -55,12 +53,15 @@ async def find(settings: Settings, clusters: Clusters, store: Store, connect: Ca
     """
     source = Discovery(clusters.source, masters_only=False)
     target = Discovery(clusters.target, masters_only=True)
-    past = _STATE_PAST * settings.state_republish_interval
+    past = seconds_needed(settings.state_republish_interval, settings.session_timeout)
     try:
         identity = await look(settings, source, target, store)
     except NoSource as error:
-        known = None if settings.standalone else await find_group(settings, target, connect, recent=past)
         kept = store.identity()
+        meant = settings
+        if settings.worker_group is None and "group" in kept:
+            meant = settings.model_copy(update={"worker_group": kept["group"]})
+        known = None if settings.standalone else await find_group(meant, target, connect, recent=past)
         if known is None and "source_id" in kept and not settings.standalone:
             identity = Identity(kept["source_id"], kept["target_id"])
             known = KnownGroup(group_name(settings, identity), identity, past)

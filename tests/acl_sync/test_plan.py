@@ -236,15 +236,22 @@ def test_what_cannot_be_said_in_acl1_takes_the_rights_away(lost: dict[str, Any])
     assert action.after == account()
     after = holding(account(), dialect=Dialect.ACL1)
     assert not plan(source, after, owned).actions
+    ours = Ownership({"t-a": {"accounts": {"account-1": "created"}, "white": []}})
+    assert verbs(plan(source, target, ours, deletes=True)) == [(Verb.DELETE, "account-1", True)]
 
 
 def test_white_lists_that_no_request_can_write() -> None:
     """Request 53 takes the addresses with commas between them."""
     source = holding(dialect=Dialect.ACL1, white=frozenset({"10.0.0.1", "192.168.0.{1,2}"}))
-    (action,) = plan(source, holding(dialect=Dialect.ACL1)).actions
-    assert "192.168.0.{1,2} cannot be written over the network" in action.blocked
+    lacking, plain = plan(source, holding(dialect=Dialect.ACL1)).actions
+    assert (lacking.changes, "no request can write" in lacking.blocked) == (("+ 192.168.0.{1,2}",), True)
+    assert (plain.changes, set(plain.white), plain.blocked) == (("+ 10.0.0.1",), {"10.0.0.1"}, "")
     there = holding(dialect=Dialect.ACL1, white=frozenset({"192.168.0.{1,2}"}))
-    assert plan(holding(dialect=Dialect.ACL1, white=frozenset({"10.0.0.1"})), there).pending == ()
+    (blocked,) = plan(holding(dialect=Dialect.ACL1, white=frozenset({"10.0.0.1"})), there).actions
+    assert "no request can write" in blocked.blocked
+    both = holding(dialect=Dialect.ACL1, white=frozenset({"10.0.0.1", "192.168.0.{1,2}"}))
+    assert plan(source, both).actions == ()
+    assert plan(holding(dialect=Dialect.ACL1), there).actions == ()
 
 
 def test_white_addresses_wait_for_all_brokers() -> None:

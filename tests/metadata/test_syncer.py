@@ -12,7 +12,7 @@ from replicator.aio.clock import now
 from replicator.client.cluster import Cluster
 from replicator.client.groups import GroupTable
 from replicator.client.topics import TopicConfig, TopicTable
-from replicator.errors import Unreachable
+from replicator.errors import BrokerRefused, Unreachable
 from replicator.metadata import syncer as under_test
 from replicator.metadata.action import Action, Commit
 from replicator.metadata.groups import GroupSelector
@@ -128,6 +128,15 @@ async def test_what_all_masters_deny_is_deleted(setup: Setup) -> None:
 async def test_a_topic_in_which_others_have_written_is_not_deleted(setup: Setup) -> None:
     setup.target.foreign = {"U"}
     assert (await setup.deletions())["topics"] == {FOREIGN}
+
+
+async def test_a_topic_that_cannot_be_read_holds_up_no_other(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refused(*_: object, **__: object) -> bool:
+        raise BrokerRefused("x", 11, 16, "the topic cannot be read")
+
+    monkeypatch.setattr(under_test, "has_foreign_messages", refused)
+    (reason,) = (await setup.deletions())["topics"]
+    assert "it cannot be read here" in reason
 
 
 async def test_a_topic_that_was_switched_stays_when_the_source_deletes_it(setup: Setup) -> None:
@@ -247,6 +256,7 @@ async def test_consumers_are_looked_for_at_all_brokers(setup: Setup, monkeypatch
 
     monkeypatch.setattr(under_test, "consumers", known)
     assert await setup.syncer._live(["G", "H"]) == {"G"}
+    assert setup.syncer._silent == {"x"}  # which is not asked again until the next plan
 
 
 async def test_a_group_that_has_consumers_by_now_keeps_its_offset(

@@ -118,6 +118,13 @@ def test_read_only_waits_for_the_last_message() -> None:
     assert applied(plan(source, target, ledger), target, ledger)["x"]["T"].perm == 4
 
 
+def test_a_new_topic_of_a_protected_target_is_read_only_from_the_beginning() -> None:
+    source, ledger = {"a": {"T": topic()}}, dict[Key, Entry]()
+    made = applied(plan(source, {"x": {}}, ledger, protect=True), {"x": {}}, ledger)
+    assert made["x"]["T"].perm == 4
+    assert plan(source, made, ledger, protect=True).actions == []
+
+
 def test_what_cannot_be_read_is_left_as_it_is() -> None:
     """Write-only, and without any permission: nobody can know its end."""
     target = {"x": {"T": topic()}}

@@ -402,3 +402,7 @@ def test_progress_of_a_deleted_connector_is_none_of_the_next(directory: Path) ->
     after.progress.position, after.progress.start = 5, 0
     store.update([after])
     assert store.restore(QueueState("T", SOURCE, TARGET, route="route"))
+    assert late[1] is not None
+    store.merge(late[1]._replace(version=Version(10**7, "w9")))  # and again, while nothing flows
+    store.update([after])
+    assert store.restore(QueueState("T", SOURCE, TARGET, route="route"))

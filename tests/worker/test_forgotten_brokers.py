@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from replicator.client.cluster import Broker, Topology
-from replicator.errors import Unreachable
+from replicator.errors import BrokerRefused, Unreachable
 from replicator.state.known_brokers import being_given_up, forgotten
 from replicator.state.record import Kind
 from replicator.state.store import Store
@@ -76,7 +76,7 @@ def test_one_that_is_back_is_remembered(store: Store) -> None:
         assert not brokers.follow("source", discovery, listed("a", "b"))
         discovery.topics["b"], discovery.failures["b"] = {}, Unreachable("b", "no answer")
         assert not brokers.follow("source", discovery, listed("a", "b"))
-        del discovery.failures["b"]
+        discovery.failures["b"] = BrokerRefused("b", 21, 16, "no permission")  # it is there, and says why it waits
         assert brokers.follow("source", discovery, listed("a", "b"))
         assert not brokers.follow("source", discovery, listed("a", "b"))
     assert forgotten(store.state, "source") == frozenset()

@@ -17,6 +17,7 @@ from replicator.client.discovery import Discovery
 from replicator.command_app import CommandApp
 from replicator.command_output import Output, Shown, show
 from replicator.connector.context import look
+from replicator.connector.identity import group_name
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.exit_codes import ExitCode
 from replicator.observe.logging import configure
@@ -102,7 +103,7 @@ async def _examine_clusters(
         reason = "topics, rights, groups and workers, because the clusters cannot be used as they are"
         return [*findings, unchecked("clusters", "route", reason)]
     findings.append(good("clusters", "route", f"messages are copied from {identity.source} to {identity.target}"))
-    findings += judge_kept(settings.store_path, identity)
+    findings += judge_kept(settings.store_path, identity, group_name(settings, identity))
     try:
         context = world_of(settings, source, target, identity, store)
         return findings + await examine_route(settings, context, here.facts, there.facts)

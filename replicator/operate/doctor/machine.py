@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from replicator.connector.identity import refuse_other_ids
+from replicator.connector.identity import refuse_other_group, refuse_other_ids
 from replicator.errors import ConfigError, StartupError
 from replicator.group.signature import Signer
 from replicator.operate.doctor.finding import Finding, bad, good, odd, unchecked
@@ -94,12 +94,14 @@ def _store(path: Path) -> Finding:
     return good(_CHECK, "store_path", f"{path} can be written, {free // 2**30} GiB are free")
 
 
-def judge_kept(store: Path, identity: Identity) -> Iterator[Finding]:
-    """Whether the state files in `store` are of these two clusters."""
+def judge_kept(store: Path, identity: Identity, group: str) -> Iterator[Finding]:
+    """Whether the state files in `store` are of these two clusters, and of the worker group `group`."""
     path = store / "identity.json"
     try:
-        known = decode(path.read_bytes(), str(path))
-        refuse_other_ids(identity, known if isinstance(known, dict) else {})
+        found = decode(path.read_bytes(), str(path))
+        known = found if isinstance(found, dict) else {}
+        refuse_other_ids(identity, known)
+        refuse_other_group(group, known)
     except FileNotFoundError:
         return
     except StartupError as error:
@@ -107,7 +109,7 @@ def judge_kept(store: Path, identity: Identity) -> Iterator[Finding]:
     except (OSError, Damaged) as error:
         yield unchecked(_CHECK, "store_path", f"which clusters {path} is of, because {error}")
     else:
-        yield good(_CHECK, "store_path", "its state is of these two clusters")
+        yield good(_CHECK, "store_path", "its state is of these two clusters and this worker group")
 
 
 def _is_used(lock: Path) -> bool:

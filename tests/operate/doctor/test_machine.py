@@ -71,11 +71,14 @@ def test_whose_state_it_is(tmp_path: Path) -> None:
     """Files of two other clusters are refused at a start; nothing is set aside here."""
 
     def kept(source: str) -> list[tuple[Level, str]]:
-        return [(each.level, each.message) for each in judge_kept(tmp_path, Identity(source, "west"))]
+        return [(each.level, each.message) for each in judge_kept(tmp_path, Identity(source, "west"), "g")]
 
     assert kept("east") == []
     state_file.write(tmp_path / "identity.json", {"source_id": "east", "target_id": "west"})
-    assert kept("east") == [(Level.OK, "its state is of these two clusters")]
+    assert kept("east") == [(Level.OK, "its state is of these two clusters and this worker group")]
+    state_file.write(tmp_path / "identity.json", {"source_id": "east", "target_id": "west", "group": "other"})
+    ((level, message),) = kept("east")
+    assert (level, "worker_group 'other', this is 'g'" in message) == (Level.ERROR, True)
     ((level, message),) = kept("north")
     assert level is Level.ERROR
     assert "the store was written for source_id 'east', this is 'north'" in message
