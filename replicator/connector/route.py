@@ -318,7 +318,7 @@ class Route:
                 state=str(pair.state.phase),
                 reason=pair.state.reason,
             )
-            again = self._pair(pair.state, topic=pair.topic, from_start=False)
+            again = self._pair(pair.state, topic=pair.topic, from_start=pair.from_start)
             self._pairs.restart(key, again, group)
 
     async def sample(self) -> None:

@@ -258,6 +258,7 @@ class QueuePair:
             state.progress.position = fault.end
             return
         state.progress.position = await self.source.after_reset(fault, self._target.copy_at)
+        state.progress.resumed = state.progress.position
         state.progress.seen = None
         state.counters.reset_at = None
         state.progress.offsets.clear()

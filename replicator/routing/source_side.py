@@ -114,8 +114,8 @@ class BrokerSource:
     async def first_offset(self) -> int:
         state, start_from = self._state, self._shared.options.start_from
         place = (self._reader(), state.topic, state.source.queue_id)
-        if state.progress.start is not None:
-            return max(state.progress.start, await min_offset(*place))
+        if state.progress.begin is not None:
+            return max(state.progress.begin, await min_offset(*place))
         if self._from_start or start_from == "earliest":
             return await min_offset(*place)
         if start_from == "latest":

@@ -245,6 +245,9 @@ class SourceTask:
         if missing:
             if self._options.filtered:
                 self._state.counters.skip("filter", missing)
+            elif not self._from_master:
+                self._fail(SourceLost(f"slave {self._connection.address} has not all that its master had"))
+                return False
             else:
                 self._fail(SourceGap(*_first_hole(start, end, messages)), before=messages)
                 return False
@@ -270,10 +273,11 @@ class SourceTask:
         return messages[-1].store_timestamp if messages and messages[-1].queue_offset == end - 1 else 0
 
     def _moved(self, start: int, pulled: Pulled) -> Exception:
+        if not self._from_master:  # which may have been made later than its master, and keep less
+            has = "no longer has" if start < pulled.min_offset else "does not yet have"
+            return SourceLost(f"slave {self._connection.address} {has} what its master had")
         if start < pulled.min_offset:
             return SourceGap(start, pulled.min_offset)
-        if not self._from_master:
-            return SourceLost(f"slave {self._connection.address} does not yet have what its master had")
         return SourceReset(start, pulled.min_offset, pulled.max_offset)
 
     def _fail(self, error: Exception, *, before: Sequence[StoredMessage] | None = None) -> None:

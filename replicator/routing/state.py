@@ -68,6 +68,7 @@ class QueueProgress:
         "offsets",
         "position",
         "read_to",
+        "resumed",
         "seen",
         "skew",
         "start",
@@ -79,6 +80,10 @@ class QueueProgress:
     def __init__(self) -> None:
         self.start: int | None = None
         """The source offset where the copy began."""
+
+        self.resumed: int | None = None
+        """The source offset where it went on after the source queue was truncated or recreated last; None: it was
+        not. Copies of what lies before it are of another queue."""
 
         self.position: int | None = None
         """The next source offset that is not settled: all before it are acknowledged by the target, or left out for
@@ -119,6 +124,11 @@ class QueueProgress:
 
         self.skew = 0.0
         """Seconds that the source broker's clock is ahead of ours."""
+
+    @property
+    def begin(self) -> int | None:
+        """The first source offset of the copy as the source queue is now."""
+        return self.start if self.resumed is None else self.resumed
 
     @property
     def lag(self) -> int:
@@ -367,7 +377,7 @@ class QueueState:
         if last is not None:
             first = last.source + 1
         else:
-            first = progress.start if progress.start is not None else next(iter(progress.offsets)).source
+            first = progress.begin if progress.begin is not None else next(iter(progress.offsets)).source
         count = progress.offsets.count_from(first)
         if counters.lost_at_target != (first, count):
             counters.target_lost += count

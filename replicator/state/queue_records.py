@@ -32,6 +32,7 @@ def position_record(state: QueueState) -> dict[str, Any]:
         "copied": state.counters.copied_in_all,
         "known_end": progress.known_end,
         **({"seen": list(progress.seen)} if progress.seen else {}),
+        **({"resumed": progress.resumed} if progress.resumed is not None else {}),
         **({"anomalies": anomalies} if anomalies else {}),
         **({"audit": audit} if audit else {}),
         **({"made": state.made} if state.made else {}),
@@ -65,6 +66,7 @@ def restore(
     if position is not None:
         progress.position = position["position"]
         progress.start = position["start"]
+        progress.resumed = position.get("resumed")
         progress.known_end = position.get("known_end", 0)
         progress.seen = Seen(*position["seen"]) if position.get("seen") else None
         counters.copied_before = position.get("copied", 0)
@@ -86,7 +88,7 @@ def _move(state: QueueState, offset: Mapping[str, Any], topic: TopicRecord | Non
     """Begins at the new target; what was at the old one is lost there, and is copied again or not."""
     progress = state.progress
     if topic is not None and topic.moved.get(state.source) == "skip":
-        progress.start = progress.position
+        progress.start, progress.resumed = progress.position, None
     else:
         progress.position = None  # from `start` on, or the oldest message that the source has
     progress.seen, progress.clean = None, False

@@ -116,6 +116,7 @@ class Position(Struct):
     copied: Count = 0
     known_end: Count = 0
     seen: tuple[Count, Count] | None = None
+    resumed: Count | None = None
     anomalies: Anomalies | None = None
     audit: Audit | None = None
     made: Count = 0

@@ -224,6 +224,16 @@ async def test_what_retention_took_is_a_gap() -> None:
     assert (error.start, error.end) == (5, 20)
 
 
+@pytest.mark.parametrize(("low", "offset", "has"), [(20, 5, "no longer has"), (0, 70, "does not yet have")])
+async def test_neither_beginning_nor_end_of_a_slave_is_believed(low: int, offset: int, has: str) -> None:
+    """It may have been made later than its master, or keep less: what it lacks waits for that."""
+    reading = one([10] * 50, low=low, offset=offset)
+    reading.task._from_master = False
+    error = await failure(reading)
+    assert isinstance(error, SourceLost)
+    assert has in str(error)
+
+
 async def test_a_queue_that_ends_before_the_position_was_reset() -> None:
     """On the master, where nothing can be late."""
     error = await failure(one([10] * 50, offset=70))

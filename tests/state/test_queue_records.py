@@ -57,3 +57,14 @@ def test_a_record_of_before_is_about_any_target() -> None:
     assert not is_about(offset, OTHER)
     del offset["target"]
     assert is_about(offset, OTHER)
+
+
+def test_where_it_goes_on_after_a_reset_is_kept() -> None:
+    """What the target loses of it is copied again from there: what came before is no part of the queue any more."""
+    state = restored(TARGET, {})
+    state.progress.resumed = state.progress.position = 38
+    state.progress.offsets.clear()
+    again = QueueState("T", SOURCE, TARGET)
+    restore(again, position_record(state), offset_record(state), None)
+    again.progress.offsets.add(38, 500, 2)
+    assert again.lose_at_target(None) == (38, 2)

@@ -32,8 +32,8 @@ __all__ = ["SyncTask"]
 
 #: Seconds between checks for requests that came over REST.
 _REQUESTS: Final = 0.5
-#: Seconds in which the change that is under way is finished when the task ends: of two requests that make one
-#: change, such as the deletion and creation of an account, the second one must follow.
+#: Seconds in which a change of an account that is under way is finished when the task ends: where it is deleted and
+#: made again, the second request must follow.
 _FINISH: Final = 2.0
 
 #: Of all groups together, as they stood before what was done the last time.
@@ -213,7 +213,8 @@ class SyncTask:
         """Ends, once what is under way is done; what takes too long goes no further than its next change."""
         self._ending = True
         if self._begun is not None:
-            await asyncio.wait([self._begun], timeout=_FINISH)
+            if self._acl is not None:
+                await asyncio.wait([self._begun], timeout=_FINISH)
             self._begun.cancel()
             await asyncio.wait([self._begun])
             self._begun = None
