@@ -165,13 +165,13 @@ class Judge:
         return f"{found}, the source ends at {ends}"
 
     def rest(self) -> None:
-        """From now on nothing happens that could cost a worker its lease."""
+        """From now on nothing happens that could cost a worker its lease; one that is still starting has lost none."""
         self._fencings = {sim.name: sim.worker.fencings for sim in self.world.workers if sim.worker is not None}
 
     def verdict(self) -> None:
         """Raises what is wrong with the two topics as they are in the end, and with workers at rest."""
         for sim in self.world.workers:
-            if sim.worker is not None and sim.worker.fencings != self._fencings[sim.name]:
+            if sim.worker is not None and sim.worker.fencings != self._fencings.get(sim.name, 0):
                 raise Violation(f"{sim.name} loses its lease though nothing keeps it from renewing it")
         copies = [m for node, queue, end in _queues(self.world.target) for m in _all(node, queue)]
         found = check(self.originals.values(), copies, ignore=lambda name: name in _RESERVED | {"UNIQ_KEY"})
