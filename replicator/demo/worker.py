@@ -109,7 +109,8 @@ class Worker:
             status = await asyncio.to_thread(_get, self.address, "/status")
         except (OSError, ValueError, http.client.HTTPException):
             return  # it does not answer yet, or has just ended; then the next call raises
-        self.topics = [self._figures(topic) for topic in status["topics"]]
+        # Beside it there are those of messages that wait, of which there are none.
+        self.topics = [self._figures(topic) for topic in status["topics"] if topic["topic"] == TOPIC]
 
     def _figures(self, topic: dict[str, Any]) -> TopicFigures:
         names = ("topic", "state", "reason", "copied", "lag_messages", "lag_seconds")

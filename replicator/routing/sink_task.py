@@ -40,9 +40,10 @@ from replicator.routing.limiter import RateLimiter
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import RouteOptions
 from replicator.routing.packing import Pack
+from replicator.routing.queue_progress import Seen
 from replicator.routing.seal import Extent
 from replicator.routing.single_send import NO_BODY, why_not_singly, without_delay
-from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState, Seen
+from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState
 from replicator.routing.transforming import Transforming
 from replicator.routing.wait_timer import SOURCE, TARGET
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.queue_map import Queue
-from replicator.routing.state import QueueState, Seen
+from replicator.routing.queue_progress import Seen
+from replicator.routing.state import QueueState
 from replicator.state.topic_record import TopicRecord
 
 __all__ = ["is_about", "offset_record", "position_record", "restore"]

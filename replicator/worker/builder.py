@@ -119,9 +119,7 @@ async def _build(
     bulk = Bulk(settings, group, heartbeats.beat, sealer=context.sealer, auditor=context.auditor, identity=identity)
     if not found.standby:
         await Route(settings.connector, settings.route, context, bulk).check()
-    ids = {"source_id": identity.source, "target_id": identity.target}
-    named = {} if found.standby else {"group": found.group}  # that of a standby is what it has found
-    store.save_identity({"worker": coordinator.me, **named, **ids})
+    store.save_identity({"worker": coordinator.me, **found.ids})
     routes = Routes(connectors, coordinator, context, bulk)
     heartbeats.report("tasks", lambda: task_states(routes))
     heartbeats.report(JOBS, lambda: bulk.claimed(coordinator.running))

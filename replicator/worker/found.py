@@ -43,6 +43,12 @@ class Found(NamedTuple):
     past: float
     standby: str = ""
 
+    @property
+    def ids(self) -> dict[str, str]:
+        """What the store keeps of it; a standby's group is only what was found at the target."""
+        group = {} if self.standby else {"group": self.group}
+        return {"source_id": self.identity.source, "target_id": self.identity.target, **group}
+
 
 async def find(settings: Settings, clusters: Clusters, store: Store, connect: Callable[[], Cluster]) -> Found:
     """Looks at both clusters. If the source is away, a group that the target or the store knows is enough.

@@ -91,7 +91,7 @@ def _events_never_seen(prometheus: Prometheus) -> set[str]:
 
 async def _paused(prometheus: Prometheus, worker: Worker) -> None:
     assert worker.ask("PUT", "/connectors/route/pause")[0] == 200
-    await until(lambda: prometheus.now('sum(rocketmq_replicator_queues{state="paused"}) > 0'))
+    await until(lambda: "paused" not in _events_never_seen(prometheus), what="the pause is marked on lines")
     assert worker.ask("PUT", "/connectors/route/resume")[0] == 200
 
 

@@ -24,10 +24,11 @@ from replicator.routing.packing import Packer
 from replicator.routing.pair import QueuePair
 from replicator.routing.provenance import Stamp
 from replicator.routing.queue_map import Queue
+from replicator.routing.queue_progress import Seen
 from replicator.routing.queue_steps import TRANSITIONS, Event, Step
 from replicator.routing.shared import Shared
 from replicator.routing.sink_task import SinkTask
-from replicator.routing.state import Phase, QueueState, Seen
+from replicator.routing.state import Phase, QueueState
 
 BUSY = BrokerRefused("b", 0, Response.SYSTEM_BUSY, "too many requests")
 

@@ -11,10 +11,11 @@ from replicator.protocol.codes import Request, Response
 from replicator.protocol.frame import Frame
 from replicator.routing.faults import SourceReset
 from replicator.routing.queue_map import Queue
+from replicator.routing.queue_progress import Seen
 from replicator.routing.recovery import CopyRecord
 from replicator.routing.shared import Shared
 from replicator.routing.source_side import BrokerSource
-from replicator.routing.state import QueueState, Seen
+from replicator.routing.state import QueueState
 from tests.support.stored import stored
 
 

@@ -165,7 +165,7 @@ class Judge:
         return f"{found}, the source ends at {ends}"
 
     def rest(self) -> None:
-        """From now on nothing happens that could cost a worker its lease; one that is still starting has lost none."""
+        """From now on nothing happens that could cost a worker its lease; one that still starts has lost none."""
         self._fencings = {sim.name: sim.worker.fencings for sim in self.world.workers if sim.worker is not None}
 
     def verdict(self) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from replicator.routing.queue_map import Queue
-from replicator.routing.state import QueueState, Seen
+from replicator.routing.queue_progress import Seen
+from replicator.routing.state import QueueState
 from replicator.state.queue_records import is_about, offset_record, position_record, restore
 from replicator.state.topic_record import TopicRecord
 

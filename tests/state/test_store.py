@@ -382,27 +382,19 @@ def test_a_failed_flush_keeps_everything_in_memory(directory: Path, monkeypatch:
 
 def test_progress_of_a_deleted_connector_is_none_of_the_next(directory: Path) -> None:
     """Its tasks may drain elsewhere when the next one of its name is there, and have not been told yet."""
-    store = Store(directory)
-    store.put(Kind.CONNECTOR, "route", CONNECTOR)
-    before = QueueState("T", SOURCE, TARGET, route="route")
-    store.restore(before)
-    before.progress.position, before.progress.start = 20, 2
+    store, before = Store(directory), QueueState("T", SOURCE, TARGET, route="route")
+    before.progress.position = before.progress.start = 20
     store.update([before])
-    late = [store.state.record(kind, before.key) for kind in (Kind.OFFSET, Kind.POSITION)]
+    late = [*store.state.records(Kind.OFFSET), *store.state.records(Kind.POSITION)]
     store.put(Kind.CONNECTOR, "route", CONNECTOR | {"made": 7})
-    assert not store.restore(QueueState("T", SOURCE, TARGET, route="route"))
     before.progress.position = 30  # what drains meanwhile
     store.update([before])
     for record in late:  # published by its owner after the deletion
-        assert record is not None
         store.merge(record._replace(version=Version(10**6, "w9")))
     after = QueueState("T", SOURCE, TARGET, route="route")
-    assert not store.restore(after)
-    assert after.progress.position is None
-    after.progress.position, after.progress.start = 5, 0
+    assert (store.restore(after), after.progress.position) == (False, None)
+    after.progress.position = after.progress.start = 5
     store.update([after])
-    assert store.restore(QueueState("T", SOURCE, TARGET, route="route"))
-    assert late[1] is not None
     store.merge(late[1]._replace(version=Version(10**7, "w9")))  # and again, while nothing flows
     store.update([after])
     assert store.restore(QueueState("T", SOURCE, TARGET, route="route"))

@@ -8,15 +8,16 @@ import msgspec
 
 from replicator.aio.clock import now
 from replicator.routing.offset_map import Interval, OffsetMap
-from replicator.routing.state import Phase, QueueCounters, QueueProgress, QueueState, Seen
+from replicator.routing.queue_progress import QueueProgress, Seen
+from replicator.routing.state import Phase, QueueCounters, QueueState
 from replicator.routing.wait_timer import SOURCE, TARGET, WaitTimer
 
 __all__ = ["Counters", "Known", "Progress", "Snapshot", "put", "snapshot"]
 
 #: Fields that both forms have by one name and in one type.
 _PROGRESS = (
-    *("abandoned", "clean", "head_timestamp", "known_end", "max_offset", "position", "read_to", "seen", "start"),
-    *("store_timestamp", "target_end", "target_floor"),
+    *("abandoned", "clean", "head_timestamp", "known_end", "max_offset", "position", "read_to", "resumed"),
+    *("seen", "start", "store_timestamp", "target_end", "target_floor"),
 )
 _COUNTERS = (
     *("batches", "copied", "copied_before", "copied_bytes", "duplicates", "foreign", "gaps", "late", "latency_sum"),
@@ -35,6 +36,7 @@ class Progress(msgspec.Struct, frozen=True):
     max_offset: int
     position: int | None
     read_to: int
+    resumed: int | None
     seen: Seen | None
     start: int | None
     store_timestamp: int

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.queue_map import Queue
-from replicator.routing.state import Phase, QueueState, Seen
+from replicator.routing.queue_progress import Seen
+from replicator.routing.state import Phase, QueueState
 from replicator.spark.resident.messages import Hello, Report, read_said, write
 from replicator.spark.resident.snapshot import Known, put, snapshot
 
