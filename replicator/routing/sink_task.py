@@ -132,7 +132,7 @@ class SinkTask:
             try:
                 if batch.packs:
                     self._state.progress.head_timestamp = batch.packs[0].stored[0]
-                    await self._limiter.acquire(batch.count, batch.size)
+                    await self._throttle(batch)
                     await self._deliver(batch)
                 # Also where there was nothing to send: what was filtered out is behind the position, too.
                 self._state.progress.position = batch.position
@@ -143,6 +143,13 @@ class SinkTask:
                 self._state.progress.head_timestamp = 0
             finally:
                 self._channel.release(batch.held)
+
+    async def _throttle(self, batch: Batch) -> None:
+        self._state.throttled = True
+        try:
+            await self._limiter.acquire(batch.count, batch.size)
+        finally:
+            self._state.throttled = False
 
     async def _deliver(self, batch: Batch) -> None:
         first = batch.packs[0]

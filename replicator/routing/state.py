@@ -202,11 +202,12 @@ class QueueState:
             not.
         stalled: it makes no progress though there is something to copy, and a restart did not help.
         made: what tells its connector from an earlier one of the name.
+        throttled: it waits for its turn within a rate limit.
     """
 
     __slots__ = (
         *("audit", "counters", "held_at", "key", "made", "phase", "progress", "reason"),
-        *("route", "source", "stalled", "target", "topic"),
+        *("route", "source", "stalled", "target", "throttled", "topic"),
     )
 
     def __init__(self, topic: str, source: Queue, target: Queue, *, route: str = "") -> None:
@@ -220,6 +221,7 @@ class QueueState:
         self.reason = ""
         self.held_at: float | None = None
         self.stalled = False
+        self.throttled = False
         self.progress = QueueProgress()
         self.counters = QueueCounters()
         self.audit = AuditTrail()

@@ -49,7 +49,7 @@ class Watchdog:
             return False
         if state.phase is Phase.FAILED:
             return self._retry(watched, now)
-        if state.phase not in _BUSY or not state.progress.lag:
+        if state.phase not in _BUSY or not state.progress.lag or state.throttled:
             watched.since = now
             return False
         if now - watched.since < self._stall_timeout:

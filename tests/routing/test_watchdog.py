@@ -45,6 +45,9 @@ def test_a_queue_without_progress_is_restarted_and_then_told_as_stalled() -> Non
 def test_a_queue_that_waits_or_has_nothing_to_do_is_left_alone() -> None:
     assert not _restarts(_state(Phase.WAITING), seconds=500)
     assert not _restarts(_state(Phase.RUNNING, lag=0), seconds=500)
+    throttled = _state(Phase.RUNNING)
+    throttled.throttled = True  # a limit of ten messages a second keeps a batch of thousands for minutes
+    assert not _restarts(throttled, seconds=500)
 
 
 def test_one_queue_says_nothing_of_another() -> None:
