@@ -7,12 +7,13 @@ from typing import Final
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.properties import LIGHT_QUEUES, find, without
 
-__all__ = ["HELD_BACK", "NO_BODY", "why_not_singly", "without_delay"]
+__all__ = ["HELD_BACK", "unsendable", "why_not_singly", "without_delay"]
 
 #: A single send of a message with one of these would be delayed or held back once more.
 HELD_BACK: Final = (b"DELAY", b"TIMER_DELIVER_MS", b"TIMER_DELAY_SEC", b"TIMER_DELAY_MS", b"TRAN_MSG")
 
-NO_BODY: Final = "it has no body, which a single send requires"
+_NO_BODY: Final = "it has no body, which a single send requires"
+_NO_TEXT: Final = "its properties are not UTF-8, which a single send requires: they are in its JSON header"
 
 #: 5.5.0 puts a single send with it into the queue of that number.
 _PRIORITY: Final = b"_SYS_MSG_PRIORITY_"
@@ -25,10 +26,21 @@ def without_delay(raw: bytes) -> bytes:
     return without(raw, HELD_BACK)
 
 
+def unsendable(message: StoredMessage) -> str:
+    """Why no single send can be made of `message`, whatever becomes of its properties; empty where one can."""
+    if not message.body_length:
+        return _NO_BODY
+    try:
+        message.properties.decode()
+    except UnicodeDecodeError:
+        return _NO_TEXT
+    return ""
+
+
 def why_not_singly(message: StoredMessage) -> str:
     """Why a single send would not store `message` as it is, in the queue that it is for; empty when it would."""
-    if not message.body_length:
-        return NO_BODY
+    if why := unsendable(message):
+        return why
     for name in HELD_BACK:
         if find(message.properties, name) is not None:
             return f"in a single send it would be delayed or held back once more by its property {name.decode()}"

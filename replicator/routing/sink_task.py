@@ -42,7 +42,7 @@ from replicator.routing.options import RouteOptions
 from replicator.routing.packing import Pack
 from replicator.routing.queue_progress import Seen
 from replicator.routing.seal import Extent
-from replicator.routing.single_send import NO_BODY, why_not_singly, without_delay
+from replicator.routing.single_send import unsendable, why_not_singly, without_delay
 from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState
 from replicator.routing.transforming import Transforming
 from replicator.routing.wait_timer import SOURCE, TARGET
@@ -259,8 +259,8 @@ class SinkTask:
     async def _deliver_retry(self, batch: Batch) -> None:
         """A message that its group could not consume, one of a batch of one: brokers refuse batches for retries."""
         message = batch.packs[0].message()
-        if not message.body_length:
-            return await self._reject(batch, NO_BODY)
+        if why := unsendable(message):
+            return await self._reject(batch, why)
         raw = provenance.retried(without_delay(message.properties), message.reconsume_times)
         return await self._send_singly(batch, message, raw)
 

@@ -21,6 +21,7 @@ def test_properties_that_brokers_act_on(name: bytes) -> None:
 
 def test_no_body() -> None:
     assert "no body" in why_not_singly(message(b"", b"\0\0\0\0"))
+    assert "not UTF-8" in why_not_singly(message(b"KEYS\x01\xff\xfe\x02"))
 
 
 @pytest.mark.parametrize("queues", [b"%LMQ%a", b"%LMQ%a,%LMQ%b", b"%LMQ%a,", b"a,b", b""])
