@@ -119,7 +119,7 @@ async def _build(
     bulk = Bulk(settings, group, heartbeats.beat, sealer=context.sealer, auditor=context.auditor, identity=identity)
     if not found.standby:
         await Route(settings.connector, settings.route, context, bulk).check()
-    store.save_identity({"worker": coordinator.me, **found.ids})
+    store.save_identity({**store.identity(), "worker": coordinator.me, **found.ids})
     routes = Routes(connectors, coordinator, context, bulk)
     heartbeats.report("tasks", lambda: task_states(routes))
     heartbeats.report(JOBS, lambda: bulk.claimed(coordinator.running))

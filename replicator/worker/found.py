@@ -45,7 +45,7 @@ class Found(NamedTuple):
 
     @property
     def ids(self) -> dict[str, str]:
-        """What the store keeps of it; a standby's group is only what was found at the target."""
+        """What the store is to keep of it: not the group of a standby, which was only found at the target."""
         group = {} if self.standby else {"group": self.group}
         return {"source_id": self.identity.source, "target_id": self.identity.target, **group}
 
