@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from acl_sync.exposure import BLACK_LIST
@@ -48,6 +49,11 @@ class Action:
     after: Account | None = field(default=None, repr=False)
     white: frozenset[str] = frozenset()
     claimed_white: frozenset[str] = frozenset()
+
+    @property
+    def takes_away(self) -> bool:
+        """Whether an account or an address goes that the source has lost."""
+        return self.verb is Verb.DELETE or bool(self.claimed_white - self.white)
 
     @property
     def owned_white(self) -> frozenset[str]:
@@ -168,7 +174,7 @@ def _for_broker(
             is_refused=name in refused,
         )
     ]
-    for name in sorted(each for each in unsure if each in known | want.unsure and options.wants(each)):
+    for name in sorted(filter(options.wants, unsure & (known | want.unsure))):
         notes = dict.fromkeys(note.text for note in (*want.notes, *have.notes) if note.account == name)
         reason = "; ".join(notes) or "nothing can be said of it now"
         found.append(Action(broker=broker, dialect=have.dialect, verb=Verb.UPDATE, account=name, blocked=reason))
@@ -230,42 +236,32 @@ def _for_account(
 def _for_white_list(
     broker: str, want: AclState, have: AclState, owned: Ownership, options: AclOptions
 ) -> Iterator[Action]:
+    act = partial(Action, broker=broker, dialect=have.dialect, verb=Verb.WHITE_LIST)
     ours = owned.white(broker)
     # One that a broker which is away does not have lets in who must sign there.
-    added = want.white - have.white if want.complete else frozenset()
+    lacking = want.white - have.white if want.complete else frozenset()
     # Request 53 takes all addresses in one text: each of its commas would end an address.
-    if unsayable := frozenset(each for each in added if "," in each):
-        added -= unsayable
-        yield Action(
-            broker=broker,
-            dialect=have.dialect,
-            verb=Verb.WHITE_LIST,
-            changes=tuple(f"+ {each}" for each in sorted(unsayable)),
-            blocked="no request can write an address with a comma: add it to plain_acl.yml there",
-        )
+    unsayable = frozenset(each for each in lacking if "," in each)
+    if unsayable:
+        why = "no request can write an address with a comma: add it to plain_acl.yml there"
+        yield act(changes=_signed("+", unsayable), blocked=why)
+    added = lacking - unsayable
     stale = (ours & have.white) - want.white if want.complete else frozenset()
     removed = stale if options.deletes else frozenset()
-    changes = (*(f"+ {each}" for each in sorted(added)), *(f"- {each}" for each in sorted(removed)))
-    if changes:
-        yield Action(
-            broker=broker,
-            dialect=have.dialect,
-            verb=Verb.WHITE_LIST,
-            changes=changes,
-            blocked="an address with a comma is there, which no request can write: edit plain_acl.yml there"
-            if any("," in each for each in have.white)
-            else "",
+    if added or removed:
+        why = "an address with a comma is there, which no request can write: edit plain_acl.yml there"
+        yield act(
+            changes=_signed("+", added) + _signed("-", removed),
+            blocked=why if any("," in each for each in have.white) else "",
             white=(have.white | added) - removed,
             claimed_white=(ours & have.white) | added,
         )
     if stale - removed:
-        yield Action(
-            broker=broker,
-            dialect=have.dialect,
-            verb=Verb.WHITE_LIST,
-            changes=tuple(f"- {each}" for each in sorted(stale)),
-            blocked="the source no longer has it: set sync_deletes",
-        )
+        yield act(changes=_signed("-", stale), blocked="the source no longer has it: set sync_deletes")
+
+
+def _signed(sign: str, addresses: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"{sign} {each}" for each in sorted(addresses))
 
 
 def _drift(actions: Sequence[Action], targets: Mapping[str, AclState]) -> Iterator[Note]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -40,14 +40,8 @@ class Applied:
         return {**self.action.as_json(), "error": self.error}
 
 
-def _deletes(action: Action) -> Set[tuple[str, str]]:
-    removes = action.verb is Verb.WHITE_LIST and any(change.startswith("-") for change in action.changes)
-    deletes = (action.verb is Verb.DELETE or removes) and not action.blocked
-    return {(action.broker, action.account)} if deletes else frozenset()
-
-
-def _deleted(plan: AclPlan) -> Set[tuple[str, str]]:
-    return frozenset(each for action in plan.actions for each in _deletes(action))
+def _takes_away(action: Action) -> bool:
+    return action.takes_away and not action.blocked
 
 
 #: Brokers, each with why it is not looked at.
@@ -106,13 +100,14 @@ class AclSyncer:
             ClientError: no broker of a side can be reached.
         """
         made = await self._plan()
-        gone = _deleted(made)
+        gone = {(each.broker, each.account) for each in filter(_takes_away, made.actions)}
         if not gone:
             return made
         await asyncio.sleep(_AGAIN)
         self._read.clear()
         made = await self._plan()
-        return replace(made, actions=tuple(each for each in made.actions if _deletes(each) <= gone))
+        sure = (each for each in made.actions if not _takes_away(each) or (each.broker, each.account) in gone)
+        return replace(made, actions=tuple(sure))
 
     async def _plan(self) -> AclPlan:
         (source, away), (found, missing) = await asyncio.gather(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
+from replicator.aio.clock import now
 from replicator.client.brokers import config_over
 from replicator.client.connection import Connection
 from replicator.errors import BrokerRefused, WrongBroker
@@ -21,12 +20,12 @@ async def is_broker(connection: Connection, broker: str, cluster: str, *, master
         WrongBroker: it leads to another one, or to a slave instead of the master.
         Unreachable, RequestTimeout: see there.
     """
-    asked = time.monotonic()
+    asked = now()
     try:
         found = await config_over(connection)
     except BrokerRefused:
         return False
-    connection.line.measured(time.monotonic() - asked)
+    connection.line.measured(now() - asked)
     if found.name != broker or found.cluster != cluster:
         raise WrongBroker(
             connection.address,

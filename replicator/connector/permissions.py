@@ -64,13 +64,17 @@ async def refuse_missing_rights(topics: RouteTopics, context: ConnectorContext) 
         plan for plan in topics.plans if not plan.problem and not context.store.is_mapped(topics.name, plan.topic)
     ]
     found = await bounded(missing, new, at_once=_AT_ONCE)
-    refused = [f"topic {plan.topic}: {why}" for plan, why in zip(new, found, strict=True) if why]
+    refused = {plan.topic: why for plan, why in zip(new, found, strict=True) if why}
     if refused:
-        more = [f"and {len(refused) - _NAMED} topics more"] if len(refused) > _NAMED else []
-        parked = all(plan.topic in topics.parked for plan, why in zip(new, found, strict=True) if why)
-        others = "pending out of --sync" if parked else "topics out with --exclude-topics"
+        lines = [f"topic {topic}: {why}" for topic, why in refused.items()]
+        more = [f"and {len(lines) - _NAMED} topics more"] if len(lines) > _NAMED else []
+        others = (
+            "pending out of --sync"
+            if refused.keys() <= topics.parked.keys()
+            else "topics out with --exclude-topics"
+        )
         raise StartupError(
-            "\n".join(refused[:_NAMED] + more),
+            "\n".join(lines[:_NAMED] + more),
             hint=f"grant the account what docs/ACL.md lists, or leave {others}",
         )
 

@@ -20,9 +20,9 @@ from replicator.settings import RouteSettings, Settings
 __all__ = ["KIND", "AclDone", "AclStep", "AclSync", "Done", "Step", "acl_options"]
 
 KIND: Final = "acl"
-log = get_logger(__name__)
-
 _VERBS: Final[Mapping[str, str]] = {"create": "create", "delete": "delete"}
+
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
