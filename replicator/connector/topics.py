@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final
 
 from replicator.aio.bounded import bounded
-from replicator.client.topics import WRITABLE, TopicConfig, write_topic
+from replicator.client.topics import write_topic
 from replicator.connector.context import ConnectorContext
 from replicator.connector.other_sources import OtherSources
 from replicator.connector.retry_groups import RetryGroups
@@ -140,7 +139,8 @@ class RouteTopics:
         )
         names |= self.parked
         left = {topic: self._left(topic) for topic in names}
-        plans = plan_topics(source, target, known, names, forgotten=gone, left=left)
+        protected = names.keys() - self.parked.keys() if self.settings.protect_target else ()
+        plans = plan_topics(source, target, known, names, forgotten=gone, left=left, protected=protected)
         return sorted([*plans, *away], key=lambda plan: plan.topic)
 
     def _left(self, topic: str) -> frozenset[Queue]:
@@ -282,7 +282,7 @@ class RouteTopics:
         try:
             if plan.writes or not self._context.store.is_mapped(self.name, plan.topic):
                 await groups.make(plan)
-            for broker, topic in map(partial(self._protected, plan), plan.writes):
+            for broker, topic in plan.writes:
                 await write_topic(self._context.target.cluster.writer(broker), topic)
                 log.info(
                     "topic prepared at the target",
@@ -296,14 +296,6 @@ class RouteTopics:
             return False
         self.problems.pop(plan.topic, None)
         return True
-
-    def _protected(self, plan: TopicPlan, write: tuple[str, TopicConfig]) -> tuple[str, TopicConfig]:
-        """What is written to a target broker: a new topic of a protected target is read-only from the beginning."""
-        broker, topic = write
-        is_new = plan.target_topic not in self._context.target.topics.get(broker, {})
-        if self.settings.protect_target and is_new and plan.topic not in self.parked:
-            topic = replace(topic, perm=topic.perm & ~WRITABLE)
-        return broker, topic
 
     def _tell(self, topic: str, error: ReplicatorError, hint: str) -> None:
         problem = f"{error}: {hint}" if isinstance(error, BrokerRefused) else str(error)

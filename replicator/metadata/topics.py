@@ -63,7 +63,7 @@ def plan_topics(
     plans = list(plans)
     planned = Planned([], {})
     for plan in plans:
-        _plan_queues(plan, target, planned, policy)
+        _plan_queues(plan, target, planned)
         for broker in needed_queues(plan.queue_map) if not plan.problem else ():
             current = target.get(broker, {}).get(plan.target_topic)
             if current is not None:
@@ -120,14 +120,13 @@ def plan_switch(plans: Iterable[TopicPlan], source: Topics, target: Topics, *, o
     return planned
 
 
-def _plan_queues(plan: TopicPlan, target: Topics, planned: Planned, policy: TopicPolicy) -> None:
+def _plan_queues(plan: TopicPlan, target: Topics, planned: Planned) -> None:
     """Topics to make, and queues to add, before messages can flow."""
     for broker, config in plan.writes:
         current = target.get(broker, {}).get(config.name)
         if current is None:
-            wanted = _protected(config, policy)
-            before, after = None, {**_numbers(wanted), **settings_of(wanted)}
-            planned.wanted[broker, config.name] = (settings_of(wanted), plan.topic)
+            before, after, wanted = None, {**_numbers(config), **settings_of(config)}, config
+            planned.wanted[broker, config.name] = (settings_of(config), plan.topic)
         else:
             # The plan may be older than what the broker has by now.
             wanted = replace(

@@ -97,6 +97,7 @@ def plan_topics(
     *,
     forgotten: Collection[str] = (),
     left: Mapping[str, Collection[Queue]] = MappingProxyType({}),
+    protected: Collection[str] = (),
 ) -> list[TopicPlan]:
     """A plan for each of `names` that the source has.
 
@@ -108,6 +109,8 @@ def plan_topics(
         names: topics of the source, each with its name at the target.
         forgotten: source brokers whose queues are known and not copied any more.
         left: target queues that nothing may go to, by source topic.
+        protected: those of `names` that applications may not write to at the target: where they are new there, they
+            are read-only from the beginning.
     """
     plans = []
     maps = {name: known.get(name, {}) for name in names}
@@ -128,6 +131,7 @@ def plan_topics(
             known.get(name, {}),
             forgotten=forgotten,
             left={*left.get(name, ()), *beside},
+            perm=READABLE if name in protected else READABLE | WRITABLE,
         )
         maps[name] = plan.queue_map
         plans.append(plan)
@@ -143,6 +147,7 @@ def _plan_topic(
     *,
     forgotten: Collection[str],
     left: Collection[Queue],
+    perm: int,
 ) -> TopicPlan:
     there = [topics[target_name] for topics in target.values() if target_name in topics]
     odd = (f"at the target {unsupported(each)}" for each in there if each.static or each.queues > MAX_QUEUES)
@@ -156,7 +161,7 @@ def _plan_topic(
     moved = _moved_levels(source, {queue: queue_map[queue] for queue in queues})
     if moved:
         return TopicPlan(topic=name, target_topic=target_name, queue_map=copied, problem=moved)
-    model = next(iter(source.values()))
+    model = replace(next(iter(source.values())), perm=perm)
     writes = []
     for broker, count in sorted(needed_queues(queue_map).items()):
         if broker not in target:
@@ -184,7 +189,7 @@ def _wanted(
 ) -> TopicConfig | None:
     """What the topic must be on a target broker; None when it is so already."""
     if existing is None:
-        return replace(model, name=name, read_queues=count, write_queues=writable, perm=READABLE | WRITABLE)
+        return replace(model, name=name, read_queues=count, write_queues=writable)
     if existing.read_queues >= count and existing.write_queues >= writable:
         return None
     return replace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,6 @@ from replicator.client.topics import TopicConfig
 from replicator.connector import topics as module
 from replicator.connector.topics import RouteTopics
 from replicator.routing.options import Identity
-from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
 from replicator.settings import RouteSettings
 from replicator.state.store import Store
@@ -98,13 +98,15 @@ async def test_a_new_topic_of_a_protected_target_is_never_writable(
     monkeypatch.setattr(module, "write_topic", write)
     topics = _topics(Store(tmp_path), {"x": {}})
     topics.settings = topics.settings.model_copy(update={"protect_target": protect})
-    target: Any = topics._context.target
-    target.cluster = SimpleNamespace(writer=lambda _: None)
+    context: Any = topics._context
+    context.target.cluster = SimpleNamespace(writer=lambda _: None)
     groups: Any = SimpleNamespace(make=_nothing)
-    new = TopicPlan(topic="orders", target_topic="orders", queue_map={}, writes=[("x", ORDERS)])
-    assert await topics._make(new, groups)
-    target.topics["x"]["orders"] = ORDERS
-    assert await topics._make(new, groups)
+    for there in ({}, {"orders": ORDERS}):
+        context.target.topics["x"] = there
+        topics.plan()
+        (plan,) = topics.plans
+        assert await topics._make(plan, groups)
+        context.source.topics["a"]["orders"] = replace(ORDERS, read_queues=2, write_queues=2)
     assert [topic.perm for topic in written] == [perm, 6]
 
 

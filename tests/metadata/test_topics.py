@@ -31,7 +31,7 @@ def plan(
     template: str = "{topic}",
     **policy: bool,
 ) -> Planned:
-    plans = _plans(source, target, template)
+    plans = _plans(source, target, template, protect=policy.get("protect", False))
     return plan_topics(
         plans,
         source,
@@ -44,11 +44,10 @@ def plan(
     )
 
 
-def _plans(source: Topics, target: Topics, template: str = "{topic}") -> list[TopicPlan]:
+def _plans(source: Topics, target: Topics, template: str = "{topic}", *, protect: bool = False) -> list[TopicPlan]:
     selector = TopicSelector(compile_patterns("topics", [".*"]))
-    return plan_copies(
-        source, target, {}, chosen_names(source, selector, template, Identity("east", "west"), system=[])
-    )
+    names = chosen_names(source, selector, template, Identity("east", "west"), system=[])
+    return plan_copies(source, target, {}, names, protected=names if protect else ())
 
 
 def applied(planned: Planned, target: Topics, ledger: dict[Key, Entry], *, takes_order: bool = True) -> Topics:
