@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Protocol
 
+from replicator.aio.clock import now
 from replicator.client.brokers import check_filter, first_after, max_offset, min_offset, offset_at
 from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
@@ -13,6 +14,7 @@ from replicator.client.pull import pull
 from replicator.routing.channel import Channel, Source
 from replicator.routing.faults import SourceLost, SourceReset
 from replicator.routing.fork import last_common
+from replicator.routing.look_back import UNWATCHED
 from replicator.routing.recovery import CopyRecord
 from replicator.routing.shared import Shared
 from replicator.routing.source_task import SourceTask
@@ -67,8 +69,9 @@ class BrokerSource:
         self._shared = shared
         self._from_start = from_start
         self._end = end
-        #: Over which the source was checked.
+        #: Over which the source was checked, and when (s).
         self._checked: Connection | None = None
+        self._checked_at = 0.0
 
     def forget(self) -> None:
         self._checked = None
@@ -79,14 +82,14 @@ class BrokerSource:
     async def check(self) -> None:
         state = self._state
         connection = await self._reader().connection()
-        if connection is self._checked:
+        if connection is self._checked and now() - self._checked_at < UNWATCHED:
             return
         if state.progress.position is None:
             state.progress.position = await self.first_offset()
         elif not await self._is_the_same(state.progress.position):
             place = (self._reader(), state.topic, state.source.queue_id)
             raise SourceReset(state.progress.position, await min_offset(*place), await max_offset(*place))
-        self._checked = connection
+        self._checked, self._checked_at = connection, now()
 
     async def _is_the_same(self, position: int) -> bool:
         """Whether the source still has what was read last before `position`, as far as it can be seen.

@@ -15,7 +15,7 @@ from replicator.client.history import HistoryConnection
 from replicator.client.line_window import Crossing
 from replicator.client.pull import PULL_TIMEOUT, SUSPEND, Pulled, pull_fields, read
 from replicator.client.system_topics import is_group_topic
-from replicator.errors import ClientError, ProtocolError
+from replicator.errors import ClientError, ProtocolError, ReplicatorError
 from replicator.protocol import properties
 from replicator.protocol.codes import Request, Response
 from replicator.protocol.message import StoredMessage
@@ -23,6 +23,7 @@ from replicator.routing import provenance
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.channel import Channel, Chunk
 from replicator.routing.faults import SourceEnded, SourceGap, SourceLost, SourceReset, code_of
+from replicator.routing.look_back import LookBack
 from replicator.routing.options import RouteOptions
 from replicator.routing.state import QueueState
 from replicator.routing.window import Pull, PullWindow
@@ -73,6 +74,7 @@ class SourceTask:
         self._end = end
         self._window = PullWindow(offset, filtered=options.filtered)
         self._window.depth = min(self._window.depth, options.pulls_in_flight)
+        self._look_back = LookBack(connection, state)
         self._per_message = self._per_offset = _FIRST_ANSWER / self._window.stride
         self._stopped = False
         self._in_line = False
@@ -192,6 +194,21 @@ class SourceTask:
                 SourceLost(f"{self._connection.address} makes no progress at {pull.offset}: {pulled.remark}")
             )
             return
+        if self._look_back.is_needed(pull.offset, pulled):
+            self._look_back.ask(pull.offset, lambda error: self._looked_back(pull, pulled, error))
+        else:
+            self._take(pull, pulled)
+
+    def _looked_back(self, pull: Pull, pulled: Pulled, error: ReplicatorError | None) -> None:
+        if self._stopped:
+            return
+        if error is None:
+            self._take(pull, pulled)
+        else:
+            self._fail(error)
+
+    def _take(self, pull: Pull, pulled: Pulled) -> None:
+        """Gives out the answer to `pull`, and those that waited for it."""
         if self._end is not None and self._end < pulled.max_offset and pulled.code != Response.PULL_OFFSET_MOVED:
             pulled = pulled._replace(max_offset=self._end)  # nothing after it is pulled ahead
         self._learn(pull, pulled)

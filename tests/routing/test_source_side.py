@@ -9,6 +9,7 @@ import pytest
 
 from replicator.protocol.codes import Request, Response
 from replicator.protocol.frame import Frame
+from replicator.routing import source_side
 from replicator.routing.faults import SourceReset
 from replicator.routing.queue_map import Queue
 from replicator.routing.queue_progress import Seen
@@ -60,6 +61,22 @@ async def test_messages_that_were_left_out_are_compared_too(make_shared: Callabl
     await source_of(make_shared, Stored(510, 511, 512), seen=seen).check()  # pulling shows it
     with pytest.raises(SourceReset, match="other messages than those copied before the position 5"):
         await source_of(make_shared, Stored(510, 511, 512, 999, 999, 999), seen=seen).check()
+
+
+async def test_it_is_compared_again_after_a_while(
+    make_shared: Callable[..., Shared], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A target that is away for an hour leaves time for a topic to be recreated, over the same connection."""
+    time = [0.0]
+    monkeypatch.setattr(source_side, "now", lambda: time[0])
+    broker = Stored(510, 511, 512, 513, 514, 515)
+    source = source_of(make_shared, broker, seen=Seen(4, 514))
+    await source.check()
+    broker.times = (999,) * 6
+    await source.check()  # too soon to be another queue
+    time[0] += 3600
+    with pytest.raises(SourceReset):
+        await source.check()
 
 
 @pytest.mark.parametrize("clock", [100, 900])

@@ -19,6 +19,7 @@ from replicator.protocol.frame import Frame
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.channel import Channel
 from replicator.routing.faults import SourceGap, SourceLost, SourceReset
+from replicator.routing.look_back import LookBack
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue
 from replicator.routing.source_task import SourceTask
@@ -295,3 +296,26 @@ def test_what_a_filter_leaves_out_takes_no_memory() -> None:
         assert reading.read == list(range(0, reading.state.progress.read_to, 100))
         reading.task.stop()
     assert budget.used == 0
+
+
+async def test_a_queue_that_was_recreated_during_a_silence_is_not_read_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has grown beyond the offset that the held pull asks for: the broker answers as if nothing had happened."""
+    time = [0.0]
+    monkeypatch.setattr(LookBack.__init__, "__kwdefaults__", {"clock": lambda: time[0]})
+    reading = Reading(Broker([10] * 5, 4096), MemoryBudget(MIB))
+    reading.task.start()
+    while reading.broker.answerable():
+        reading.broker.answer(0)
+        reading.drain()
+    assert reading.read == [0, 1, 2, 3, 4]
+    progress = reading.state.progress
+    progress.offsets.add(0, 70, 5)
+    progress.position, progress.store_timestamp = 5, 4
+    time[0] += 10
+    reading.broker.sizes += [10]
+    reading.broker.answer(0)  # the held one
+    (fields, _), *_ = reading.broker.asked
+    assert fields["queueOffset"] == "4"
+    reading.broker.answer(0)  # that is not what was read
+    assert isinstance(await failure(reading), SourceReset)
+    assert reading.read == [0, 1, 2, 3, 4]

@@ -1,0 +1,130 @@
+"""Whether a queue that is read after a silence is still the same one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import cast
+
+import pytest
+
+from replicator.client.connection import Answer, Connection
+from replicator.client.pull import Pulled
+from replicator.errors import ReplicatorError, Unreachable
+from replicator.protocol.codes import Response
+from replicator.protocol.frame import Frame
+from replicator.routing.faults import SourceLost, SourceReset
+from replicator.routing.look_back import UNWATCHED, LookBack
+from replicator.routing.queue_map import Queue
+from replicator.routing.queue_progress import Seen
+from replicator.routing.state import QueueState
+from tests.support.stored import stored
+
+#: The answer to a pull at offset 5 with one message.
+ONE = Pulled(Response.SUCCESS, "", [], 6, 0, 6, 100)
+
+
+class Broker:
+    """Has six messages, stored at 700 + their offset + `later` (ms), and keeps those from `low` on."""
+
+    address = "source:10911"
+
+    def __init__(self) -> None:
+        self.later = self.low = 0
+        self.asked: list[int] = []
+        self.failure: Answer | None = None
+
+    def request(
+        self, _code: int, fields: Mapping[str, str], on_answer: Callable[[Answer], None], *, timeout: float
+    ) -> None:
+        at = int(fields["queueOffset"])
+        self.asked.append(at)
+        ends = {"nextBeginOffset": at + 1, "minOffset": self.low, "maxOffset": 6}
+        code, body = Response.SUCCESS, stored(at, time=700 + at + self.later)
+        if at < self.low:
+            code, body = Response.PULL_OFFSET_MOVED, b""
+        frame = Frame(code, 1, 1, "", {name: str(value) for name, value in ends.items()}, body)
+        on_answer(frame if self.failure is None else self.failure)
+
+
+class Silence:
+    """A look back at a queue that is at offset 5, with what was said last."""
+
+    def __init__(self) -> None:
+        self.broker, self.now = Broker(), 0.0
+        self.state = QueueState("T", Queue("a", 0), Queue("b", 0))
+        self.state.progress.position, self.state.progress.store_timestamp = 5, 703
+        self.state.progress.offsets.add(0, 70, 4)
+        connection = cast("Connection", self.broker)
+        self.look_back = LookBack(connection, self.state, clock=lambda: self.now)
+
+    def ask(self) -> ReplicatorError | None:
+        said: list[ReplicatorError | None] = []
+        self.look_back.ask(5, said.append)
+        return said[0]
+
+
+@pytest.fixture
+def silence() -> Silence:
+    return Silence()
+
+
+def test_nothing_is_asked_while_answers_come(silence: Silence) -> None:
+    for _ in range(10):
+        silence.now += UNWATCHED / 2
+        assert not silence.look_back.is_needed(5, ONE)
+
+
+def test_what_says_that_there_is_nothing_proves_nothing(silence: Silence) -> None:
+    nothing = ONE._replace(code=Response.PULL_NOT_FOUND, next_offset=5, max_offset=5)
+    for _ in range(10):
+        silence.now += UNWATCHED / 2
+        assert not silence.look_back.is_needed(5, nothing)
+    assert silence.look_back.is_needed(5, ONE)
+
+
+def test_nothing_is_asked_where_nobody_could_have_written_as_much(silence: Silence) -> None:
+    silence.now += UNWATCHED
+    assert silence.look_back.is_needed(1_000_000, ONE._replace(next_offset=1_000_001))
+    assert not silence.look_back.is_needed(10_000_000, ONE._replace(next_offset=10_000_001))
+
+
+def test_nothing_is_asked_where_nothing_was_read(silence: Silence) -> None:
+    silence.state.progress.offsets.clear()
+    silence.now += UNWATCHED
+    assert not silence.look_back.is_needed(5, ONE)
+    silence.state.progress.seen = Seen(5, 1)  # the position went back
+    assert not silence.look_back.is_needed(5, ONE)
+
+
+def test_the_same_queue_is_sure_again(silence: Silence) -> None:
+    silence.now += UNWATCHED
+    assert silence.look_back.is_needed(5, ONE)
+    assert silence.ask() is None
+    assert not silence.look_back.is_needed(5, ONE)
+    assert silence.broker.asked == [3]
+
+
+def test_another_queue_is_a_reset(silence: Silence) -> None:
+    silence.broker.later = 9
+    error = silence.ask()
+    assert isinstance(error, SourceReset)
+    assert (error.position, error.min_offset, error.max_offset) == (5, 0, 6)
+
+
+def test_what_was_left_out_tells_as_well(silence: Silence) -> None:
+    """The last message that was read is the one to look at, copied or not."""
+    silence.state.progress.seen = Seen(4, 999)
+    assert isinstance(silence.ask(), SourceReset)
+    assert silence.broker.asked == [4]
+
+
+def test_what_retention_deleted_tells_nothing(silence: Silence) -> None:
+    silence.broker.later, silence.broker.low = 9, 4
+    assert silence.ask() is None
+
+
+def test_no_answer_is_none(silence: Silence) -> None:
+    silence.broker.failure = Unreachable("source:10911", "gone")
+    assert isinstance(silence.ask(), SourceLost)
+    silence.broker.failure = Frame(Response.SYSTEM_ERROR, 1, 1, "busy", {}, b"")
+    assert isinstance(silence.ask(), SourceLost)
