@@ -22,6 +22,7 @@ from replicator.routing.budget import MemoryBudget
 from replicator.routing.dispatch_barrier import DispatchBarrier
 from replicator.routing.foreign_writes import ForeignWriteInspector
 from replicator.routing.options import Identity
+from replicator.routing.recovery_slots import RecoverySlots
 from replicator.routing.seal import Sealer
 from replicator.routing.state import Tally
 from replicator.routing.target_watch import TargetWatch
@@ -58,7 +59,7 @@ class ConnectorContext:
     store: Store
     budget: MemoryBudget
     inspector: ForeignWriteInspector
-    recovering: asyncio.Semaphore
+    recovering: RecoverySlots
     may_send: Callable[[], bool]
     settle_timeout: float
     drain_timeout: float

@@ -33,6 +33,7 @@ from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
+from replicator.routing.recovery_slots import RecoverySlots
 from replicator.routing.selector import TopicSelector
 from replicator.routing.task_id import TaskId
 from replicator.service import cluster_of
@@ -238,7 +239,7 @@ def world_of(
         store=store,
         budget=MemoryBudget(settings.memory_bytes),
         inspector=ForeignWriteInspector(),
-        recovering=asyncio.Semaphore(1),
+        recovering=RecoverySlots(),
         may_send=lambda: True,
         settle_timeout=settings.settle_timeout,
         drain_timeout=settings.drain_timeout,

@@ -33,6 +33,7 @@ from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.pair import QueuePair
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import CopyRecord, first_copy
+from replicator.routing.recovery_slots import RecoverySlots
 from replicator.routing.shared import Shared
 from replicator.routing.state import Phase, QueueState
 from replicator.settings import Settings
@@ -310,7 +311,7 @@ async def _shared(
         limiter=RateLimiter(job.rate_messages, job.rate_bytes),
         dead_letters=DeadLetters.of(target, options, lambda _: limit),
         inspector=inspector,
-        recovering=asyncio.Semaphore(1),
+        recovering=RecoverySlots(),
         message_limit=lambda _: limit,
     )
 

@@ -207,13 +207,14 @@ class QueuePair:
             await asyncio.wait_for(self._stop.wait(), seconds)
 
     async def _check_source(self) -> None:
-        state = self.state
-        async with self.shared.recovering:
+        progress, slots = self.state.progress, self.shared.recovering
+        async with slots.at("source", self.state.source.broker):
             await self.source.check()
-            if state.progress.start is None:
-                state.progress.start = (
-                    state.progress.position if state.progress.last is None else await self._target.first_copied()
-                )
+        if progress.start is None and progress.last is None:
+            progress.start = progress.position
+        elif progress.start is None:
+            async with slots.at("target", self.state.target.broker):
+                progress.start = await self._target.first_copied()
 
     async def _copy(self) -> None:
         """Returns only when drained; raises whatever else ends it."""

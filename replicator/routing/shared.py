@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from replicator.client.cluster import Cluster
 from replicator.routing.audit_segment import Difference
@@ -15,12 +14,10 @@ from replicator.routing.dispatch_barrier import DispatchBarrier
 from replicator.routing.foreign_writes import ForeignWriteInspector
 from replicator.routing.limiter import RateLimiter
 from replicator.routing.options import RouteOptions
+from replicator.routing.recovery_slots import RecoverySlots
 from replicator.routing.target_watch import TargetWatch
 
-__all__ = ["RECOVERING", "Auditing", "Shared"]
-
-#: Queues of a process that recover at once.
-RECOVERING: Final = 64
+__all__ = ["Auditing", "Shared"]
 
 
 class Auditing(Protocol):
@@ -50,8 +47,7 @@ class Shared:
     Attributes:
         message_limit: bytes that a message, or a batch, may have at a target broker.
         may_send: whether this worker holds its lease.
-        recovering: lets in the queues that may check their target and source at once: a start of thousands must
-            not keep the event loop from the group's heartbeats.
+        recovering: lets in the queues that may check their target and source at once.
         watch: knows the queues that are being copied; its creator runs it.
         auditor: reads back what was sent, unless it is None; its creator runs it.
     """
@@ -63,7 +59,7 @@ class Shared:
     limiter: RateLimiter
     dead_letters: DeadLetters
     inspector: ForeignWriteInspector
-    recovering: asyncio.Semaphore
+    recovering: RecoverySlots
     message_limit: Callable[[str], int]
     may_send: Callable[[], bool] = _always
     barrier: DispatchBarrier = field(default_factory=DispatchBarrier)

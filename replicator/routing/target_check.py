@@ -75,7 +75,7 @@ class TargetCheck:
         """
         state, shared = self._state, self._shared
         writer = shared.target.writer(state.target.broker)
-        async with shared.recovering:
+        async with shared.recovering.at("target", state.target.broker):
             connection = await writer.connection()
             state.set_phase(Phase.RECOVERING, state.reason)
             tail = await self._read()
@@ -118,7 +118,7 @@ class TargetCheck:
             return
         await asyncio.sleep(shared.options.settle_timeout)
         place = self.place()
-        async with shared.recovering:
+        async with shared.recovering.at("target", self._state.target.broker):
             await shared.barrier.caught_up(place[0])
             await read_on(*place, tail, mine=self.is_ours)
 

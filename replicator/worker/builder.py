@@ -26,7 +26,7 @@ from replicator.plugins.limits import ConnectorLimits
 from replicator.ranges.auditor import StreamAuditor
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.foreign_writes import ForeignWriteInspector
-from replicator.routing.shared import RECOVERING
+from replicator.routing.recovery_slots import RecoverySlots
 from replicator.settings import Settings
 from replicator.state.connector_configs import Connectors
 from replicator.state.known_brokers import Side
@@ -197,7 +197,7 @@ def _context(
         store=store,
         budget=MemoryBudget(settings.memory_bytes),
         inspector=ForeignWriteInspector(),
-        recovering=asyncio.Semaphore(RECOVERING),
+        recovering=RecoverySlots(),
         may_send=lambda: coordinator.holds_lease(now()),
         settle_timeout=settings.settle_timeout,
         drain_timeout=settings.drain_timeout,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 
 from replicator.routing.dispatch_barrier import DispatchBarrier
 from replicator.routing.options import Identity, RouteOptions
+from replicator.routing.recovery_slots import RecoverySlots
 from replicator.routing.shared import Shared
 
 
@@ -31,7 +31,7 @@ def make_shared() -> Callable[..., Shared]:
         given |= {
             "source": cluster,
             "target": cluster,
-            "recovering": asyncio.Semaphore(),
+            "recovering": RecoverySlots(),
             "barrier": DispatchBarrier(),
         }
         options = {"settle_timeout": 0.0} | options

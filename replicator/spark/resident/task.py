@@ -25,7 +25,8 @@ from replicator.routing.dead_letter import DeadLetters
 from replicator.routing.foreign_writes import ForeignWriteInspector
 from replicator.routing.limiter import RateLimiter
 from replicator.routing.pair import QueuePair
-from replicator.routing.shared import RECOVERING, Shared
+from replicator.routing.recovery_slots import RecoverySlots
+from replicator.routing.shared import Shared
 from replicator.routing.state import Phase, QueueState
 from replicator.routing.target_watch import TargetWatch
 from replicator.routing.watchdog import Watchdog
@@ -134,7 +135,7 @@ class _Task:
         self._events: list[Mapping[str, Any]] = []
         self._watch = TargetWatch()
         self._auditor = StreamAuditor(self._events.append)
-        self._recovering = asyncio.Semaphore(RECOVERING)
+        self._recovering = RecoverySlots()
         self._watchdog = Watchdog(job.stall_timeout)
         self._limits: dict[str, int] = {}
         self._learning: dict[str, asyncio.Task[None]] = {}
