@@ -19,13 +19,14 @@ from replicator.errors import ClientError, ProtocolError, ReplicatorError
 from replicator.protocol import properties
 from replicator.protocol.codes import Request, Response
 from replicator.protocol.message import StoredMessage
+from replicator.protocol.uniform_run import offsets_of
 from replicator.routing import provenance
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.channel import Channel, Chunk
 from replicator.routing.faults import SourceEnded, SourceGap, SourceLost, SourceReset, code_of
 from replicator.routing.look_back import LookBack
 from replicator.routing.options import RouteOptions
-from replicator.routing.state import QueueState
+from replicator.routing.state import QueueCounters, QueueState
 from replicator.routing.window import Pull, PullWindow
 
 __all__ = ["SourceTask", "select"]
@@ -261,7 +262,7 @@ class SourceTask:
         missing = end - start - len(messages)
         if missing:
             if self._options.filtered:
-                self._state.counters.skip("filter", missing)
+                self._state.counters.skip("filter", self._uncounted(start, end, messages))
             elif not self._from_master:
                 self._fail(SourceLost(f"slave {self._connection.address} has not all that its master had"))
                 return False
@@ -273,11 +274,17 @@ class SourceTask:
             self._fail(SourceEnded("everything was read"))
         return not over
 
+    def _uncounted(self, start: int, end: int, messages: Sequence[StoredMessage]) -> int:
+        """Offsets in [start, end) that no message has and that were not read before."""
+        since = max(start, self._state.counters.skipped_to)
+        return max(0, end - since) - sum(offset >= since for offset in offsets_of(messages))
+
     def _put(self, messages: Sequence[StoredMessage], end: int, size: int) -> None:
         """Leaves out what is not to be copied and puts the rest into the channel."""
         kept, copies = select(messages, self._options, self._state)
         self._budget.charge(size)
         self._state.progress.read_to = end
+        self._state.counters.skipped_to = max(end, self._state.counters.skipped_to)
         self._channel.put(Chunk(kept, end, size, copies=copies, last_stored=self._left_out(messages, kept, end)))
 
     def _left_out(self, messages: Sequence[StoredMessage], kept: Sequence[StoredMessage], end: int) -> int:
@@ -310,7 +317,10 @@ class SourceTask:
 def select(
     messages: Sequence[StoredMessage], options: RouteOptions, state: QueueState
 ) -> tuple[Sequence[StoredMessage], bool]:
-    """Those of `messages` that are to be copied, and whether there are copies among all; counts the others."""
+    """Those of `messages` that are to be copied, and whether there are copies among all.
+
+    The others are counted, unless they were when they were read before.
+    """
     if is_group_topic(state.topic):
         messages = provenance.renewed_retries(messages)
     copies = provenance.among(messages)
@@ -318,17 +328,28 @@ def select(
     kept = messages
     if copies and options.identity.target:
         kept = _may_pass(messages, options)
-        state.counters.skip("loop", len(messages) - len(kept))
+        _count(state.counters, "loop", messages, kept)
     if options.tags is not None:
         # Brokers filter by the hash of a tag; equal hashes are not equal tags.
         tagged = [m for m in kept if properties.find(m.properties, b"TAGS") in options.tags]
-        state.counters.skip("filter", len(kept) - len(tagged))
+        _count(state.counters, "filter", kept, tagged)
         kept = tagged
     if options.released is not None:
         others = options.released.others(state.topic, kept)
-        state.counters.skip("released", len(kept) - len(others))
+        _count(state.counters, "released", kept, others)
         kept = others
     return kept, copies
+
+
+def _count(
+    counters: QueueCounters, reason: str, messages: Sequence[StoredMessage], kept: Sequence[StoredMessage]
+) -> None:
+    """Counts those of `messages` that are not among `kept`."""
+    if len(kept) < len(messages):
+        all_of_them, others = (
+            sum(offset >= counters.skipped_to for offset in offsets_of(each)) for each in (messages, kept)
+        )
+        counters.skip(reason, all_of_them - others)
 
 
 def _may_pass(messages: Sequence[StoredMessage], options: RouteOptions) -> list[StoredMessage]:

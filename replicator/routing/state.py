@@ -76,6 +76,7 @@ class QueueCounters:
         "restored_skipped",
         "retries",
         "skipped",
+        "skipped_to",
         "target_lost",
         "waits",
     )
@@ -90,6 +91,9 @@ class QueueCounters:
 
         self.skipped: dict[str, int] = {}
         """Messages skipped, by reason."""
+
+        self.skipped_to = 0
+        """The source offset up to which they are counted: what is read again is not counted again."""
 
         self.restored: dict[str, int] = {}
         self.restored_skipped: dict[str, int] = {}
@@ -162,7 +166,7 @@ class QueueCounters:
         """The counters that outlive this owner, as JSON; those that are 0 are left out."""
         found: dict[str, Any] = {name: value for name in _ANOMALIES if (value := getattr(self, name))}
         if self.skipped:
-            found["skipped"] = dict(self.skipped)
+            found |= {"skipped": dict(self.skipped), "skipped_to": self.skipped_to}
         for name in _COUNTED:
             value = getattr(self, name)
             if value not in (None, (0, 0)):
@@ -172,6 +176,9 @@ class QueueCounters:
     def restore(self, anomalies: Mapping[str, Any]) -> None:
         """Counts on from the `anomalies` of the last owner, unless it had counted less than is known here."""
         newer = False
+        resets, skipped_to = anomalies.get("resets", 0), anomalies.get("skipped_to", 0)
+        if (resets, skipped_to) > (self.resets, self.skipped_to):
+            self.skipped_to = skipped_to
         for name in _ANOMALIES:
             if (more := anomalies.get(name, 0) - getattr(self, name)) > 0:
                 setattr(self, name, anomalies[name])
@@ -258,7 +265,7 @@ class QueueState:
             if progress.position is not None and progress.position < progress.known_end:
                 counters.lose(progress.position, progress.known_end)
             progress.known_end = 0
-            counters.lost = (0, 0)
+            counters.lost, counters.skipped_to = (0, 0), 0
 
     def lose_at_target(self, last: CopyRecord | None) -> tuple[int, int]:
         """Counts acknowledged copies after `last`, the last one that the target still has, as lost there, unless

@@ -92,6 +92,7 @@ class Anomalies(Struct):
     foreign: Count = 0
     late: Count = 0
     skipped: dict[Text, Count] = {}
+    skipped_to: Count = 0
     lost: tuple[Count, Count] | None = None
     reset_at: Count | None = None
     lost_at_target: tuple[Count, Count] | None = None

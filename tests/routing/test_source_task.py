@@ -277,6 +277,31 @@ def test_a_copy_that_has_been_at_the_target_does_not_go_back(origin: bytes, way:
     assert reading.budget.used == 0
 
 
+@pytest.mark.parametrize("reason", ["loop", "filter"])
+def test_what_is_read_again_is_skipped_once(reason: str) -> None:
+    """After the target was away, reading begins at the position again, in the middle of what was left out."""
+    options = replace(OPTIONS, subscription=Subscription("TAG", "rare")) if reason == "filter" else OPTIONS
+    loop = b"__RPL_ORIGIN\x01west\x02__RPL_SOURCE\x01west/a/0/1/2\x02" if reason == "loop" else b""
+    broker = Broker([10] * 30, 65536, properties=loop, every=10 if reason == "filter" else 1)
+    left_out = 27 if reason == "filter" else 30
+    first = Reading(broker, MemoryBudget(MIB), options=options)
+    first.task.start()
+    broker.answer(0)
+    assert first.state.counters.skipped == {reason: left_out}
+    first.task.stop()
+    broker.asked.clear()
+    broker.sizes += [10] * 10
+    again = Reading(broker, MemoryBudget(MIB), offset=20, options=options)
+    again.state.counters.restore(first.state.counters.anomalies())
+    again.task.start()
+    broker.answer(0)
+    assert again.state.counters.skipped == {reason: left_out + (9 if reason == "filter" else 10)}
+    again.state.progress.position = 20
+    again.state.reset()  # others are at these offsets now
+    assert again.state.counters.skipped_to == 0
+    again.task.stop()
+
+
 def test_what_a_filter_leaves_out_takes_no_memory() -> None:
     """A hundredth of 10 KiB passes: all queues have pulls under way, not two of them."""
     options = replace(OPTIONS, subscription=Subscription("TAG", "rare"))

@@ -21,7 +21,7 @@ _PROGRESS = (
 )
 _COUNTERS = (
     *("batches", "copied", "copied_before", "copied_bytes", "duplicates", "foreign", "gaps", "late", "latency_sum"),
-    *("lost", "lost_at_target", "reset_at", "resets", "retries", "target_lost"),
+    *("lost", "lost_at_target", "reset_at", "resets", "retries", "skipped_to", "target_lost"),
 )
 _COPIED_COUNTERS = ("restored", "restored_skipped", "skipped")
 
@@ -63,6 +63,7 @@ class Counters(msgspec.Struct, frozen=True):
     reset_at: int | None
     resets: int
     retries: int
+    skipped_to: int
     target_lost: int
     restored: dict[str, int]
     restored_skipped: dict[str, int]
