@@ -31,7 +31,13 @@ OPEN: Final = frozenset({"/metrics", "/health/live", "/health/ready"})
 #: Methods that change nothing.
 READING: Final = ("GET", "HEAD", "OPTIONS")
 
-_ADMIN: Final = re.compile(r"/connectors/[^/]+|/brokers/.*|/page/connectors/[^/]+/config")
+#: What changes something and needs no admin.
+_OPERATE: Final = re.compile(
+    r"/connectors/(stop|pause|resume)/all"
+    r"|/connectors/[^/]+/(stop|pause|resume|restart|rates|apply|failover|tasks/.+/restart)"
+    r"|/page/connectors/[^/]+/(stop|pause|resume|restart|rates|restart-task|resend|failover)"
+    r"|/plugin/reload|/log/level"
+)
 #: Under which the page for people has all but its first view.
 _PAGE: Final = "/page/"
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
@@ -61,11 +67,12 @@ def required(method: str, path: str) -> Role:
     """The role that a request needs.
 
     To read: all that changes nothing. To operate: the states and rates of connectors, syncs, failovers, the log
-    level. Only an admin creates, changes and deletes connectors, and gives up brokers.
+    level. Only an admin creates, changes and deletes connectors, and gives up brokers, and does all that is not known
+    here.
     """
     if method in READING or path == "/plugin/config/validate":
         return Role.READ
-    return Role.ADMIN if _ADMIN.fullmatch(path) else Role.OPERATE
+    return Role.OPERATE if _OPERATE.fullmatch(path) else Role.ADMIN
 
 
 @dataclass(slots=True)

@@ -83,6 +83,10 @@ class Guard:
         await (self._app if refusal is None else refusal)(scope, receive, send)
 
     def _where_from(self, method: str, path: str, headers: Headers) -> JSONResponse | None:
+        if not path.isprintable():  # whoever chooses the handler may read it otherwise than whoever finds the role
+            return _refusal(
+                400, "the path has characters that cannot be printed", "send it without", connection="close"
+            )
         host = headers.get("host", "")
         if self._host is not None and foreign_host(host, self._host):
             return _refusal(

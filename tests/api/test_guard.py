@@ -55,6 +55,15 @@ async def ask(
 JSON = {"content-type": "application/json"}
 
 
+@pytest.mark.parametrize("path", ["/connectors/r/pause\n", "/\x00", "/topics/a\x7f", "/a\u2028"])
+async def test_no_path_is_read_in_two_ways(app: FastAPI, path: str) -> None:
+    """Neither as another one by whoever finds the role, nor in the log."""
+    guarded = Guard(app, tokens=TOKENS, host=None)
+    status, _, body = await ask(guarded, "POST", path, {"authorization": "Bearer admin"})
+    assert status == 400
+    assert b"cannot be printed" in body
+
+
 @pytest.mark.parametrize("host", ["a", "x/metrics?", "x/metrics#", "x/health/", "/metrics"])
 @pytest.mark.parametrize("path", ["/connectors/list", "/metricsx", "/health/other", "/metrics/x", "//metrics", "/"])
 async def test_no_host_header_opens_a_path(app: FastAPI, host: str, path: str) -> None:
