@@ -19,8 +19,9 @@ _LOOK: Final = 2.0
 
 log = get_logger(__name__)
 
-#: What tells one content of a file from another: inode, time and size; None where there is no such file.
-_Seen = tuple[tuple[int, int, int] | None, ...]
+#: What tells one content of a file from another, and who may read it: inode, times and size; None where there is no
+#: such file.
+_Seen = tuple[tuple[int, ...] | None, ...]
 
 
 @dataclass(slots=True)
@@ -78,9 +79,9 @@ class SecretFiles:
             log.info("changed files are used from now on", of=name, files=[str(file) for file in watched.files])
 
 
-def _state(file: Path) -> tuple[int, int, int] | None:
+def _state(file: Path) -> tuple[int, ...] | None:
     try:
         found = file.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size

@@ -47,6 +47,30 @@ def test_one_that_comes_and_goes(tmp_path: Path) -> None:
     assert used == [True]
 
 
+def test_what_was_refused_for_its_mode_is_used_once_others_cannot_read_it(tmp_path: Path) -> None:
+    """The error says to change the mode, which changes neither what is in the file nor when it was written."""
+    secret = tmp_path / "secret"
+    secret.write_text("one")
+    used: list[str] = []
+
+    def renew() -> None:
+        if secret.stat().st_mode & 0o077:
+            raise ConfigError("others can read it", hint="chmod 600 it")
+        used.append(secret.read_text())
+
+    files = SecretFiles()
+    files.watch("source", (secret,), renew)
+    secret.write_text("two")
+    secret.chmod(0o644)
+    files.look()
+    files.look()
+    assert used == []
+    secret.chmod(0o600)
+    files.look()
+    files.look()
+    assert used == ["two"]
+
+
 def test_what_cannot_be_used_is_told_once(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("one")
