@@ -34,7 +34,10 @@ log = get_logger(__name__)
 
 
 class _Answer(NamedTuple):
+    """The answer to a pull at `wanted`: messages, or that the queue no longer has this offset."""
+
     state: QueueState
+    wanted: int
     pulled: Pulled
 
 
@@ -72,7 +75,7 @@ class PluginSinkTask(PluginTask):
                 self._read_queues()
                 answer = await self._unless_stopped(self._next())
                 if answer is not None:
-                    await self._put(task, answer)
+                    await self._settle(task, answer)
         finally:
             readers = list(self._readers.values())
             self._readers.clear()
@@ -107,8 +110,15 @@ class PluginSinkTask(PluginTask):
         except TimeoutError:
             return None
 
-    async def _put(self, task: SinkTask, answer: _Answer) -> None:
-        state, pulled = answer
+    async def _settle(self, task: SinkTask, answer: _Answer) -> None:
+        """Moves the position here alone, in the order of the answers: never past one that was not put yet."""
+        if answer.pulled.code == Response.PULL_OFFSET_MOVED:
+            self._refuse_without_lease()
+            self._moved(*answer)
+        else:
+            await self._put(task, answer.state, answer.pulled)
+
+    async def _put(self, task: SinkTask, state: QueueState, pulled: Pulled) -> None:
         records = [_record(state, message) for message in pulled.messages]
         self._refuse_without_lease()
         await task.put(records)
@@ -133,10 +143,9 @@ class PluginSinkTask(PluginTask):
                 if offset is None:
                     offset = state.progress.position = await min_offset(reader, state.topic, queue_id)
                 pulled = await pull(reader, state.topic, queue_id, offset, suspend=SUSPEND)
-                if pulled.code == Response.PULL_OFFSET_MOVED:
-                    if not self._context.source.cluster.is_master(broker, reader.address):
-                        raise Unreachable(reader.address, "this slave does not yet have what its master had")
-                    offset = self._moved(state, offset, pulled)
+                moved = pulled.code == Response.PULL_OFFSET_MOVED
+                if moved and not self._context.source.cluster.is_master(broker, reader.address):
+                    raise Unreachable(reader.address, "this slave does not yet have what its master had")
             except (ClientError, ProtocolError) as error:
                 state.set_phase(Phase.WAITING, str(error))
                 await asyncio.sleep(_LOOK)
@@ -144,12 +153,12 @@ class PluginSinkTask(PluginTask):
             if state.phase is Phase.WAITING:
                 state.set_phase(Phase.RUNNING)
             state.progress.max_offset = pulled.max_offset
-            if pulled.messages:
-                offset = pulled.next_offset
-                await self._inbox.put(_Answer(state, pulled))
+            if pulled.messages or moved:
+                await self._inbox.put(_Answer(state, offset, pulled))
+                offset = pulled.min_offset if moved else pulled.next_offset
 
-    def _moved(self, state: QueueState, offset: int, pulled: Pulled) -> int:
-        """Where to continue when the queue does not have `offset`."""
+    def _moved(self, state: QueueState, offset: int, pulled: Pulled) -> None:
+        """Continues at the oldest message when the queue does not have `offset`."""
         if offset < pulled.min_offset:
             state.counters.gaps += pulled.min_offset - offset
         else:
@@ -163,7 +172,6 @@ class PluginSinkTask(PluginTask):
             end=pulled.max_offset,
         )
         self._advance(state, pulled.min_offset)
-        return pulled.min_offset
 
 
 def _key(state: QueueState) -> str:
