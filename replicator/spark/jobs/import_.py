@@ -11,12 +11,13 @@ from typing import Any, Final, NamedTuple
 from replicator.errors import ReplicatorError
 from replicator.protocol.message import StoredMessage
 from replicator.ranges.access import run
-from replicator.ranges.copier import CopyOutcome, Range, TargetJob, refuse_later_start, run_pair
+from replicator.ranges.copier import CopyFailed, CopyOutcome, Range, TargetJob, refuse_later_start, run_pair
 from replicator.ranges.suspend_guard import awake
 from replicator.routing.channel import Channel, Chunk, Source
 from replicator.routing.faults import QueueFailed, SourceEnded, SourceReset
 from replicator.routing.options import RouteOptions
 from replicator.routing.pair import QueuePair
+from replicator.routing.recovery import CopyRecord
 from replicator.routing.shared import Shared
 from replicator.routing.source_side import CopyAt
 from replicator.routing.source_task import select
@@ -103,11 +104,50 @@ class _ArchiveSource:
 
     def __init__(self, state: QueueState, shared: Shared, location: Location, archived: Archived) -> None:
         self._state = state
+        self._location = location
+        self._archived = archived
         self._open = partial(_ArchiveTask, location, archived, state, shared)
 
     async def check(self) -> None:
-        if self._state.progress.position is None:
-            self._state.progress.position = await self.first_offset()
+        """Sets the position where there is none.
+
+        Raises:
+            CopyFailed: the archive is of another queue than the one that was copied.
+            ReplicatorError: a file of the archive cannot be read.
+        """
+        progress = self._state.progress
+        if progress.position is None:
+            progress.position = await self.first_offset()
+        if progress.last is not None and progress.last.stored:
+            await asyncio.to_thread(self._refuse_other, progress.last)
+
+    def _refuse_other(self, last: CopyRecord) -> None:
+        """Compares store times: else a recreated topic would count as copied up to the last copy's offset."""
+        found = self._newest(last.source)
+        if found is None:
+            return
+        if found.queue_offset == last.source:
+            same = found.store_timestamp == last.stored
+        else:
+            same = found.store_timestamp <= last.stored
+        if not same:
+            raise CopyFailed(
+                f"{self._archived.part.key}: the archive's message at offset {found.queue_offset} was stored at"
+                f" {found.store_timestamp}, the last copy at the target is of offset {last.source}, stored at"
+                f" {last.stored}: the topic was deleted and recreated, or truncated",
+                hint="import into another topic with --rename",
+            )
+
+    def _newest(self, most: int) -> StoredMessage | None:
+        """The last archived message at the offset `most` or before it."""
+        found = None
+        files = [file for file in self._archived.files if file.first <= most]
+        for messages in read(self._location, files[-1:], start=0):
+            before = [message for message in messages if message.queue_offset <= most]
+            found = before[-1] if before else found
+            if len(before) < len(messages):
+                break
+        return found
 
     async def first_offset(self) -> int:
         assert self._state.progress.start is not None  # noqa: S101 - `run_pair` has set it
