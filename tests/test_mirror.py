@@ -28,7 +28,6 @@ ELSEWHERE = {
     "replicator.client.rights": "e2e/test_missing_rights.py",
     "replicator.client.tables": "client/test_topics.py",
     "replicator.client.unresponsive": "admin/test_failover.py",
-    "replicator.connector.backfill": "spark/test_route_backfill.py",
     "replicator.connector.interface": "worker/test_task_runner.py",
     "replicator.connector.other_sources": "e2e/test_fan_in.py",
     "replicator.connector.release_scan": "e2e/test_parked_messages.py",

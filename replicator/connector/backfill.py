@@ -242,13 +242,15 @@ class Backfill:
     def _copied(self, run: _Run, key: MessageQueue, outcome: CopyOutcome) -> None:
         if key not in run.waiting or key in run.stopped:
             return  # the queue's next owner reads from the target what has arrived
-        if outcome.error:
-            self._log.warning(
-                "backfill of a queue ended early: its live task continues", queue=str(key), reason=outcome.error
-            )
-        else:
-            _take(run.pairs[key].state, outcome)
-        self._release(run, [key])
+        try:
+            if outcome.error:
+                self._log.warning(
+                    "backfill of a queue ended early: its live task continues", queue=str(key), reason=outcome.error
+                )
+            else:
+                _take(run.pairs[key].state, outcome)
+        finally:
+            self._release(run, [key])
 
 
 def _messages(parts: Iterable[Range]) -> int:
@@ -257,17 +259,24 @@ def _messages(parts: Iterable[Range]) -> int:
 
 def _take(state: QueueState, outcome: CopyOutcome) -> None:
     """What Spark has copied counts as if it had been copied here."""
-    state.progress.start = outcome.start if state.progress.start is None else state.progress.start
-    state.progress.position = outcome.end
+    progress, counters = state.progress, state.counters
+    progress.start = outcome.start if progress.start is None else progress.start
+    progress.position = outcome.end
+    if outcome.resets:  # what was known is of a source queue that is no more
+        progress.offsets.clear()
+        progress.seen = None
+        state.audit.restart()
     if outcome.tail is not None:
         source, stored, target = outcome.tail
-        state.progress.position = max(outcome.end, source + 1)
-        state.progress.offsets.add(source, target, 1)
-        state.progress.store_timestamp = stored
-    state.counters.copied += outcome.copied
-    state.counters.gaps += outcome.gaps
-    state.counters.resets += outcome.resets
-    state.counters.duplicates += outcome.duplicates
-    state.counters.foreign += outcome.foreign
+        progress.position = max(outcome.end, source + 1)
+        if (last := progress.last) is None or (source > last.source and target > last.target):
+            progress.offsets.add(source, target, 1)
+            progress.store_timestamp = stored
+    counters.copied += outcome.copied
+    counters.gaps += outcome.gaps
+    counters.resets += outcome.resets
+    counters.duplicates += outcome.duplicates
+    counters.foreign += outcome.foreign
     for reason, count in outcome.left_out.items():
-        state.counters.skip(reason, count)
+        counters.skip(reason, count)
+    counters.skipped_to = max(counters.skipped_to, outcome.end)

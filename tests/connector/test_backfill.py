@@ -1,0 +1,84 @@
+"""What Spark has copied is taken over once, and no queue waits longer than it has to."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+from replicator.connector.backfill import Backfill, _Run
+from replicator.ranges.copier import CopyOutcome
+from replicator.routing.message_queue import MessageQueue
+from replicator.routing.options import Identity, RouteOptions
+from replicator.routing.queue_map import Queue
+from replicator.routing.recovery import CopyRecord
+from replicator.routing.state import QueueState
+from replicator.settings import RouteSettings
+
+
+class Scene:
+    """A route's backfill of the queue 0 of `topics`, in which a test plays Spark."""
+
+    def __init__(self, *topics: str, turn: asyncio.Lock | None = None) -> None:
+        self.keys = [MessageQueue(topic, "a", 0) for topic in topics]
+        self.bulk: Any = SimpleNamespace(
+            runs={}, turn=turn or asyncio.Lock(), settings=SimpleNamespace(standalone=False, spark_master=None)
+        )
+        self.pairs: Any = {key: self._pair(key) for key in self.keys}
+        self.backfill = Backfill(
+            "route",
+            RouteSettings(backfill=True),
+            RouteOptions(identity=Identity("s", "t")),
+            SimpleNamespace(reader=lambda _: None),  # type: ignore[arg-type]
+            self.bulk,
+            task_of=lambda key: f"route/{key.topic}",
+            rates=lambda: (0, 0),
+            on_over=lambda: None,
+        )
+
+    def _pair(self, key: MessageQueue) -> Any:
+        return SimpleNamespace(state=QueueState(key.topic, key.queue, Queue("b", 0)), topic=key.topic)
+
+    def copied(self, outcome: CopyOutcome) -> QueueState:
+        """The state of the first queue after Spark's `outcome` of it, which no longer waits."""
+        (key,), run = self.keys, _Run(self.pairs, [])
+        self.backfill._copied(run, key, outcome)
+        assert not run.waiting
+        state: QueueState = self.pairs[key].state
+        return state
+
+
+async def test_spark_has_found_all_of_it_at_the_target() -> None:
+    """The last copy is the one that was known before; what else it has found still counts."""
+    scene = Scene("T")
+    progress = scene.pairs[scene.keys[0]].state.progress
+    progress.offsets.add(0, 5, 10)
+    progress.position, progress.start, progress.store_timestamp = 10, 0, 99
+    tail = CopyRecord(9, 99, 14)
+    state = scene.copied(
+        CopyOutcome("T/a/0", 10, 14, gaps=3, left_out={"filter": 1}, tail=tail, duplicates=2, foreign=4)
+    )
+    assert (state.progress.position, state.progress.last) == (14, tail)
+    counters = state.counters
+    assert (counters.gaps, counters.skipped, counters.skipped_to) == (3, {"filter": 1}, 14)
+    assert (counters.duplicates, counters.foreign) == (2, 4)
+
+
+async def test_spark_has_seen_the_source_begin_again() -> None:
+    """What was known is of the queue before."""
+    scene = Scene("T")
+    progress = scene.pairs[scene.keys[0]].state.progress
+    progress.offsets.add(0, 5, 100)
+    progress.position, progress.start, progress.store_timestamp = 100, 0, 99
+    tail = CopyRecord(39, 200, 144)
+    state = scene.copied(CopyOutcome("T/a/0", 0, 40, copied=40, tail=tail, resets=1))
+    assert (state.progress.position, state.progress.last, state.counters.resets) == (40, tail, 1)
+    assert state.progress.offsets.target_of(5) is None
+
+
+async def test_what_spark_has_copied_is_known() -> None:
+    scene = Scene("T")
+    state = scene.copied(CopyOutcome("T/a/0", 0, 40, copied=40, tail=CopyRecord(39, 200, 44)))
+    progress = state.progress
+    assert (progress.start, progress.position, progress.last) == (0, 40, CopyRecord(39, 200, 44))
+    assert state.counters.copied == 40
