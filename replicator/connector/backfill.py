@@ -174,10 +174,22 @@ class Backfill:
         return Range(state.topic, state.source, pair.topic, state.target, start, end) if start < end else None
 
     async def _once(self, run: _Run, parts: Mapping[MessageQueue, Range]) -> None:
-        """Has Spark copy `parts`; returns when it has, or when some of the queues are given up."""
-        async with self._bulk.turn:
+        """Has Spark copy `parts`; returns when it has, or when some of the queues are given up.
+
+        Another route's job may take hours: queues that are given up do not wait for their turn.
+        """
+        turn = asyncio.ensure_future(self._bulk.turn.acquire())
+        stopping = asyncio.ensure_future(run.stop.wait())
+        try:
+            await asyncio.wait({turn, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not run.stop.is_set():
                 await self._by_spark(run, parts)
+        finally:
+            stopping.cancel()
+            if not turn.done():
+                turn.cancel()
+            elif not turn.cancelled():
+                self._bulk.turn.release()
         run.stop.clear()
         self._release(run, run.stopped & run.waiting.keys())
 

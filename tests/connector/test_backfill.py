@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from replicator.connector import backfill as module
 from replicator.connector.backfill import Backfill, _Run
 from replicator.ranges.copier import CopyOutcome
 from replicator.routing.message_queue import MessageQueue
@@ -16,28 +20,44 @@ from replicator.routing.state import QueueState
 from replicator.settings import RouteSettings
 
 
+@pytest.fixture(autouse=True)
+def forty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages that each queue of the source has."""
+
+    async def max_offset(*_: object) -> int:
+        return 40
+
+    monkeypatch.setattr(module, "max_offset", max_offset)
+
+
 class Scene:
     """A route's backfill of the queue 0 of `topics`, in which a test plays Spark."""
 
     def __init__(self, *topics: str, turn: asyncio.Lock | None = None) -> None:
         self.keys = [MessageQueue(topic, "a", 0) for topic in topics]
-        self.bulk: Any = SimpleNamespace(
+        bulk: Any = SimpleNamespace(
             runs={}, turn=turn or asyncio.Lock(), settings=SimpleNamespace(standalone=False, spark_master=None)
         )
         self.pairs: Any = {key: self._pair(key) for key in self.keys}
+        source: Any = SimpleNamespace(reader=lambda _: None)
         self.backfill = Backfill(
             "route",
             RouteSettings(backfill=True),
             RouteOptions(identity=Identity("s", "t")),
-            SimpleNamespace(reader=lambda _: None),  # type: ignore[arg-type]
-            self.bulk,
+            source,
+            bulk,
             task_of=lambda key: f"route/{key.topic}",
             rates=lambda: (0, 0),
             on_over=lambda: None,
         )
 
     def _pair(self, key: MessageQueue) -> Any:
-        return SimpleNamespace(state=QueueState(key.topic, key.queue, Queue("b", 0)), topic=key.topic)
+        async def first_offset() -> int:
+            return 0
+
+        state = QueueState(key.topic, key.queue, Queue("b", 0))
+        source = SimpleNamespace(first_offset=first_offset)
+        return SimpleNamespace(state=state, topic=key.topic, from_start=False, source=source)
 
     def copied(self, outcome: CopyOutcome) -> QueueState:
         """The state of the first queue after Spark's `outcome` of it, which no longer waits."""
@@ -82,3 +102,46 @@ async def test_what_spark_has_copied_is_known() -> None:
     progress = state.progress
     assert (progress.start, progress.position, progress.last) == (0, 40, CopyRecord(39, 200, 44))
     assert state.counters.copied == 40
+
+
+async def test_a_task_that_stops_waits_for_no_other_routes_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That may take hours. What is not stopped still has its turn, and a turn that nobody wants is given back."""
+    turn = asyncio.Lock()
+    await turn.acquire()
+    scene = Scene("T", "U", turn=turn)
+    stopped, other = scene.keys
+    copied: list[MessageQueue] = []
+
+    async def by_spark(run: _Run, parts: Mapping[MessageQueue, Any]) -> None:
+        copied.extend(parts)
+        scene.backfill._release(run, list(parts))
+
+    monkeypatch.setattr(scene.backfill, "_by_spark", by_spark)
+    async with asyncio.TaskGroup() as group:
+        scene.backfill.begin(scene.pairs, group)
+        await asyncio.sleep(0.01)
+        scene.backfill.stop([stopped])
+        async with asyncio.timeout(5):
+            await scene.backfill.over(stopped)
+        assert copied == []
+        assert scene.backfill.queues == 1
+        turn.release()
+        async with asyncio.timeout(5):
+            await scene.backfill.over(other)
+    assert copied == [other]
+    assert not turn.locked()
+
+
+async def test_a_worker_that_ends_gives_its_turn_back() -> None:
+    """Whether it had it, or waited for it."""
+    turn = asyncio.Lock()
+    await turn.acquire()
+    scene = Scene("T", turn=turn)
+    run = _Run(scene.pairs, [])
+    waiting = asyncio.create_task(scene.backfill._once(run, {}))
+    await asyncio.sleep(0.01)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    turn.release()
+    async with asyncio.timeout(5):
+        await turn.acquire()
