@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from replicator.admin.changes import Rebalancing
 from replicator.admin.dead_letter_resend import BeingSent
 from replicator.admin.failover import NotNow
+from replicator.connector.sync.ledger import BeingApplied
 from replicator.errors import ClientError, ConfigError, ReplicatorError
 from replicator.state.connector_configs import Exists, Unknown
 
@@ -28,6 +29,7 @@ _STATUS: tuple[tuple[type[ReplicatorError], int], ...] = (
     (Exists, 409),
     (Rebalancing, 409),
     (BeingSent, 409),
+    (BeingApplied, 409),
     (NotNow, 409),
     (NotDone, 503),
     (ConfigError, 400),

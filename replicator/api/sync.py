@@ -8,6 +8,7 @@ from typing import Any, Final
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
+from structlog.contextvars import get_contextvars
 
 from replicator.admin.failover import FailoverOptions, failover
 from replicator.admin.readiness import readiness
@@ -16,6 +17,7 @@ from replicator.api.envelope import NotDone, answer
 from replicator.api.responses import enveloped
 from replicator.connector.route import Route
 from replicator.connector.sync.ledger import SyncLedger
+from replicator.observe.logging import get_logger
 from replicator.state.connector_configs import Connector, Unknown
 from replicator.worker.worker import Worker
 
@@ -23,6 +25,8 @@ __all__ = ["sync_routes"]
 
 #: Seconds within which the worker that runs the metadata task must carry out a request.
 _ANSWER_SECONDS: Final = 60.0
+
+log = get_logger(__name__)
 
 
 class Wanted(BaseModel):
@@ -73,11 +77,11 @@ def sync_routes(worker: Worker) -> APIRouter:
         ledger = route.sync.ledger
         return answer({**ledger.get("status"), "audit": ledger.get("audit").get("entries", [])})
 
-    @routes.post("/connectors/{name}/apply", **enveloped(list[answers.Applied], 400, 404, 503))
+    @routes.post("/connectors/{name}/apply", **enveloped(list[answers.Applied], 400, 404, 409, 503))
     async def apply(name: str, wanted: Wanted) -> JSONResponse:
         """Applies the plan now, on the worker that runs the metadata task."""
         _, route = found(name)
-        return answer(await _applied(worker, route.sync.ledger, wanted.force))
+        return answer(await _applied(worker, name, route.sync.ledger, wanted.force))
 
     @routes.get("/connectors/{name}/readiness", **enveloped(answers.Readiness, 404, 503))
     async def ready(name: str) -> JSONResponse:
@@ -99,18 +103,21 @@ def sync_routes(worker: Worker) -> APIRouter:
     return routes
 
 
-async def _applied(worker: Worker, ledger: SyncLedger, force: list[str]) -> list[dict[str, Any]]:
-    """Has the worker that runs the metadata task apply all steps now, and returns the outcomes.
+async def _applied(worker: Worker, name: str, ledger: SyncLedger, force: list[str]) -> list[dict[str, Any]]:
+    """Has the worker that runs the metadata task of connector `name` apply all steps now, and returns the outcomes.
 
     Raises:
+        BeingApplied: another request is being carried out.
         NotDone: that worker did not start in time, and will not start later; or it has not finished yet.
         Unreachable: the request could not be published to the group.
     """
-    asked = ledger.ask(force, seconds=_ANSWER_SECONDS)
+    asked = ledger.ask(force, seconds=_ANSWER_SECONDS, by=get_contextvars().get("actor", ""))
+    log.info("apply requested", connector=name, forced=force)
     try:
         await worker.changed()
         deadline = asyncio.get_running_loop().time() + _ANSWER_SECONDS
         while (done := ledger.answered(asked)) is None:
+            ledger.refuse_if_replaced(asked)
             if asyncio.get_running_loop().time() > deadline:
                 break
             await asyncio.sleep(0.1)

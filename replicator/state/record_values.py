@@ -17,6 +17,7 @@ __all__ = [
     "Connector",
     "ConnectorValue",
     "Count",
+    "EarlierAnswer",
     "Noticed",
     "Offset",
     "Position",
@@ -228,6 +229,7 @@ class SyncRequest(Struct, omit_defaults=True):
     id: Text = ""
     force: list[Text] = []
     until: Seconds = 0.0
+    by: Text = ""
 
 
 class SyncRelease(Struct):
@@ -247,11 +249,19 @@ class SyncFailover(Struct, omit_defaults=True):
     resume: Literal["", "RUNNING", "PAUSED", "STOPPED"] = ""
 
 
+class EarlierAnswer(Struct):
+    """What the metadata task has made of a request before the last one."""
+
+    id: Text
+    done: list[dict[str, Any]] | None
+
+
 class SyncAnswer(Struct):
-    """What the metadata task has made of a request."""
+    """What the metadata task has made of a request, and of the last ones before it."""
 
     id: Text = ""
     done: list[dict[str, Any]] | None = None
+    earlier: Annotated[list[EarlierAnswer], Meta(max_length=100)] = []
 
 
 class SyncEntry(Struct):

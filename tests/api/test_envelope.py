@@ -8,7 +8,12 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from replicator.api.envelope import install
+from replicator.api.envelope import install, status_of
+from replicator.connector.sync.ledger import BeingApplied
+
+
+def test_what_is_being_done_is_a_conflict() -> None:
+    assert status_of(BeingApplied("the plan is being applied already")) == 409
 
 
 async def test_an_error_that_nobody_expects() -> None:

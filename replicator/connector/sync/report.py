@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
+from structlog.contextvars import get_contextvars
+
 from replicator.connector.context import ConnectorContext
 from replicator.connector.sync.acl import Done, Step
 from replicator.connector.sync.ledger import SyncLedger
@@ -82,13 +84,15 @@ class SyncReport:
         self._logged = others | news
 
     def note(self, kind: str, done: Sequence[Done]) -> str:
-        """Writes the changes to the audit log.
+        """Writes the changes to the audit log, with who asked for them where somebody did.
 
         Returns:
             why the audit log lacks some of it, which the log has then; empty if it has all.
         """
         unwritten = ""
         who = {"worker": self._context.store.state.worker, "connector": self._connector}
+        if actor := get_contextvars().get("actor", ""):
+            who["actor"] = actor
         entries = [{"at": time.time(), **who, **each.shown()} for each in done]
         for entry in entries:
             try:

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from functools import partial
 from typing import Final, NamedTuple
 
+from structlog.contextvars import bound_contextvars
+
 from replicator.aio.schedule import Schedule
 from replicator.connector.context import ConnectorContext
 from replicator.connector.sync.acl import KIND, AclSync, Done, Step
@@ -335,9 +337,10 @@ class SyncTask:
         taken = self.ledger.take()
         # Published before it is done, or the task's next owner might force the same again.
         if taken is not None and await self._context.publish():
-            asked, forced = taken
-            done = await self.sync(forced=forced)
-            self.ledger.answer(asked, [each.shown() for each in done])
+            with bound_contextvars(**({"actor": taken.by} if taken.by else {})):
+                log.info("changes asked for are applied", connector=self._topics.name, forced=taken.force)
+                done = await self.sync(forced=taken.force)
+            self.ledger.answer(taken.id, [each.shown() for each in done])
 
     def _tell(self, kind: str, actions: Sequence[Step], done: Sequence[Done], failures: Mapping[str, str]) -> None:
         more = self._standings if kind == "offsets" else {}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from contextvars import Context
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 import typer
+from structlog.contextvars import bound_contextvars, merge_contextvars
+from structlog.testing import capture_logs
 
 from acl_sync import AclOptions, AclPlan, AclSyncer
 from acl_sync.model import Dialect
@@ -240,10 +244,34 @@ async def test_what_is_asked_for_is_done_once(setup: Setup) -> None:
     asked = ledger.ask(["g"], seconds=60)
     await setup.task._serve()
     assert ledger.answered(asked) == []
-    assert [dict(told).get("route/answer") for told in setup.told] == [{"id": asked, "done": None}]
+    assert [dict(told).get("route/answer") for told in setup.told] == [{"id": asked, "done": None, "earlier": []}]
     ledger.answer(asked, None)  # all that the next owner knows, if this one dies meanwhile
     await setup.task._serve()
     assert (ledger.answered(asked), ledger.is_taken(asked), len(setup.told)) == (None, True, 1)
+
+
+async def test_what_was_asked_for_names_who_did(setup: Setup) -> None:
+    """In the log of the worker that was asked, and in log and audit log of the one that does it: another one."""
+    setup.topics.plans = setup.topics.of_users = [
+        TopicPlan(topic="T", target_topic="T", queue_map={Queue("a", 0): Queue("x", 0)})
+    ]
+    setup.source.topics["a"]["T"] = TopicConfig(name="T", read_queues=1, write_queues=1)
+    setup.target.topics["x"]["T"] = TopicConfig(name="T", read_queues=1, write_queues=1, order=True)
+    setup.context.store.save_queue_map("route", "T", "T", {Queue("a", 0): Queue("x", 0)}, fresh=[Queue("a", 0)])
+
+    async def others_do() -> None:
+        await asyncio.create_task(setup.task._serve(), context=Context())
+
+    worker: Any = SimpleNamespace(changed=others_do)
+    with capture_logs([merge_contextvars]) as logs, bound_contextvars(actor="REST 10.0.0.1"):
+        done = await api._applied(cast("Worker", worker), "route", setup.task.ledger, ["g"])
+    assert [entry.get("actor") for entry in setup.audited] == ["REST 10.0.0.1"] * len(done) != []
+    for event in ("apply requested", "changes asked for are applied"):
+        (found,) = [entry for entry in logs if entry["event"] == event]
+        assert (found["actor"], found["connector"], found["forced"]) == ("REST 10.0.0.1", "route", ["g"])
+    setup.source.topics["a"]["T"] = TopicConfig(name="T", read_queues=1, write_queues=1, order=True)
+    assert len(await setup.task.sync()) == len(setup.audited) - len(done) > 0
+    assert "actor" not in setup.audited[-1], "nobody asked for it"
 
 
 async def test_what_nobody_waits_for_is_not_done(setup: Setup) -> None:
@@ -271,7 +299,7 @@ async def test_who_asks_in_vain_withdraws_it(setup: Setup, monkeypatch: pytest.M
     worker: Any = SimpleNamespace(changed=setup.publish)
     ledger = setup.task.ledger
     with pytest.raises(NotDone, match="none will later"):
-        await api._applied(cast("Worker", worker), ledger, ["g"])
+        await api._applied(cast("Worker", worker), "route", ledger, ["g"])
     assert setup.told[-1] == [("route/request", {})]
     await setup.task._serve()
     assert ledger.get("answer") == {}
