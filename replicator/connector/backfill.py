@@ -196,6 +196,8 @@ class Backfill:
     async def _by_spark(self, run: _Run, parts: Mapping[MessageQueue, Range]) -> None:
         loop = asyncio.get_running_loop()
         stopping = asyncio.ensure_future(run.stop.wait())
+        for key in parts:  # whatever becomes of the job, its tasks may have sent something that is not stored yet
+            run.pairs[key].unsettle()
         async with self._bulk.claiming(lambda: set(map(self._task_of, run.waiting))) as claim:
             copying = asyncio.ensure_future(asyncio.to_thread(self._copy, run, parts, self._job(claim), loop))
             try:

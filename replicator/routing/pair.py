@@ -94,6 +94,11 @@ class QueuePair:
         if self._path is not None:
             self._path.end(TargetChanged(reason))
 
+    def unsettle(self) -> None:
+        """Others may send what this pair is to continue after: it sends nothing before the target has settled."""
+        self.state.progress.clean = False
+        self._target.unsettled = True
+
     @property
     def target_connection(self) -> Connection | None:
         """Over which the target was checked."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ from replicator.connector.backfill import Backfill, _Run
 from replicator.ranges.copier import CopyOutcome
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import Identity, RouteOptions
+from replicator.routing.pair import QueuePair
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import CopyRecord
 from replicator.routing.state import QueueState
@@ -36,7 +38,10 @@ class Scene:
     def __init__(self, *topics: str, turn: asyncio.Lock | None = None) -> None:
         self.keys = [MessageQueue(topic, "a", 0) for topic in topics]
         bulk: Any = SimpleNamespace(
-            runs={}, turn=turn or asyncio.Lock(), settings=SimpleNamespace(standalone=False, spark_master=None)
+            runs={},
+            turn=turn or asyncio.Lock(),
+            settings=SimpleNamespace(standalone=False, spark_master=None),
+            claiming=self._claiming,
         )
         self.pairs: Any = {key: self._pair(key) for key in self.keys}
         source: Any = SimpleNamespace(reader=lambda _: None)
@@ -51,13 +56,19 @@ class Scene:
             on_over=lambda: None,
         )
 
+    @asynccontextmanager
+    async def _claiming(self, _: object) -> AsyncIterator[Any]:
+        yield SimpleNamespace(lease=None)
+
     def _pair(self, key: MessageQueue) -> Any:
         async def first_offset() -> int:
             return 0
 
         state = QueueState(key.topic, key.queue, Queue("b", 0))
-        source = SimpleNamespace(first_offset=first_offset)
-        return SimpleNamespace(state=state, topic=key.topic, from_start=False, source=source)
+        state.progress.clean = True
+        shared: Any = SimpleNamespace()
+        source: Any = SimpleNamespace(first_offset=first_offset)
+        return QueuePair(state, shared, topic=key.topic, from_start=False, source=source)
 
     def copied(self, outcome: CopyOutcome) -> QueueState:
         """The state of the first queue after Spark's `outcome` of it, which no longer waits."""
@@ -145,3 +156,20 @@ async def test_a_worker_that_ends_gives_its_turn_back() -> None:
     turn.release()
     async with asyncio.timeout(5):
         await turn.acquire()
+
+
+async def test_whatever_becomes_of_a_job_its_queues_settle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its tasks may have sent something that the target has not stored yet; a queue without a job has nothing."""
+    scene = Scene("T", "U")
+    spark, live = scene.keys
+
+    def copy(*_: object) -> None:
+        raise RuntimeError("its JVM was killed")
+
+    monkeypatch.setattr(scene.backfill, "_copy", copy)
+    monkeypatch.setattr(scene.backfill, "_job", lambda _: None)
+    run = _Run(scene.pairs, [])
+    with pytest.raises(RuntimeError):
+        await scene.backfill._once(run, {spark: None})  # type: ignore[dict-item]
+    assert [scene.pairs[key].state.progress.clean for key in (spark, live)] == [False, True]
+    assert [scene.pairs[key]._target.unsettled for key in (spark, live)] == [True, False]
