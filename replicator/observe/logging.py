@@ -75,8 +75,8 @@ def configure(*, level: Level = "info", terminal: bool | None = None) -> None:
     structlog.configure(
         processors=[
             _severe_enough,
+            structlog.contextvars.merge_contextvars,  # first: who asked for it decides whether it is a repeat
             _repeats,
-            structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             _redact,

@@ -131,6 +131,22 @@ def test_a_flood_is_short_and_complete(lines: io.StringIO) -> None:
     assert (events[-1]["event"], events[-1]["times"], events[-1]["level"]) == ("waiting (more)", 980, "warning")
 
 
+def test_what_people_ask_for_is_logged_each_time(lines: io.StringIO) -> None:
+    """With who asked for it, whether the event says so itself or the request does; it takes no place of others."""
+    log = get_logger("replicator.connector.sync")
+    with structlog.contextvars.bound_contextvars(actor="REST 10.0.0.1"):
+        for name in range(25):
+            log.info("target changed", name=name)
+    for name in range(25):
+        log.info("target changed", name=name, actor="page 10.0.0.2 (admin)")
+    for name in range(25):
+        log.info("target changed", name=name)
+    events = _events(lines)
+    assert [event.get("actor") for event in events] == (
+        ["REST 10.0.0.1"] * 25 + ["page 10.0.0.2 (admin)"] * 25 + [None] * 20
+    )
+
+
 def test_the_level_changes_for_bound_loggers_too(lines: io.StringIO) -> None:
     """At each level that is in force, what is less severe is not logged."""
     bound = get_logger("replicator.x").bind(queue=1)
