@@ -11,9 +11,11 @@ from functools import partial
 from math import inf
 from typing import Any, Final
 
+from replicator.admin.failover_turn import NotNow, is_ours, taking_turn
 from replicator.admin.pending_messages import Pending
 from replicator.admin.readiness import group_standings, pending_of
 from replicator.admin.running_tasks import running, stopped
+from replicator.admin.target_losses import target_losses
 from replicator.admin.topic_lag import topic_lags
 from replicator.connector.route import Route
 from replicator.connector.sync.acl import Done
@@ -23,7 +25,7 @@ from replicator.settings import RouteSettings
 from replicator.state.connector_configs import Connector, State
 from replicator.worker.worker import Worker
 
-__all__ = ["FailoverOptions", "NotNow", "failover", "without"]
+__all__ = ["FailoverOptions", "check_topics", "failover", "without"]
 
 #: Seconds between two checks of what is still missing.
 _LOOK: Final = 0.5
@@ -47,10 +49,6 @@ _UNSEEN: Final = (
 )
 
 log = get_logger(__name__)
-
-
-class NotNow(ReplicatorError):
-    """The failover did not start; nothing has changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +77,11 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
     The whole route is stopped; if only some topics are switched it runs again without them.
 
     Raises:
-        NotNow: this worker does not reach its group.
+        NotNow: this worker does not reach its group, or another failover of the connector is going on.
         ConfigError: a topic is not one that the route copies, or no other one is left.
         BrokerRefused, Unreachable, RequestTimeout: the target does not answer.
     """
-    rest = without(connector.settings, how.topics, [plan.topic for plan in route.topics.of_users])
+    check_topics(connector.settings, how.topics, [plan.topic for plan in route.topics.of_users])
     if how.dry_run:
         return await _report(worker, connector, route, how)
     if not worker.may_send() and not how.source_dead:
@@ -92,54 +90,71 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
             hint="ask another worker; or, if the source is lost for good, use --source-dead",
         )
     log.info("failover begins", connector=connector.name, topics=sorted(how.topics), source_dead=how.source_dead)
-    if not how.source_dead:
-        await _drain(worker, connector, route, how)
-    log.info("failover stops the connector", connector=connector.name)
-    before = _state_before(connector, route, how)
-    if how.source_dead:
-        worker.connectors.fail_over(connector.name, int(time.time() * 1000), alone=not worker.may_send())
-    else:
-        worker.connectors.set_state(connector.name, State.STOPPED)
-    await _publish(worker, how)
-    if how.source_dead:
-        await asyncio.sleep(_HEARTBEATS * worker.settings.heartbeat_interval)  # what others run is said by then
-    has_stopped = await stopped(worker, (connector.name,), source_dead=how.source_dead)
-    if has_stopped:
-        log.info("failover writes offsets and opens topics", connector=connector.name)
-    report = await _report(worker, connector, route, how, has_stopped=has_stopped)
-    if rest is not None:
-        done = has_stopped and not report["problems"]
-        if done:
-            worker.connectors.update(connector.name, rest.model_dump(mode="json"))
-        if done or not report["topics_opened"]:  # or it would write to topics that applications write to
-            worker.connectors.set_state(connector.name, before)
-            route.sync.ledger.put("failover", {})
-            await _publish(worker, how)
+    async with taking_turn(worker, route, partial(_publish, worker, how), source_dead=how.source_dead):
+        if not how.source_dead:
+            await _drain(worker, connector, route, how)
+            if not is_ours(worker, route):
+                raise NotNow("another worker has begun a failover of this connector", hint="wait for its end")
+        report = await _switch(worker, connector.name, route, how)
     told = ("connector", "topics", "drained", "problems")
     log.warning("failed over to the target", **{name: report[name] for name in told})
     return report
 
 
+async def _switch(worker: Worker, name: str, route: Route, how: FailoverOptions) -> dict[str, Any]:
+    """Stops the connector and hands over; of some topics alone, it runs without them in the end."""
+    log.info("failover stops the connector", connector=name)
+    connector = worker.connectors.get(name)  # as it is now: draining takes its time
+    before = _state_before(connector, route, how)
+    if how.source_dead:
+        worker.connectors.fail_over(name, int(time.time() * 1000), alone=not worker.may_send())
+    else:
+        worker.connectors.set_state(name, State.STOPPED)
+    await _publish(worker, how)
+    if how.source_dead:
+        await asyncio.sleep(_HEARTBEATS * worker.settings.heartbeat_interval)  # what others run is said by then
+    has_stopped = await stopped(worker, (name,), source_dead=how.source_dead)
+    if has_stopped:
+        log.info("failover writes offsets and opens topics", connector=name)
+    report = await _report(worker, connector, route, how, has_stopped=has_stopped)
+    if how.topics:
+        done = has_stopped and not report["problems"]
+        if done:
+            _leave_out(worker, name, how.topics)
+        if done or not report["topics_opened"]:  # or it would write to topics that applications write to
+            worker.connectors.set_state(name, before)
+            route.sync.ledger.put("failover", {**route.sync.ledger.get("failover"), "resume": None})
+            await _publish(worker, how)
+    return report
+
+
+def _leave_out(worker: Worker, name: str, topics: Set[str]) -> None:
+    """Takes `topics` out of the connector's configuration, as it is now: others may have changed it meanwhile."""
+    settings = worker.connectors.get(name).settings
+    if isinstance(settings, RouteSettings):
+        worker.connectors.update(name, without(settings, topics).model_dump(mode="json"))
+
+
 def _state_before(connector: Connector, route: Route, how: FailoverOptions) -> State:
     """The state to which the route returns once some topics are switched: whoever repeats this knows it, too."""
     known, before = route.sync.ledger.get("failover"), connector.state
-    if known and before == State.STOPPED:
+    if known.get("resume") and before == State.STOPPED:
         before = State(known["resume"])
-    route.sync.ledger.put("failover", {"resume": before} if how.topics else {})
+    route.sync.ledger.put("failover", {**known, "resume": before if how.topics else None})
     return before
 
 
-def without(settings: object, topics: Set[str], copied: Iterable[str]) -> RouteSettings | None:
-    """What a route copies when `topics` have been switched; None if all of it is.
+def check_topics(settings: object, topics: Set[str], copied: Iterable[str]) -> None:
+    """Checks that `topics` can be switched alone.
 
     Args:
-        copied: the topics that it copies now.
+        copied: the topics that the route copies now.
 
     Raises:
         ConfigError: a topic is none of those, or no other one is left.
     """
     if not topics or not isinstance(settings, RouteSettings):
-        return None
+        return
     copied = {*copied}
     if unknown := sorted(topics - copied):
         what = ", ".join(unknown)
@@ -154,11 +169,17 @@ def without(settings: object, topics: Set[str], copied: Iterable[str]) -> RouteS
         raise ConfigError(
             f"retry and dead-letter topics go with their groups: {what}", hint="name other topics only"
         )
-    named = [topic for topic in settings.topics if topic not in topics]
-    if copied <= topics or not named:
+    if copied <= topics or topics >= {*settings.topics}:
         raise ConfigError("these are all topics of the connector", hint="fail over without naming topics")
-    excluded = [*settings.exclude_topics, *map(re.escape, sorted(topics))]
-    return settings.model_copy(update={"topics": named, "exclude_topics": excluded})
+
+
+def without(settings: RouteSettings, topics: Set[str]) -> RouteSettings:
+    """What a route copies when `topics` have been switched."""
+    named = [topic for topic in settings.topics if topic not in topics]
+    new = [excluded for topic in sorted(topics) if (excluded := re.escape(topic)) not in settings.exclude_topics]
+    return settings.model_copy(
+        update={"topics": named or settings.topics, "exclude_topics": [*settings.exclude_topics, *new]}
+    )
 
 
 async def _publish(worker: Worker, how: FailoverOptions) -> None:
@@ -178,6 +199,7 @@ async def _report(
     """Hands over if the route `has_stopped`; with None it reports what that would do."""
     name, dead = connector.name, how.source_dead
     missing = await _missing(worker, route, how, patience=_DEAD_SECONDS if dead else inf)
+    lost = await target_losses(route.sync.copy(how.concerns), worker.context)
     done: Sequence[Done] = ()
     failed = [_NOT_STOPPED] if has_stopped is False else []
     if dead and not worker.sees_others:
@@ -196,7 +218,7 @@ async def _report(
         "topics": sorted(how.topics),
         "dry_run": how.dry_run,
         "stopped": not running(worker, (name,), source_dead=dead) if has_stopped is None else has_stopped,
-        "drained": not missing,
+        "drained": not missing and not lost,
         "missing": missing,
         "offsets": sum(not each.error for each in done if each.action.kind == "offsets"),
         "topics_opened": sorted(
@@ -205,7 +227,7 @@ async def _report(
         "groups": [group for group in groups if how.concerns(group["topic"])],
         "pending": {**pending, "messages": [each for each in pending["messages"] if how.concerns(each["topic"])]},
         "released": released,
-        "problems": failed
+        "problems": [*lost, *failed]
         + [f"{each.action.key} at {each.action.broker}: {each.error}" for each in done if each.error],
     }
 

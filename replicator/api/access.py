@@ -67,8 +67,7 @@ def required(method: str, path: str) -> Role:
     """The role that a request needs.
 
     To read: all that changes nothing. To operate: the states and rates of connectors, syncs, failovers, the log
-    level. Only an admin creates, changes and deletes connectors, and gives up brokers, and does all that is not known
-    here.
+    level. Only an admin does all else: creates, changes and deletes connectors, and gives up brokers.
     """
     if method in READING or path == "/plugin/config/validate":
         return Role.READ

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 
 from replicator.admin.changes import Rebalancing
 from replicator.admin.dead_letter_resend import BeingSent
-from replicator.admin.failover import NotNow
+from replicator.admin.failover_turn import NotNow
 from replicator.connector.sync.ledger import BeingApplied
 from replicator.errors import ClientError, ConfigError, ReplicatorError
 from replicator.state.connector_configs import Exists, Unknown

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from structlog.contextvars import bound_contextvars
 
-from replicator.admin.failover import FailoverOptions, NotNow
+from replicator.admin.failover import FailoverOptions
+from replicator.admin.failover_turn import NotNow
 from replicator.errors import ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.observe.recent_events import Event, RecentEvents, recent_events

@@ -90,6 +90,8 @@ class Worker:
     agenda: Agenda
     work: asyncio.TaskGroup
     rebalances: Rebalances = field(default_factory=Rebalances)
+    #: Connectors that are failed over here now.
+    switching: set[str] = field(default_factory=set)
 
     @property
     def id(self) -> str:

@@ -44,6 +44,7 @@ class Setup:
         self.kept: dict[str, Any] = {}
         self.late: set[tuple[str, str, Queue]] = set()
         self.state = "RUNNING"
+        self.settings = RouteSettings()
         self.asked = 0
         queues = {Queue(broker, 0): Queue("x", 0) for broker in ("alive", "dead")}
         plans = [TopicPlan(topic=f"T{i}", target_topic=f"T{i}", queue_map=queues) for i in range(TOPICS)]
@@ -55,7 +56,7 @@ class Setup:
             store=SimpleNamespace(begins_late=lambda *place: place in self.late),
         )
         self.sync: Any = SimpleNamespace(
-            copy=lambda: copying(plans, {}),
+            copy=lambda _concerns=None: copying(plans, {}),
             hand_over=self.hand_over,
             places=self.places,
             in_flight_problems=[],
@@ -68,19 +69,28 @@ class Setup:
             problems={},
             keep=lambda ended: None,
             sync=self.sync,
-            settings=RouteSettings(),
+            settings=self.settings,
         )
         self.worker: Any = SimpleNamespace(
+            id="w1",
+            group=SimpleNamespace(incarnation="this process"),
+            switching=set(),
+            others={},
             context=self.context,
             may_send=lambda: True,
             changed=self.changed,
-            connectors=SimpleNamespace(set_state=self.set_state, fail_over=self.fail_over, update=self.update),
+            connectors=SimpleNamespace(
+                get=self.get, set_state=self.set_state, fail_over=self.fail_over, update=self.update
+            ),
             refresher=SimpleNamespace(refresh=self.changed),
             seen_at_target={},
             sees_others=True,
-            settings=SimpleNamespace(heartbeat_interval=0.001),
+            settings=SimpleNamespace(heartbeat_interval=0.001, session_timeout=0.1),
             coordinator=SimpleNamespace(running=set(), membership=SimpleNamespace(others={})),
         )
+
+    def get(self, name: str) -> Any:
+        return SimpleNamespace(name=name, settings=self.settings, state=self.state)
 
     def fail_over(self, name: str, at: int, *, alone: bool) -> None:
         assert at > 10**12
@@ -110,10 +120,9 @@ class Setup:
         return 0
 
     async def switch(self, **how: Any) -> dict[str, Any]:
-        connector: Any = SimpleNamespace(name="route", settings=self.route.settings, state=self.state)
         return await under_test.failover(
             cast("Worker", self.worker),
-            cast("Connector", connector),
+            cast("Connector", self.get("route")),
             cast("Route", self.route),
             under_test.FailoverOptions(drain_seconds=0, **how),
         )
@@ -203,7 +212,8 @@ async def test_topics_are_switched_and_the_others_go_on_though_it_had_to_be_repe
     """Whoever repeats it finds the route stopped, which is not how it was; at the end it is as it was."""
 
     async def fails() -> None:
-        raise Unreachable("source", "dead")
+        if "STOPPED" in setup.told:
+            raise Unreachable("source", "dead")
 
     setup.source.reader = Reader
     works, setup.worker.changed = setup.worker.changed, fails
@@ -279,15 +289,46 @@ async def test_some_topics_alone(setup: Setup) -> None:
 def test_what_is_left_of_a_route() -> None:
     """A topic that is named is named no more, any other is excluded; all of them, or unknown ones, are refused."""
     settings = RouteSettings(topics=["A", "B.*"], exclude_topics=["Bx"])
-    left = under_test.without(settings, {"A", "B1"}, ["A", "B1", "B2"])
-    assert left is not None
+    under_test.check_topics(settings, {"A", "B1"}, ["A", "B1", "B2"])
+    left = under_test.without(settings, {"A", "B1"})
     assert (left.topics, left.exclude_topics) == (["B.*"], ["Bx", "A", "B1"])
-    assert under_test.without(settings, set(), ["A"]) is None
+    assert under_test.without(left, {"A"}) == left
+    under_test.check_topics(settings, set(), ["A"])
     with pytest.raises(ConfigError, match="does not copy C"):
-        under_test.without(settings, {"C"}, ["A"])
+        under_test.check_topics(settings, {"C"}, ["A"])
     with pytest.raises(ConfigError, match="does not copy A, B1 any more"):
-        under_test.without(left, {"A", "B1"}, ["B2"])
+        under_test.check_topics(left, {"A", "B1"}, ["B2"])
     with pytest.raises(ConfigError, match="dead-letter topics go with"):
-        under_test.without(settings, {"%RETRY%g"}, ["A", "%RETRY%g"])
+        under_test.check_topics(settings, {"%RETRY%g"}, ["A", "%RETRY%g"])
     with pytest.raises(ConfigError, match="all topics"):
-        under_test.without(settings, {"A"}, ["A"])
+        under_test.check_topics(settings, {"A"}, ["A"])
+    only = RouteSettings(topics=["A"])
+    assert under_test.without(only, {"A"}).exclude_topics == ["A"], "made so while the failover went on"
+
+
+async def test_what_the_target_has_lost_is_not_called_copied(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The position is behind it: nothing is missing, by that alone."""
+
+    async def losses(_copy: object, _context: object) -> list[str]:
+        return ["queue T1/b/0: the target has lost messages"]
+
+    monkeypatch.setattr(under_test, "target_losses", losses)
+    for dry_run in (True, False):
+        report = await setup.switch(dry_run=dry_run)
+        assert report["problems"] == ["queue T1/b/0: the target has lost messages"]
+        assert not report["drained"]
+
+
+async def test_what_others_changed_while_it_drained_stays(setup: Setup) -> None:
+    """The configuration and the state are those that the connector has when it stops, not when it began."""
+
+    async def hand_over(**_how: Any) -> tuple[list[Any], list[str]]:
+        setup.settings = RouteSettings(exclude_topics=["T2"])
+        return [], []
+
+    async def drained() -> None:
+        setup.state = "PAUSED"
+
+    setup.sync.hand_over, setup.worker.refresher.refresh = hand_over, drained
+    await setup.switch(topics=frozenset({"T1"}))
+    assert setup.told[-2:] == ["without ['T2', 'T1']", "PAUSED"]

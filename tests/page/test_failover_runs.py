@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from replicator.admin.failover import FailoverOptions, NotNow
+from replicator.admin.failover import FailoverOptions
+from replicator.admin.failover_turn import NotNow
 from replicator.errors import Unreachable
 from replicator.observe.logging import get_logger
 from replicator.page.failover_runs import FailoverRun, FailoverRuns

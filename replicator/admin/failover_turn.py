@@ -1,0 +1,87 @@
+"""One failover of a connector at a time, in the whole group: two at once would undo what the other has decided.
+
+The group's record `failover` names the process that is at it. Nobody waits for one that has died.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from replicator.connector.route import Route
+from replicator.errors import ReplicatorError
+from replicator.observe.logging import get_logger
+from replicator.worker.worker import Worker
+
+__all__ = ["NotNow", "is_ours", "taking_turn"]
+
+#: Seconds between two looks at whether another worker is still at it.
+_LOOK: Final = 0.2
+#: Session timeouts in which a worker that has died is seen to be gone.
+_SESSIONS: Final = 2.0
+
+log = get_logger(__name__)
+
+
+class NotNow(ReplicatorError):
+    """The failover did not start; nothing has changed."""
+
+
+@asynccontextmanager
+async def taking_turn(
+    worker: Worker, route: Route, publish: Callable[[], Awaitable[None]], *, source_dead: bool
+) -> AsyncIterator[None]:
+    """Within it no other worker, and nobody else at this one, fails `route` over.
+
+    Args:
+        publish: has the group know of it.
+        source_dead: others are asked for at the target, where they say what they run.
+
+    Raises:
+        NotNow: a failover of the connector is going on.
+        ReplicatorError: from `publish`.
+    """
+    name, ledger, me = route.name, route.sync.ledger, worker.group.incarnation
+    if name in worker.switching:
+        raise NotNow(f"a failover of connector {name} is going on already", hint="wait for its end")
+    worker.switching.add(name)
+    try:
+        await _others_end(worker, route, source_dead=source_dead)
+        ledger.put("failover", {**ledger.get("failover"), "by": worker.id, "incarnation": me})
+        await publish()
+        yield
+    finally:
+        worker.switching.discard(name)
+        if is_ours(worker, route):
+            resume = ledger.get("failover").get("resume")
+            ledger.put("failover", {"resume": resume} if resume else {})
+
+
+def is_ours(worker: Worker, route: Route) -> bool:
+    """Whether the group's record still names this worker."""
+    return bool(route.sync.ledger.get("failover").get("incarnation") == worker.group.incarnation)
+
+
+async def _others_end(worker: Worker, route: Route, *, source_dead: bool) -> None:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _SESSIONS * worker.settings.session_timeout
+    told = False
+    while _other_is_at_it(worker, route.sync.ledger.get("failover"), source_dead=source_dead):
+        by = route.sync.ledger.get("failover")["by"]
+        if loop.time() > deadline:
+            raise NotNow(
+                f"worker {by} carries out a failover of connector {route.name}",
+                hint="wait for its end, or end that worker",
+            )
+        if not told:
+            log.info("failover waits for that of another worker, or for its death", connector=route.name, by=by)
+            told = True
+        await asyncio.sleep(_LOOK)
+
+
+def _other_is_at_it(worker: Worker, known: Mapping[str, Any], *, source_dead: bool) -> bool:
+    others = worker.seen_at_target if source_dead else worker.others
+    other = others.get(known.get("by", ""))
+    return other is not None and other.incarnation == known.get("incarnation")

@@ -1,0 +1,89 @@
+"""One failover of a connector at a time, whoever is asked for it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from replicator.admin.failover_turn import NotNow, is_ours, taking_turn
+from replicator.connector.route import Route
+from replicator.worker.worker import Worker
+
+
+class Group:
+    """Two workers; both see the records at once."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, Any] = {}
+        ledger = SimpleNamespace(get=lambda what: self.records.get(what, {}), put=self.records.__setitem__)
+        self.route = cast("Route", SimpleNamespace(name="route", sync=SimpleNamespace(ledger=ledger)))
+        self.workers = {name: self.worker(name) for name in ("w1", "w2")}
+        for name, worker in self.workers.items():
+            for other in self.workers.keys() - {name}:
+                worker.others[other] = SimpleNamespace(incarnation=f"of {other}")
+
+    def worker(self, name: str) -> Any:
+        return SimpleNamespace(
+            id=name,
+            group=SimpleNamespace(incarnation=f"of {name}"),
+            switching=set(),
+            others={},
+            seen_at_target={},
+            settings=SimpleNamespace(session_timeout=0.1),
+        )
+
+    def turn(self, name: str, *, source_dead: bool = False) -> Any:
+        async def publish() -> None: ...
+
+        return taking_turn(cast("Worker", self.workers[name]), self.route, publish, source_dead=source_dead)
+
+
+@pytest.fixture
+def group() -> Group:
+    return Group()
+
+
+@pytest.mark.parametrize("second", ["w1", "w2"])
+async def test_there_is_one_at_a_time(group: Group, second: str) -> None:
+    async with group.turn("w1"):
+        with pytest.raises(NotNow, match="failover of connector route"):
+            async with group.turn(second):
+                raise AssertionError("it must not come in")
+        assert is_ours(group.workers["w1"], group.route)
+    async with group.turn(second):
+        assert group.records["failover"]["by"] == second
+    assert group.records["failover"] == {}
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_nobody_waits_for_one_that_has_died(group: Group, *, again: bool) -> None:
+    """Nor for the one that was started in its place. What it has left to be done, is still known."""
+    group.records["failover"] = {"by": "w1", "incarnation": "of w1", "resume": "RUNNING"}
+    if again:
+        group.workers["w2"].others["w1"] = SimpleNamespace(incarnation="another")
+    else:
+        del group.workers["w2"].others["w1"]
+    async with group.turn("w2"):
+        pass
+    assert group.records["failover"] == {"resume": "RUNNING"}
+
+
+async def test_with_the_source_dead_others_are_seen_at_the_target(group: Group) -> None:
+    """What was heard over the source's topics may be of before its death."""
+    group.records["failover"] = {"by": "w1", "incarnation": "of w1"}
+    async with group.turn("w2", source_dead=True):
+        pass
+    group.records["failover"] = {"by": "w1", "incarnation": "of w1"}
+    group.workers["w2"].seen_at_target = group.workers["w2"].others
+    with pytest.raises(NotNow):
+        async with group.turn("w2", source_dead=True):
+            raise AssertionError("it must not come in")
+
+
+async def test_of_two_that_begin_at_once_one_sees_the_other(group: Group) -> None:
+    async with group.turn("w1"):
+        group.records["failover"] = {"by": "w2", "incarnation": "of w2"}
+        assert not is_ours(group.workers["w1"], group.route)
+    assert group.records["failover"]["by"] == "w2"
