@@ -11,6 +11,7 @@ from rich.console import Group
 from rich.text import Text
 
 from replicator.command_output import Output, Shown, show
+from replicator.errors import ConfigError
 from replicator.exit_codes import ExitCode
 from replicator.observe.pending_lines import pending_lines, released_lines
 from replicator.operate.rest import HERE, Rest, Url, path
@@ -93,9 +94,9 @@ def failover(
         bool, typer.Option("--dry-run", help="Change nothing, and show what a failover now would do.")
     ] = False,
     topics: Annotated[
-        str,
+        str | None,
         typer.Option("--topics", help="Switch these alone, comma-separated; the others are copied on."),
-    ] = "",
+    ] = None,
     connector: Of = "route",
     url: Url = HERE,
     output: Shown = Output.TABLE,
@@ -106,12 +107,22 @@ def failover(
         "source_dead": source_dead,
         "open_all": open_all,
         "dry_run": dry_run,
-        "topics": [topic.strip() for topic in topics.split(",") if topic.strip()],
+        "topics": [] if topics is None else _named(topics),
     }
     found = Rest(url, timeout=drain_seconds + 180).ask("POST", path("connectors", connector, "failover"), wanted)
     show(found, output, report_of(found))
     if not found["drained"] or found["problems"] or not (found["stopped"] or dry_run):
         raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
+
+
+def _named(topics: str) -> list[str]:
+    named = [topic.strip() for topic in topics.split(",") if topic.strip()]
+    if not named:
+        raise ConfigError(
+            f"--topics = {topics!r} names no topic",
+            hint="name one; or leave --topics out to switch the whole connector",
+        )
+    return named
 
 
 def failed_over(found: dict[str, Any]) -> bool:

@@ -94,10 +94,16 @@ def options_of(given: dict[str, Any]) -> FailoverOptions:
         seconds = -1.0
     if not 0 <= seconds <= 86_400:
         raise ConfigError(f"drain_seconds = {text!r} is not between 0 and 86400", hint="give a number of seconds")
+    topics = given.get("topics", "")
+    named = frozenset(topics.replace(",", " ").split())
+    if topics.strip() and not named:
+        raise ConfigError(
+            f"topics = {topics!r} names no topic", hint="name one, or leave it empty to switch them all"
+        )
     return FailoverOptions(
         drain_seconds=seconds,
         source_dead=given.get("source_dead") == "yes",
         open_all=given.get("open_all") == "yes",
         dry_run=given.get("dry_run") == "yes",
-        topics=frozenset(given.get("topics", "").replace(",", " ").split()),
+        topics=named,
     )

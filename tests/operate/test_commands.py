@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from replicator.cli import app
-from replicator.operate import commands
+from replicator.errors import ConfigError
+from replicator.operate import commands, sync
 
 
 def test_a_configuration_is_shown_in_its_own_form(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,3 +61,11 @@ def test_what_stands_still_is_a_problem_of_a_connector_that_runs(monkeypatch: py
     assert shown[1].split() == ["a", "RUNNING", "0", "12", "1", "4", "0", "3", "orders", "FAILED"]
     assert shown[2].split() == ["b", "RUNNING", "0", "4", "0", "0", "0", "0"]
     assert shown[3].split() == ["c", "RUNNING", "0", "8", "0", "0", "0", "0", "orders", "RECOVERING"]
+
+
+@pytest.mark.parametrize("topics", ["", " ", ","])
+def test_a_failover_of_no_topic_is_not_one_of_all(monkeypatch: pytest.MonkeyPatch, topics: str) -> None:
+    """A variable of a script may be empty."""
+    monkeypatch.setattr("replicator.operate.sync.Rest", None)  # nobody is asked
+    with pytest.raises(ConfigError, match="names no topic"):
+        sync.failover(topics=topics)

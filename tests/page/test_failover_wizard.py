@@ -59,6 +59,8 @@ def test_options_are_what_the_form_says() -> None:
     for wrong in ("-1", "x", "nan", "inf", "1e9"):
         with pytest.raises(ConfigError, match="drain_seconds = "):
             options_of({"drain_seconds": wrong})
+    with pytest.raises(ConfigError, match="names no topic"):
+        options_of({"topics": " , "})  # which is not all of them
 
 
 @pytest.mark.parametrize("typed", ["", "rout", "ROUTE", "route2"])
