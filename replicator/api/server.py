@@ -20,6 +20,8 @@ __all__ = ["Server", "bind"]
 
 #: Seconds in which the head of a request must have come.
 _HEADER_SECONDS: Final = 15.0
+#: Seconds that requests have left once the worker has ended: a client that does not read must not keep it.
+_LAST_ANSWERS: Final = 5
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -86,6 +88,8 @@ class Server(uvicorn.Server):
             log_config=None,
             access_log=False,
             lifespan="off",
+            proxy_headers=False,  # or whoever asks from this machine could pass for any other
+            timeout_graceful_shutdown=_LAST_ANSWERS,
             ssl_certfile=tls.cert_file,
             ssl_keyfile=tls.key_file,
             ssl_ca_certs=None if tls.ca_file is None else str(tls.ca_file),

@@ -114,3 +114,54 @@ async def test_a_request_that_does_not_come_ends_the_connection(monkeypatch: pyt
         writer.close()
         server.should_exit = True
         await serving
+
+
+async def test_a_request_that_goes_on_does_not_keep_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither one that takes an hour, nor a client that does not read its answers."""
+
+    async def answer(scope: Any, _receive: Any, send: Any) -> None:
+        if scope["path"] == "/hour":
+            await asyncio.sleep(3600)
+        size = 64 * 1024 * 1024
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % size)]})
+        await send({"type": "http.response.body", "body": bytes(size)})
+
+    monkeypatch.setattr("replicator.api.server._LAST_ANSWERS", 1)
+    with bind("127.0.0.1", 0) as sock:
+        server = Server(answer, sock, RestTls())
+        serving = asyncio.create_task(server.run_on_socket())
+        await until(lambda: server.started)
+        clients = []
+        for path in (b"/hour", b"/large"):
+            reader, writer = await asyncio.open_connection(*sock.getsockname())
+            reader._transport.pause_reading()  # type: ignore[attr-defined]
+            writer.write(b"GET %b HTTP/1.1\r\nHost: localhost\r\n\r\n" % path)
+            clients.append(writer)
+        await until(lambda: len(server.server_state.connections) == 2)
+        await until(lambda: len(server.server_state.tasks) == 1)
+        server.should_exit = True
+        await asyncio.wait_for(serving, 10)
+        for writer in clients:
+            writer.transport.abort()
+
+
+async def test_nobody_chooses_the_address_that_the_log_names() -> None:
+    """Not even from this machine, as if it were a proxy."""
+    peers: list[Any] = []
+
+    async def hello(scope: Any, _receive: Any, send: Any) -> None:
+        peers.append(scope["client"][0])
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body"})
+
+    with bind("127.0.0.1", 0) as sock:
+        server = Server(hello, sock, RestTls())
+        serving = asyncio.create_task(server.run_on_socket())
+        await until(lambda: server.started)
+        reader, writer = await asyncio.open_connection(*sock.getsockname())
+        writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: 10.0.0.9\r\n\r\n")
+        await asyncio.wait_for(reader.readline(), 5)
+        assert peers == ["127.0.0.1"]
+        writer.close()
+        server.should_exit = True
+        await serving

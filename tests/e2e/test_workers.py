@@ -220,7 +220,7 @@ async def test_the_logs_say_who_did_what_and_why(
         await until(partial(share, [first], 1), what="the deleted topic has no task any more")
         assert await first.drain() == 0
         told, others = ([json.loads(line) for line in worker.log.splitlines()] for worker in workers)
-    assert [each["event"] for each in told if each.get("actor") == "REST 127.0.0.1"] == [
+    assert [each["event"] for each in told if each.get("actor") == "REST 127.0.0.1 (admin)"] == [
         "connector paused",
         "connector resumed",
         "connector stopped",
