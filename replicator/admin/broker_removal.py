@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from replicator.admin.brokers import MappedQueue, brokers_of, discovery_of, mapped_queues
-from replicator.admin.failover import NotNow
+from replicator.admin.failover_turn import NotNow
 from replicator.admin.running_tasks import stopped
 from replicator.client.nameservers import NoBrokers
 from replicator.connector.route import Route
