@@ -42,17 +42,18 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """How a route copies: its settings, and `late_before` as in `RouteOptions`."""
+    """How a route copies: its settings but for the rates, and `late_before` as in `RouteOptions`."""
 
     settings: dict[str, Any]
     late_before: int
 
 
 class Work(msgspec.Struct, frozen=True, tag=True):
-    """Queues that the task copies from now on, and the terms of their routes, by name."""
+    """Queues that the task copies from now on, and the terms of their routes, by name; `rates` as in `Grant`."""
 
     routes: dict[str, Terms]
     parts: list[Part]
+    rates: dict[str, tuple[int, int]]
 
 
 class Drain(msgspec.Struct, frozen=True, tag=True):

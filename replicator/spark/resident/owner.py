@@ -9,38 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
-from math import inf
 from typing import Any, Final
 
 import msgspec
-from msgspec.structs import replace
 
 from replicator.aio.backoff import Backoff
 from replicator.aio.own_thread import in_own_thread
 from replicator.observe.logging import get_logger
-from replicator.routing.limiter import part_of
 from replicator.routing.state import Phase
 from replicator.spark.resident.channel import Channel, ChannelLost
 from replicator.spark.resident.job import ResidentJob
 from replicator.spark.resident.jobs import Room, SparkGone, SparkJobs
-from replicator.spark.resident.messages import (
-    Drain,
-    End,
-    Grant,
-    Hello,
-    Part,
-    Report,
-    Terms,
-    Work,
-    pages,
-    read_said,
-    write,
-)
-from replicator.spark.resident.pair import AGAIN_FIRST, AGAIN_MOST, ResidentPair, ResidentRoute, Slot
-from replicator.spark.resident.snapshot import Known, put, snapshot
+from replicator.spark.resident.messages import Drain, End, Grant, Hello, Report, read_said, write
+from replicator.spark.resident.pair import AGAIN_FIRST, AGAIN_MOST, ResidentPair, Slot
+from replicator.spark.resident.snapshot import put
+from replicator.spark.resident.work import RateShares, work_of
 
 __all__ = ["Residents"]
 
@@ -51,8 +36,6 @@ _ENDING: Final = 30.0
 #: Seconds within which a new connection must say which job it is of, and bytes that this takes at most.
 _HELLO: Final = 10.0
 _HELLO_BYTES: Final = 4096
-#: Seconds for which the queues of all routes are not counted again.
-_COUNTED: Final = 1.0
 
 _NO_TASK: Final = "waits for a Spark task: Spark has started none for it yet"
 _LOST: Final = "its Spark task is gone: waits for Spark to start another one"
@@ -85,7 +68,7 @@ class Residents:
         self._numbers = 0
         #: Until when (the loop's clock) an earlier task may send to a queue, by its key.
         self._busy: dict[str, float] = {}
-        self._counted = (-inf, Counter[str]())
+        self._shares = RateShares(self._slots)
         self._key = secrets.token_bytes(32)
         self._wake = asyncio.Event()
         self._gone = ""
@@ -232,9 +215,10 @@ class Residents:
         self._waiting = later
         if later:
             loop.call_at(min(self._busy.values()), self._wake.set)
+        self._shares.forget()
         for slot, pairs in told.items():
             if slot.channel is not None:
-                self._give(slot.channel, pairs)
+                self._give(slot, slot.channel, pairs)
         return new
 
     async def _keep(self, slot: Slot, job: ResidentJob) -> None:
@@ -288,7 +272,7 @@ class Residents:
                 log.info("Spark task began", job=slot.number, host=hello.host, queues=len(slot.pairs))
                 slot.backoff.reset()
                 backoff.reset()
-                self._give(channel, list(slot.pairs.values()))
+                self._give(slot, channel, slot.pairs.values())
                 while slot.channel is channel:
                     self._answer(slot, channel, read_said(await channel.receive()))
         except (ChannelLost, msgspec.MsgspecError, TimeoutError) as error:
@@ -321,11 +305,10 @@ class Residents:
             if pair.draining:
                 self._end_later(pair, slot.granted)
 
-    def _give(self, channel: Channel, pairs: Sequence[ResidentPair]) -> None:
+    def _give(self, slot: Slot, channel: Channel, pairs: Iterable[ResidentPair]) -> None:
         wanted = [pair for pair in pairs if not pair.draining]
-        routes = {name: _terms(route) for name, route in {pair.route.name: pair.route for pair in wanted}.items()}
-        for page in pages(map(_part, wanted), lambda part: part.state):
-            channel.send(write(Work(routes, page)))
+        for work in work_of(wanted, self._shares.of(slot)):
+            channel.send(write(work))
         for pair in wanted:
             pair.given, pair.clean = True, False
 
@@ -345,38 +328,4 @@ class Residents:
             return
         seconds = max(0.0, min(_GRANT, self._lease_left()))
         slot.granted = asyncio.get_running_loop().time() + seconds
-        channel.send(write(Grant(report.sequence, seconds, self._rates(slot))))
-
-    def _rates(self, slot: Slot) -> dict[str, tuple[int, int]]:
-        """The part of each route's limits that is the task's: that of its queues."""
-        now = asyncio.get_running_loop().time()
-        if now - self._counted[0] > _COUNTED:
-            pairs = (pair for each in self._slots.values() for pair in each.pairs.values())
-            self._counted = now, Counter(pair.route.name for pair in pairs)
-        here = Counter(pair.route.name for pair in slot.pairs.values())
-        routes = {pair.route.name: pair.route for pair in slot.pairs.values()}
-        rates = {}
-        for name, route in routes.items():
-            (messages, size), part = route.rates(), here[name] / max(here[name], self._counted[1][name])
-            rates[name] = (part_of(messages, part), part_of(size, part))
-        return rates
-
-
-def _terms(route: ResidentRoute) -> Terms:
-    return Terms(route.settings.model_dump(mode="json"), route.late_before)
-
-
-def _part(pair: ResidentPair) -> Part:
-    state = pair.state
-    known = snapshot(state, Known())
-    known = replace(known, progress=replace(known.progress, clean=pair.clean))  # which the task alone may rely on
-    return Part(
-        pair.route.name,
-        state.topic,
-        state.source,
-        pair.topic,
-        state.target,
-        pair.from_start,
-        known,
-        state.progress.skew,
-    )
+        channel.send(write(Grant(report.sequence, seconds, self._shares.of(slot))))

@@ -168,7 +168,8 @@ class _Task:
     async def _listen(self) -> None:
         while True:
             match read_told(await self._channel.receive()):
-                case Work(routes, parts):
+                case Work(routes, parts, rates):
+                    self._limit({**self._rates, **rates})
                     self._begin(routes, parts)
                 case Drain(keys):
                     self._drain(keys)

@@ -1,0 +1,81 @@
+"""What a task does with what its owner tells it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from replicator.errors import Unreachable
+from replicator.routing.options import Identity
+from replicator.settings import RouteSettings
+from replicator.spark.resident.lease import GrantedLease
+from replicator.spark.resident.messages import End, Grant, Work, write
+from replicator.spark.resident.task import _Task
+from replicator.spark.resident.work import Rates, work_of
+from tests.spark.resident.test_work import pair_of
+
+
+class Channel:
+    """Says what a test has written, and then that there is no more to do."""
+
+    def __init__(self, *told: Work | Grant) -> None:
+        self._told = [*map(write, told), write(End())]
+
+    async def receive(self) -> bytes:
+        return self._told.pop(0)
+
+
+@pytest.fixture
+async def make() -> AsyncIterator[Callable[..., _Task]]:
+    """A task with that channel, which reaches no cluster."""
+    made: list[_Task] = []
+
+    def away(broker: str) -> Any:
+        raise Unreachable(broker, "it is away")
+
+    def task(*told: Work | Grant) -> _Task:
+        job: Any = SimpleNamespace(
+            memory_bytes=1, stall_timeout=60.0, settle_timeout=0.0, identity=Identity("s", "t"), sealer=None
+        )
+        channel: Any = Channel(*told)
+        cluster: Any = SimpleNamespace(master=away)
+        made.append(_Task(job, channel, GrantedLease(), cluster, cluster))
+        return made[-1]
+
+    yield task
+    for each in made:
+        runs = [queue.run for queue in each._queues.values() if queue.run is not None]
+        for run in runs:
+            run.cancel()
+        await asyncio.gather(*runs, return_exceptions=True)
+
+
+def work(number: int, settings: RouteSettings, rates: Rates) -> Work:
+    (found,) = work_of([pair_of(number, settings)], rates)
+    return found
+
+
+async def test_a_route_has_its_limit_at_once(make: Callable[..., _Task]) -> None:
+    """In a task that runs already, before the next grant says it."""
+    task = make(Grant(1, 1.0, {}), work(0, RouteSettings(rate_messages=70), {"route": (70, 0)}))
+    await task._listen()
+    assert task._shared("route").limiter.messages == 70
+
+
+async def test_queues_before_and_after_a_change_of_rates_share_a_limit(make: Callable[..., _Task]) -> None:
+    """The limit that both of them wait for is the new one; other terms are another route."""
+    changed = RouteSettings(rate_messages=50)
+    task = make(work(0, RouteSettings(rate_messages=70), {"route": (70, 0)}))
+    await task._listen()
+    before = task._shared("route")
+    task._channel = Channel(work(1, changed, {"route": (50, 0)}))  # type: ignore[assignment]
+    await task._listen()
+    assert task._shared("route") is before
+    assert before.limiter.messages == 50
+    task._channel = Channel(Grant(1, 1.0, {"route": (30, 0)}))  # type: ignore[assignment]
+    await task._listen()
+    assert before.limiter.messages == 30
