@@ -7,7 +7,8 @@ all workers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final, Literal, NamedTuple
 
 from replicator.client.brokers import max_offset, min_offset
@@ -26,6 +27,7 @@ __all__ = [
     "DEAD_LETTER_QUEUE",
     "STEP",
     "Kind",
+    "Latest",
     "Letter",
     "Step",
     "dead_letters",
@@ -41,8 +43,14 @@ DEAD_LETTER_QUEUE: Final = 0
 #: On a step: its kind, then the offset of its letter; then of `begun` the end of the target queue, of `done` the
 #: offset there, of `not-sent` the offset of the step that had begun it.
 STEP: Final = "__RPL_RESEND"
-#: Messages of the end of a queue that are shown.
+#: Letters of a route that are shown of a broker.
 _SHOWN: Final = 100
+#: Messages of the end of a queue that are read to find them, at most: beside letters there are those of other
+#: routes, and two steps or more for each that was sent again.
+_READ: Final = 10_000
+#: Messages that are read at a time, from the end backwards, and pulls under way meanwhile.
+_CHUNK: Final = 128
+_AT_ONCE: Final = 4
 
 Kind = Literal["begun", "done", "not-sent"]
 
@@ -73,6 +81,13 @@ class Step(NamedTuple):
     stored: int
 
 
+class Latest(NamedTuple):
+    """Letters, the newest first, each with its last step; `older`: there may be some before them."""
+
+    letters: list[tuple[Letter, Step | None]]
+    older: bool
+
+
 def step_of(message: StoredMessage) -> Step | None:
     """The step that a message of that queue is; None if it is none."""
     found = properties.find(message.properties, STEP.encode())
@@ -94,19 +109,22 @@ def letter_of(broker: str, message: StoredMessage) -> Letter | None:
     return Letter(broker, message.queue_offset, topic, reason, int(size), omitted, source, stored)
 
 
-async def dead_letters(worker: Worker, name: str, settings: RouteSettings) -> list[tuple[Letter, Step | None]]:
-    """The latest dead letters of a route at all brokers of the target, the newest first, each with its last step.
+async def dead_letters(worker: Worker, name: str, settings: RouteSettings) -> Latest:
+    """The latest dead letters of a route at all brokers of the target: of each a hundred, as far as these are
+    among the last ten thousand messages of its topic.
 
     Raises:
         ClientError: a broker does not answer.
     """
     maps = worker.store.queue_maps(name).values()
     found: list[tuple[Letter, Step | None]] = []
+    older = False
     for broker in sorted({target.broker for each in maps for target in each.values()}):
         reader = worker.context.target.cluster.reader(broker)
-        letters, steps = await _latest(reader, settings.dead_letter_topic, broker)
-        found += [(letter, steps.get(letter.offset)) for letter in letters if is_of(worker, name, letter)]
-    return sorted(found, key=lambda each: each[0].stored, reverse=True)
+        latest = await _latest(reader, settings.dead_letter_topic, broker, partial(is_of, worker, name))
+        found += latest.letters
+        older = older or latest.older
+    return Latest(sorted(found, key=lambda each: each[0].stored, reverse=True), older)
 
 
 def is_of(worker: Worker, name: str, letter: Letter) -> bool:
@@ -114,22 +132,31 @@ def is_of(worker: Worker, name: str, letter: Letter) -> bool:
     return letter.source.cluster == worker.identity.source and bool(worker.store.mapped(name, letter.topic))
 
 
-async def _latest(reader: Endpoint, topic: str, broker: str) -> tuple[list[Letter], dict[int, Step]]:
-    """The letters at the end of a queue, and their last steps by offset; nothing where there is no such topic."""
+async def _latest(reader: Endpoint, topic: str, broker: str, is_ours: Callable[[Letter], bool]) -> Latest:
+    """The letters at the end of a queue, as they stand there; nothing where there is no such topic.
+
+    A letter's steps come after it: whoever has read back to it has read them.
+    """
     letters: list[Letter] = []
     steps: list[Step] = []
     try:
-        end = await max_offset(reader, topic, DEAD_LETTER_QUEUE)
-        begin = max(await min_offset(reader, topic, DEAD_LETTER_QUEUE), end - _SHOWN)
-        async for message in read_range(reader, topic, DEAD_LETTER_QUEUE, begin, end):
-            if (step := step_of(message)) is not None:
-                steps.append(step)
-            elif (letter := letter_of(broker, message)) is not None:
-                letters.append(letter)
+        begin = end = await max_offset(reader, topic, DEAD_LETTER_QUEUE)
+        oldest = await min_offset(reader, topic, DEAD_LETTER_QUEUE)
     except BrokerRefused as error:
         if not is_missing(error):
             raise
-    return letters, last_steps(steps)
+        return Latest([], older=False)
+    while begin > oldest and len(letters) < _SHOWN and end - begin < _READ:
+        begin, stop = max(oldest, begin - _CHUNK), begin
+        found = [
+            message async for message in read_range(reader, topic, DEAD_LETTER_QUEUE, begin, stop, at_once=_AT_ONCE)
+        ]
+        steps = [step for message in found if (step := step_of(message)) is not None] + steps
+        others = (letter_of(broker, message) for message in found if step_of(message) is None)
+        letters = [letter for letter in others if letter is not None and is_ours(letter)] + letters
+    last = last_steps(steps)
+    shown = [(letter, last.get(letter.offset)) for letter in letters[-_SHOWN:]]
+    return Latest(shown, older=begin > oldest or len(letters) > _SHOWN)
 
 
 def pending(steps: Iterable[Step]) -> list[Step]:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from structlog.contextvars import bound_contextvars
 
 from replicator.admin.dead_letter_resend import Resend
-from replicator.admin.dead_letters import dead_letters
+from replicator.admin.dead_letters import Latest, dead_letters
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.page.context import PageContext
 from replicator.page.forms import actor_of, fields, sent_to, told, whole
@@ -30,9 +30,9 @@ class DeadLetterViews:
         """The latest letters of a route, each with what became of it."""
         page, connector = self._page, self._page.connector(request, route=True)
         assert isinstance(connector.settings, RouteSettings)  # noqa: S101 - it is a route
-        letters, problem = [], None
+        latest, problem = Latest([], older=False), None
         try:
-            letters = await dead_letters(page.worker, connector.name, connector.settings)
+            latest = await dead_letters(page.worker, connector.name, connector.settings)
         except ReplicatorError as error:
             problem = error
         return page.answer(
@@ -42,7 +42,8 @@ class DeadLetterViews:
             connector=connector,
             picks=True,
             live=False,
-            letters=letters,
+            letters=latest.letters,
+            older=latest.older,
             problem=problem,
             settings=connector.settings,
             done=told(request),

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from replicator.admin.dead_letters import STEP, Step, last_steps, letter_of, step_of
+from replicator.admin import dead_letters as module
+from replicator.admin.dead_letters import STEP, Latest, Step, dead_letters, last_steps, letter_of, step_of
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.properties import encode
+from replicator.routing.queue_map import Queue
+from replicator.settings import RouteSettings
 
 LETTER = {
     "__RPL_ORIGIN": "north",
@@ -57,3 +62,80 @@ def test_an_attempt_that_may_have_sent_it_is_not_hidden_by_one_that_has_not() ->
     first, second, ended = Step(5, "begun", 4, 0, 1), Step(6, "begun", 4, 0, 2), Step(7, "not-sent", 4, 6, 3)
     assert last_steps([first, second, ended]) == {4: first}
     assert last_steps([second, ended]) == {4: ended}
+
+
+class Kept:
+    """The dead letters' queue of the one broker, which route `route` writes to beside another one."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.messages: list[StoredMessage] = []
+        self.read = 0
+        for fake in (self.min_offset, self.max_offset, self.read_range):
+            monkeypatch.setattr(module, fake.__name__, fake)
+
+    def letter(self, *, cluster: str = "east") -> int:
+        """Adds one; its offset."""
+        return self._add({**LETTER, "__RPL_SOURCE": f"{cluster}/east-a/1/17/1000"})
+
+    def resend(self, letter: int) -> None:
+        """Adds the two steps of it."""
+        self._add({STEP: f"begun {letter} 0"})
+        self._add({STEP: f"done {letter} 7"})
+
+    def _add(self, properties: Mapping[str, str]) -> int:
+        offset = len(self.messages)
+        self.messages.append(StoredMessage(offset, 0, 0, 1, offset, 0, 0, bytes(4), encode(properties)))
+        return offset
+
+    async def min_offset(self, *_: object) -> int:
+        return 0
+
+    async def max_offset(self, *_: object) -> int:
+        return len(self.messages)
+
+    async def read_range(
+        self, _reader: object, _topic: str, _queue: int, start: int, stop: int, **_: object
+    ) -> AsyncIterator[StoredMessage]:
+        for message in self.messages[start:stop]:
+            self.read += 1
+            yield message
+
+    async def latest(self) -> Latest:
+        store = SimpleNamespace(
+            queue_maps=lambda _: {"orders": {Queue("east-a", 1): Queue("west-a", 0)}}, mapped=lambda *_: True
+        )
+        cluster = SimpleNamespace(reader=lambda _: None)
+        worker: Any = SimpleNamespace(
+            store=store,
+            identity=SimpleNamespace(source="east"),
+            context=SimpleNamespace(target=SimpleNamespace(cluster=cluster)),
+        )
+        return await dead_letters(worker, "route", RouteSettings())
+
+
+async def test_letters_that_nobody_has_sent_again_stay_in_sight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind the steps of those that somebody has, and the letters of other routes."""
+    kept = Kept(monkeypatch)
+    offsets = [kept.letter() for _ in range(80)]
+    for _ in range(300):
+        kept.letter(cluster="south")
+    for offset in offsets[20:]:
+        kept.resend(offset)
+    letters, older = await kept.latest()
+    assert [letter.offset for letter, _ in letters] == offsets[::-1]
+    assert [step.kind if step else "" for _, step in letters] == ["done"] * 60 + [""] * 20
+    assert not older
+
+
+async def test_what_is_older_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more is read than it takes to show the latest hundred, and never all of a long queue."""
+    kept = Kept(monkeypatch)
+    offsets = [kept.letter() for _ in range(500)]
+    letters, older = await kept.latest()
+    assert [letter.offset for letter, _ in letters] == offsets[:-101:-1]
+    assert (older, kept.read) == (True, 128)
+    for _ in range(11_000):
+        kept.letter(cluster="south")
+    kept.read = 0
+    assert await kept.latest() == Latest([], older=True)
+    assert 10_000 <= kept.read < 10_200
