@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
+from replicator.admin.failover_turn import decided_by_hand
 from replicator.admin.group_view import GroupView
+from replicator.connector.sync.ledger import SyncLedger
 from replicator.connector.topics import RouteTopics
 from replicator.errors import ReplicatorError
 from replicator.plugins.registry import PluginConfig
@@ -59,7 +61,13 @@ async def set_state(worker: Worker, name: str, state: State) -> None:
     """
     if state is State.RUNNING:
         refuse_rivals(worker, name, worker.connectors.get(name).settings)
-    await change(worker, lambda: worker.connectors.set_state(name, state))
+
+    def decide() -> Connector:
+        changed = worker.connectors.set_state(name, state)
+        decided_by_hand(SyncLedger(name, worker.store))
+        return changed
+
+    await change(worker, decide)
 
 
 def refuse_rivals(worker: Worker, name: str, settings: RouteSettings | PluginConfig) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 from math import inf
 from typing import Any, Final
 
-from replicator.admin.failover_turn import NotNow, is_ours, taking_turn
+from replicator.admin.failover_turn import NotNow, decided_by_hand, is_ours, taking_turn
 from replicator.admin.pending_messages import Pending
 from replicator.admin.readiness import group_standings, pending_of
 from replicator.admin.running_tasks import running, stopped
@@ -122,8 +122,9 @@ async def _switch(worker: Worker, name: str, route: Route, how: FailoverOptions)
         if done:
             _leave_out(worker, name, how.topics)
         if done or not report["topics_opened"]:  # or it would write to topics that applications write to
-            worker.connectors.set_state(name, before)
-            route.sync.ledger.put("failover", {**route.sync.ledger.get("failover"), "resume": None})
+            if route.sync.ledger.get("failover").get("resume"):  # or somebody has decided otherwise meanwhile
+                worker.connectors.set_state(name, before)
+            decided_by_hand(route.sync.ledger)
             await _publish(worker, how)
     return report
 

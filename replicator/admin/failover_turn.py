@@ -1,6 +1,7 @@
 """One failover of a connector at a time, in the whole group: two at once would undo what the other has decided.
 
-The group's record `failover` names the process that is at it. Nobody waits for one that has died.
+The group's record `failover` names the process that is at it, and what state the connector returns to (`resume`)
+once some topics are switched. Nobody waits for one that has died.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from replicator.connector.route import Route
+from replicator.connector.sync.ledger import SyncLedger
 from replicator.errors import ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.worker.worker import Worker
 
-__all__ = ["NotNow", "is_ours", "taking_turn"]
+__all__ = ["NotNow", "decided_by_hand", "is_ours", "taking_turn"]
 
 #: Seconds between two looks at whether another worker is still at it.
 _LOOK: Final = 0.2
@@ -62,6 +64,12 @@ async def taking_turn(
 def is_ours(worker: Worker, route: Route) -> bool:
     """Whether the group's record still names this worker."""
     return bool(route.sync.ledger.get("failover").get("incarnation") == worker.group.incarnation)
+
+
+def decided_by_hand(ledger: SyncLedger) -> None:
+    """Somebody says what state the connector is in: no failover, interrupted or going on, returns it to another."""
+    if ledger.get("failover").get("resume"):
+        ledger.put("failover", {**ledger.get("failover"), "resume": None})
 
 
 async def _others_end(worker: Worker, route: Route, *, source_dead: bool) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from replicator.admin import changes
 from replicator.admin.changes import Rebalancing, rates_of, restart_task, set_rates, set_state
+from replicator.connector.sync.ledger import SyncLedger
 from replicator.state.connector_configs import State, Unknown
 from tests.support.page import PagedWorker, paged_worker
 
@@ -23,6 +24,15 @@ async def test_a_rebalance_is_waited_for_a_while(tmp_path: Path, monkeypatch: py
         with pytest.raises(Rebalancing):
             await set_state(paged.worker, "route", State.STOPPED)
         assert paged.connectors.get("route").state is State.PAUSED
+
+
+async def test_a_state_that_somebody_chose_is_not_that_of_an_interrupted_failover(tmp_path: Path) -> None:
+    """Whoever repeats it later does not let a connector run that was stopped by hand."""
+    with paged_worker(tmp_path) as paged:
+        ledger = SyncLedger("route", paged.store)
+        ledger.put("failover", {"resume": "RUNNING", "by": "w1"})
+        await set_state(paged.worker, "route", State.STOPPED)
+        assert not ledger.get("failover")["resume"]
 
 
 async def test_rates_and_tasks(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from replicator.admin import failover as under_test
 from replicator.admin import running_tasks, topic_lag
+from replicator.admin.failover_turn import decided_by_hand
 from replicator.admin.topic_lag import topic_lags
 from replicator.connector.context import ConnectorContext
 from replicator.connector.route import Route
@@ -225,6 +226,16 @@ async def test_topics_are_switched_and_the_others_go_on_though_it_had_to_be_repe
     assert setup.told[-2:] == [r"without ['T1']", "RUNNING"]
     await setup.switch(topics=frozenset({"T2"}))  # it was stopped by somebody else meanwhile
     assert setup.told[-1] == "STOPPED"
+
+
+async def test_whoever_decides_otherwise_meanwhile_is_right(setup: Setup) -> None:
+    async def hand_over(**_how: Any) -> tuple[list[Any], list[str]]:
+        decided_by_hand(setup.sync.ledger)
+        return [], []
+
+    setup.sync.hand_over = hand_over
+    await setup.switch(topics=frozenset({"T1"}))
+    assert "RUNNING" not in setup.told
 
 
 async def test_a_route_that_was_stopped_whole_does_not_run_again(setup: Setup) -> None:
