@@ -7,9 +7,17 @@ from typing import TypeVar
 
 from replicator.errors import ClientError, RequestTimeout, Unreachable
 
-__all__ = ["UnresponsiveBrokers"]
+__all__ = ["NotAskedAgain", "UnresponsiveBrokers"]
 
 T = TypeVar("T")
+
+
+class NotAskedAgain(Unreachable):
+    """A broker that has not answered before, in the same look."""
+
+    def __init__(self, broker: str, why: str) -> None:
+        ClientError.__init__(self, why)
+        self.address, self.reason = broker, why
 
 
 class UnresponsiveBrokers:
@@ -26,10 +34,10 @@ class UnresponsiveBrokers:
         """What `question` gives.
 
         Raises:
-            ClientError: as the question; at once where `broker` has once not answered.
+            ClientError: as the question; `NotAskedAgain` at once where `broker` has once not answered.
         """
         if broker in self._why:
-            raise ClientError(self._why[broker])
+            raise NotAskedAgain(broker, self._why[broker])
         try:
             return await question()
         except (Unreachable, RequestTimeout) as error:

@@ -88,8 +88,6 @@ class Syncer:
         self._unresponsive = UnresponsiveBrokers({})
         #: Groups without consumers at the target, each with when that was seen.
         self._idle: dict[str, float] = {}
-        #: Target brokers that have not answered since the last plan.
-        self._silent: set[str] = set()
 
     # Topics.
 
@@ -208,7 +206,7 @@ class Syncer:
     async def plan_groups(self, copy: ReplicationSnapshot, ledger: Ledger) -> Planned:
         """What is to be done to the target's groups."""
         source, target = await self._refreshed(self._groups)
-        self._silent = set()
+        self._unresponsive = UnresponsiveBrokers({})
         planned = groups.plan_groups(
             source,
             target,
@@ -255,7 +253,7 @@ class Syncer:
         """What is to be committed at the target, and where all groups stand."""
         places = await self.places.look(copy.queue)
         self.failures = self.places.failures
-        self._silent = set()
+        self._unresponsive = UnresponsiveBrokers({})
         planned = plan_offsets(places, live=(), forced=forced)
         asked = {
             action.write.group
@@ -277,15 +275,15 @@ class Syncer:
         return live
 
     async def _is_consumed(self, broker: str, group: str) -> bool:
-        if broker in self._silent:
-            return False  # nothing can be written there either
-        master = self._target.master(broker)
-        try:
+        async def ask() -> bool:
+            master = self._target.master(broker)
             master.refuse_pause()
             return bool(await consumers(master, group))
+
+        try:
+            return await self._unresponsive.ask(broker, ask)
         except (Unreachable, RequestTimeout):
-            self._silent.add(broker)
-            return False
+            return False  # nothing can be written there either
 
     # All.
 
