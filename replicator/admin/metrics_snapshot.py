@@ -52,16 +52,21 @@ async def snapshot(worker: Worker, loop_monitor: EventLoopMonitor) -> Snapshot:
         always={"source": identity.source, "target": identity.target}, phases=list(Phase), buckets=LATENCY_BUCKETS
     )
     queues: dict[str, list[Sample]] = {name: [] for name in _PER_QUEUE}
-    for number, state in enumerate(worker.queues, 1):
+    # Of one moment: what a queue has counted is in its state while it runs here, and in a tally once it has ended.
+    states, ended = worker.queues, {key: tally.counters for key, tally in worker.context.tallies.items()}
+    for number, state in enumerate(states, 1):
         found.add(state, at)
         if worker.settings.metrics_per_queue:
             labels = (state.route, state.topic, state.source.broker, str(state.source.queue_id))
             for name, read in _PER_QUEUE.items():
                 queues[name].append((labels, read(state, at)))
+            if (before := ended.get(state.key)) is not None:
+                queues["queue_messages_replicated"][-1] = (labels, state.counters.copied + before.copied)
         if number % _AT_ONCE == 0:
             await asyncio.sleep(0)
-    for key, tally in worker.context.tallies.items():
-        found.add_latency(TaskId.parse(key).connector, tally.counters.latency, tally.counters.latency_sum)
+    for key, counters in ended.items():
+        task = TaskId.parse(key)
+        found.add_ended(task.connector, task.name, counters)
     found.samples = {
         **{name: [((), value)] for name, value in _plain(worker).items()},
         "event_loop_delay_seconds": [((), loop_monitor.delay)],

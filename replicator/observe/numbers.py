@@ -104,6 +104,8 @@ _ADDED: Final = {
 #: Ten thousand queues are added up every two seconds.
 _added: Final = attrgetter(*_ADDED.values())
 _NOTHING: Final = (0,) * len(_ADDED)
+#: Whether a queue that has ended here still counts in it: not in what it was like, nor in what all owners know.
+_KEPT: Final = {name: path.startswith("counters.") and name != "copied_in_all" for name, path in _ADDED.items()}
 
 
 class TopicNumbers:
@@ -172,6 +174,18 @@ class TopicNumbers:
         for reason, count in counters.restored_skipped.items():
             self.skipped[reason] -= count
 
+    def add_ended(self, counters: CountersView) -> None:
+        """Adds what a queue has counted here before it ended; other owners and processes have not."""
+        self._sums = [
+            value + getattr(counters, name) - counters.restored.get(name, 0) if kept else value
+            for (name, kept), value in zip(_KEPT.items(), self._sums, strict=True)
+        ]
+        for reason, count in counters.skipped.items():
+            own = count - counters.restored_skipped.get(reason, 0)
+            self.skipped[reason] = self.skipped.get(reason, 0) + own
+        for error, count in counters.errors.items():
+            self.errors[error] = self.errors.get(error, 0) + count
+
 
 class Histogram(NamedTuple):
     """Messages by bucket, and their seconds added up."""
@@ -201,10 +215,18 @@ class Snapshot:
         numbers = self.topics.setdefault((queue.route, queue.topic), TopicNumbers())
         numbers.add(queue, now)
         numbers.leave_out(queue)
-        self.add_latency(queue.route, queue.counters.latency, queue.counters.latency_sum)
+        self._add_latency(queue.route, queue.counters)
 
-    def add_latency(self, connector: str, counts: Sequence[int], seconds: float) -> None:
-        """Adds what a queue has counted, or had when it ended: a histogram must not shrink."""
+    def add_ended(self, connector: str, topic: str, counters: CountersView) -> None:
+        """Adds what a queue had counted that ended here: counters must not shrink, and grow again when it is back.
+
+        Where nothing else is said of its topic any more, its counters end, too.
+        """
+        if (numbers := self.topics.get((connector, topic))) is not None:
+            numbers.add_ended(counters)
+        self._add_latency(connector, counters)
+
+    def _add_latency(self, connector: str, counters: CountersView) -> None:
         known = self.latency.get(connector) or Histogram([0] * (len(self.buckets) + 1), 0.0)
-        counts = [a + b for a, b in zip(known.counts, counts, strict=True)]
-        self.latency[connector] = Histogram(counts, known.seconds + seconds)
+        counts = [a + b for a, b in zip(known.counts, counters.latency, strict=True)]
+        self.latency[connector] = Histogram(counts, known.seconds + counters.latency_sum)

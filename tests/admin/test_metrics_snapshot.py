@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from replicator.admin import metrics_snapshot
 from replicator.aio.loop_monitor import EventLoopMonitor
 from replicator.group.member import clock_skew
 from replicator.group.membership import Generation
 from replicator.group.rebalances import Rebalances
+from replicator.observe.numbers import Snapshot
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import QueueState
 from replicator.routing.wait_timer import SOURCE, TARGET, WaitTimer
+from replicator.state.queue_records import position_record, restore
 
 
 def test_a_rebalance_lasts_until_every_task_has_its_owner() -> None:
@@ -100,3 +105,84 @@ async def test_a_blocked_event_loop_is_seen() -> None:
     with contextlib.suppress(asyncio.CancelledError):
         await running
     assert 0.3 < loop_monitor.delay < 5
+
+
+class _Worker:
+    """What is read of a worker that has queues of topic `T` of connector `route`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for other in ("_plain", "_group", "_sync"):
+            monkeypatch.setattr(metrics_snapshot, other, lambda *_: {})
+        self.queues: list[QueueState] = []
+        self.context = SimpleNamespace(tallies={})
+        self.identity = SimpleNamespace(source="east", target="west")
+        self.settings = SimpleNamespace(metrics_per_queue=True)
+
+    async def snapshot(self) -> Snapshot:
+        worker: Any = self
+        return await metrics_snapshot.snapshot(worker, EventLoopMonitor([]))
+
+    async def shown(self) -> dict[str, float]:
+        """Some figures of the topic, and what the only queue has copied."""
+        found = await self.snapshot()
+        numbers = found.topics["route", "T"]
+        names = ("copied", "gaps", "foreign", "lag")
+        ((_, of_queue),) = found.samples["queue_messages_replicated"]
+        return {
+            **{name: numbers.sums[name] for name in names},
+            "filtered": numbers.skipped.get("filter", 0),
+            "failed": sum(numbers.errors.values()),
+            "slow": found.latency["route"].counts[-1],
+            "of queue": of_queue,
+        }
+
+
+def _counted() -> QueueState:
+    """A queue of which an earlier owner had counted 3 gaps and 1 filtered message, and this one more since."""
+    state = QueueState("T", Queue("a", 0), Queue("b", 0), route="route")
+    state.counters.restore({"gaps": 3, "skipped": {"filter": 1}, "skipped_to": 4})
+    state.progress.position, state.progress.start, state.progress.max_offset = 20, 0, 24
+    counters = state.counters
+    counters.copied, counters.foreign, counters.errors["wait", "code 1"] = 5, 1, 6
+    counters.gaps += 2
+    counters.skip("filter", 4)
+    counters.latency[-1] = 7
+    return state
+
+
+async def test_a_pause_takes_nothing_off_the_counters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the queue that was copied here, as long as it is halted and when it goes on: each message counts once."""
+    worker, running = _Worker(monkeypatch), _counted()
+    worker.queues = [running]
+    before = await worker.shown()
+    assert (before["copied"], before["gaps"], before["foreign"], before["lag"]) == (5, 2, 1, 4)
+    assert (before["filtered"], before["failed"], before["slow"], before["of queue"]) == (4, 6, 7, 5)
+    halted = QueueState("T", Queue("a", 0), Queue("b", 0), route="route")
+    restore(halted, position_record(running), None, None)
+    halted.progress.max_offset = 24
+    worker.context.tallies[running.key] = running.tally()
+    worker.queues = [halted]
+    assert await worker.shown() == before
+    resumed = QueueState("T", Queue("a", 0), Queue("b", 0), route="route")
+    restore(resumed, position_record(running), None, None)
+    resumed.progress.max_offset = 24
+    resumed.count_on(worker.context.tallies.pop(resumed.key))
+    worker.queues = [resumed]
+    assert await worker.shown() == before
+    worker.queues, worker.context.tallies[resumed.key] = [], resumed.tally()
+    found = await worker.snapshot()
+    assert (found.topics, found.latency["route"].counts[-1]) == ({}, 7), "others have the topic"
+
+
+async def test_a_queue_that_ends_meanwhile_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Adding up lets other tasks run: one that ends then was running, and one that begins then had ended."""
+    monkeypatch.setattr(metrics_snapshot, "_AT_ONCE", 1)
+    worker, running = _Worker(monkeypatch), _counted()
+    worker.queues = [running]
+
+    async def end() -> None:
+        worker.context.tallies[running.key] = running.tally()
+        worker.queues.clear()
+
+    shown, _ = await asyncio.gather(worker.shown(), end())
+    assert (shown["copied"], shown["gaps"], shown["slow"]) == (5, 2, 7)
