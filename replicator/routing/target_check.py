@@ -184,7 +184,11 @@ class TargetCheck:
         """Makes the state agree with what the target has."""
         progress, counters = self._state.progress, self._state.counters
         progress.target_end = tail.end
-        progress.target_floor = min(progress.target_floor, tail.end)  # a queue that is shorter has begun again
+        if tail.end < progress.target_floor:  # what the source has no longer cannot be copied again
+            lost = progress.target_floor - tail.end
+            self._log.error("target lost messages of before the source was reset", count=lost, target_end=tail.end)
+            counters.target_lost += lost
+            progress.target_floor = tail.end
         counters.foreign += tail.foreign
         counters.duplicates += tail.duplicates
         if tail.duplicates:

@@ -53,3 +53,23 @@ async def test_a_target_queue_that_began_again_has_no_floor(make_shared: Callabl
     state.progress.target_floor, state.progress.clean = 100, True
     await TargetCheck(state, make_shared(broker=Shown()), "T", get_logger(__name__)).run()
     assert state.progress.target_floor == 0
+
+
+@pytest.mark.parametrize("copied_since", [0, 2])
+async def test_what_was_copied_before_the_source_was_reset_is_missed_too(
+    make_shared: Callable[..., Shared], copied_since: int
+) -> None:
+    """Ten copies of an earlier topic, which nobody can copy again, and maybe two of the new one; seven are left."""
+    state = QueueState("T", Queue("a", 0), Queue("b", 0))
+    progress = state.progress
+    progress.target_floor, progress.target_end, progress.clean = 10, 10 + copied_since, True
+    progress.resumed = 0
+    if copied_since:
+        progress.offsets.add(0, 10, copied_since)
+        progress.position, progress.store_timestamp = copied_since, 7
+    for _ in range(2):  # counted once
+        check = TargetCheck(state, make_shared(broker=Shown(*map(copy_of, range(7)))), "T", get_logger(__name__))
+        await check.run()
+    assert state.counters.target_lost == 3 + copied_since
+    assert progress.target_floor == 7
+    assert not progress.position
