@@ -90,8 +90,9 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
             hint="ask another worker; or, if the source is lost for good, use --source-dead",
         )
     log.info("failover begins", connector=connector.name, topics=sorted(how.topics), source_dead=how.source_dead)
-    async with taking_turn(worker, route, partial(_publish, worker, how), source_dead=how.source_dead):
+    async with taking_turn(worker, route, source_dead=how.source_dead):
         if not how.source_dead:
+            await _publish(worker, how)
             await _drain(worker, connector, route, how)
             if not is_ours(worker, route):
                 raise NotNow("another worker has begun a failover of this connector", hint="wait for its end")

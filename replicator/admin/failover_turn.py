@@ -7,7 +7,7 @@ once some topics are switched. Nobody waits for one that has died.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -32,18 +32,14 @@ class NotNow(ReplicatorError):
 
 
 @asynccontextmanager
-async def taking_turn(
-    worker: Worker, route: Route, publish: Callable[[], Awaitable[None]], *, source_dead: bool
-) -> AsyncIterator[None]:
-    """Within it no other worker, and nobody else at this one, fails `route` over.
+async def taking_turn(worker: Worker, route: Route, *, source_dead: bool) -> AsyncIterator[None]:
+    """Within it no other worker, once the group knows of it, and nobody else at this one fails `route` over.
 
     Args:
-        publish: has the group know of it.
         source_dead: others are asked for at the target, where they say what they run.
 
     Raises:
         NotNow: a failover of the connector is going on.
-        ReplicatorError: from `publish`.
     """
     name, ledger, me = route.name, route.sync.ledger, worker.group.incarnation
     if name in worker.switching:
@@ -52,7 +48,6 @@ async def taking_turn(
     try:
         await _others_end(worker, route, source_dead=source_dead)
         ledger.put("failover", {**ledger.get("failover"), "by": worker.id, "incarnation": me})
-        await publish()
         yield
     finally:
         worker.switching.discard(name)

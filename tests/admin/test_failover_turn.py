@@ -35,9 +35,7 @@ class Group:
         )
 
     def turn(self, name: str, *, source_dead: bool = False) -> Any:
-        async def publish() -> None: ...
-
-        return taking_turn(cast("Worker", self.workers[name]), self.route, publish, source_dead=source_dead)
+        return taking_turn(cast("Worker", self.workers[name]), self.route, source_dead=source_dead)
 
 
 @pytest.fixture
