@@ -15,8 +15,6 @@ TESTS = ROOT / "tests"
 ELSEWHERE = {
     "acl_sync.wire": "acl_sync/test_brokers.py",
     "replicator.__main__": "test_cli.py",
-    "replicator.admin.broker_removal": "e2e/test_brokers_come_and_go.py",
-    "replicator.admin.brokers": "e2e/test_brokers_come_and_go.py",
     "replicator.admin.group_view": "e2e/test_rest.py",
     "replicator.admin.message_lookup": "e2e/test_rest.py",
     "replicator.admin.target_losses": "e2e/test_target_loss.py",

@@ -68,21 +68,14 @@ async def forget(worker: Worker, removal: Removal) -> dict[str, Any]:
         ClientError: the name servers do not answer, or the decision could not be published.
     """
     await _refuse_living(worker, removal)
-    concerned = [
-        queue
-        for queue in mapped_queues(worker)
-        if (queue.source.broker if removal.side == "source" else queue.target.broker) == removal.broker
-    ]
-    moves: _Moves = {}
-    if removal.side == "target":
-        _refuse_homeless(worker, removal, concerned)
-        moves = _plan_moves(worker, removal, concerned)
-    report = _report(worker, removal, concerned, moves)
+    concerned, moves = _plan(worker, removal)
     if removal.dry_run:
-        return report
+        return _report(worker, removal, concerned, moves)
     if not worker.may_send():
         raise NotNow("this worker does not reach its group", hint="ask another worker")
     async with _moving:  # or another call would take connectors that this one has stopped for stopped ones
+        concerned, moves = _plan(worker, removal)  # the call before this one may have moved them
+        report = _report(worker, removal, concerned, moves)
         _refuse_others(worker, removal)
         try:
             if moves:
@@ -94,6 +87,19 @@ async def forget(worker: Worker, removal: Removal) -> dict[str, Any]:
     told = {name: report[name] for name in ("side", "broker", "queues_to", "lost", "copies")}
     log.warning("broker is given up", queues=len(concerned), **told)
     return report
+
+
+def _plan(worker: Worker, removal: Removal) -> tuple[list[MappedQueue], _Moves]:
+    """The broker's queues as they are mapped now, and where they go: a source broker's go nowhere."""
+    concerned = [
+        queue
+        for queue in mapped_queues(worker)
+        if (queue.source.broker if removal.side == "source" else queue.target.broker) == removal.broker
+    ]
+    if removal.side == "source":
+        return concerned, {}
+    _refuse_homeless(worker, removal, concerned)
+    return concerned, _plan_moves(worker, removal, concerned)
 
 
 async def _refuse_living(worker: Worker, removal: Removal) -> None:
@@ -145,9 +151,10 @@ def _plan_moves(worker: Worker, removal: Removal, concerned: Iterable[MappedQueu
         config = there.get(store.target_topic(connector, topic))
         known = store.whole_queue_map(connector, topic)
         existing, left = config.queues if config else 0, store.left(connector, topic)
-        moves[connector, topic] = new = moved_to(
-            known, removal.broker, removal.queues_to, existing=existing, left=left
-        )
+        new = moved_to(known, removal.broker, removal.queues_to, existing=existing, left=left)
+        if not new:
+            continue  # another worker has moved them meanwhile
+        moves[connector, topic] = new
         if max(queue.queue_id for queue in new.values()) >= MAX_QUEUES:
             raise ConfigError(
                 f"topic {topic} would have over {MAX_QUEUES:,} queues on broker {removal.queues_to}",

@@ -64,7 +64,8 @@ async def known_brokers(worker: Worker) -> list[dict[str, Any]]:
             if listed is None:
                 state = "UNKNOWN"
             elif broker not in listed:
-                state = "AWAY" if record is None else "FORGOTTEN"
+                # What was interrupted has a record, too: it has not been forgotten yet.
+                state = "AWAY" if record is None or record["forgotten_at"] is None else "FORGOTTEN"
             elif address is None:
                 state = "NO_MASTER"
             else:

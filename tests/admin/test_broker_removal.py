@@ -1,0 +1,85 @@
+"""A broker that is forgotten twice at once: the second call finds nothing left to be moved."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from replicator.admin import broker_removal
+from replicator.admin.broker_removal import Removal, forget
+from replicator.connector.route import Route
+from replicator.routing.queue_map import Queue
+from replicator.state.connector_configs import State
+from tests.support.page import PagedWorker, paged_worker
+
+GONE = Removal(side="target", broker="west-a", queues_to="west-b", lost="resend")
+
+
+async def nothing(*_: object) -> None:
+    await asyncio.sleep(0)
+
+
+class Removing:
+    """A worker from whose target `west-a` was taken away; `west-b` is there."""
+
+    def __init__(self, paged: PagedWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.store, self.connectors = paged.store, paged.connectors
+        self.worker: Any = paged.worker
+        cluster = SimpleNamespace(refresh=self.refresh, brokers=lambda: {"west-b": 0})
+        side = SimpleNamespace(cluster=cluster, masters={"west-b"}, topics={"west-b": {}})
+        self.worker.context = SimpleNamespace(source=side, target=side)
+        self.worker.refresher = SimpleNamespace(refresh=nothing)
+        paged.route = object.__new__(Route)
+        for name in ("plan", "make_ready"):
+            monkeypatch.setattr(Route, name, nothing if name == "make_ready" else lambda _: None)
+        monkeypatch.setattr(broker_removal, "stopped", self.stopped)
+
+    async def refresh(self) -> Any:
+        return SimpleNamespace(brokers={"west-b": 0})
+
+    async def stopped(self, *_: object) -> bool:
+        await asyncio.sleep(0.01)
+        return True
+
+
+@pytest.fixture
+def paged(tmp_path: Path) -> Iterator[PagedWorker]:
+    with paged_worker(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def removing(paged: PagedWorker, monkeypatch: pytest.MonkeyPatch) -> Removing:
+    return Removing(paged, monkeypatch)
+
+
+async def test_two_at_once(removing: Removing) -> None:
+    """Both end well, the queues are moved once, and the connector runs on."""
+    first, second = await asyncio.gather(forget(removing.worker, GONE), forget(removing.worker, GONE))
+    assert [each["moved_to"] for each in first["queues"]] == [
+        {"broker": "west-b", "queue": 0},
+        {"broker": "west-b", "queue": 1},
+    ]
+    assert (second["queues"], second["queues_to"]) == ([], "")
+    assert removing.store.whole_queue_map("route", "orders") == {
+        Queue("east-a", n): Queue("west-b", n) for n in range(2)
+    }
+    assert removing.connectors.get("route").state is State.RUNNING
+
+
+async def test_another_worker_moves_them_meanwhile(removing: Removing, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While this one waits for the tasks to stop."""
+
+    async def moved(*_: object) -> bool:
+        queues = {Queue("east-a", n): Queue("west-b", n) for n in range(2)}
+        removing.store.save_queue_map("route", "orders", "orders", queues)
+        return True
+
+    monkeypatch.setattr(broker_removal, "stopped", moved)
+    assert len((await forget(removing.worker, GONE))["queues"]) == 2
+    assert removing.connectors.get("route").state is State.RUNNING
