@@ -46,7 +46,7 @@ class Broker:
         on_answer(frame if self.failure is None else self.failure)
 
 
-class Silence:
+class QuietQueue:
     """A look back at a queue that is at offset 5, with what was said last."""
 
     def __init__(self) -> None:
@@ -64,67 +64,67 @@ class Silence:
 
 
 @pytest.fixture
-def silence() -> Silence:
-    return Silence()
+def quiet() -> QuietQueue:
+    return QuietQueue()
 
 
-def test_nothing_is_asked_while_answers_come(silence: Silence) -> None:
+def test_nothing_is_asked_while_answers_come(quiet: QuietQueue) -> None:
     for _ in range(10):
-        silence.now += UNWATCHED / 2
-        assert not silence.look_back.is_needed(5, ONE)
+        quiet.now += UNWATCHED / 2
+        assert not quiet.look_back.is_needed(5, ONE)
 
 
-def test_what_says_that_there_is_nothing_proves_nothing(silence: Silence) -> None:
+def test_what_says_that_there_is_nothing_proves_nothing(quiet: QuietQueue) -> None:
     nothing = ONE._replace(code=Response.PULL_NOT_FOUND, next_offset=5, max_offset=5)
     for _ in range(10):
-        silence.now += UNWATCHED / 2
-        assert not silence.look_back.is_needed(5, nothing)
-    assert silence.look_back.is_needed(5, ONE)
+        quiet.now += UNWATCHED / 2
+        assert not quiet.look_back.is_needed(5, nothing)
+    assert quiet.look_back.is_needed(5, ONE)
 
 
-def test_nothing_is_asked_where_nobody_could_have_written_as_much(silence: Silence) -> None:
-    silence.now += UNWATCHED
-    assert silence.look_back.is_needed(1_000_000, ONE._replace(next_offset=1_000_001))
-    assert not silence.look_back.is_needed(10_000_000, ONE._replace(next_offset=10_000_001))
+def test_nothing_is_asked_where_nobody_could_have_written_as_much(quiet: QuietQueue) -> None:
+    quiet.now += UNWATCHED
+    assert quiet.look_back.is_needed(1_000_000, ONE._replace(next_offset=1_000_001))
+    assert not quiet.look_back.is_needed(10_000_000, ONE._replace(next_offset=10_000_001))
 
 
-def test_nothing_is_asked_where_nothing_was_read(silence: Silence) -> None:
-    silence.state.progress.offsets.clear()
-    silence.now += UNWATCHED
-    assert not silence.look_back.is_needed(5, ONE)
-    silence.state.progress.seen = Seen(5, 1)  # the position went back
-    assert not silence.look_back.is_needed(5, ONE)
+def test_nothing_is_asked_where_nothing_was_read(quiet: QuietQueue) -> None:
+    quiet.state.progress.offsets.clear()
+    quiet.now += UNWATCHED
+    assert not quiet.look_back.is_needed(5, ONE)
+    quiet.state.progress.seen = Seen(5, 1)  # the position went back
+    assert not quiet.look_back.is_needed(5, ONE)
 
 
-def test_the_same_queue_is_sure_again(silence: Silence) -> None:
-    silence.now += UNWATCHED
-    assert silence.look_back.is_needed(5, ONE)
-    assert silence.ask() is None
-    assert not silence.look_back.is_needed(5, ONE)
-    assert silence.broker.asked == [3]
+def test_the_same_queue_is_sure_again(quiet: QuietQueue) -> None:
+    quiet.now += UNWATCHED
+    assert quiet.look_back.is_needed(5, ONE)
+    assert quiet.ask() is None
+    assert not quiet.look_back.is_needed(5, ONE)
+    assert quiet.broker.asked == [3]
 
 
-def test_another_queue_is_a_reset(silence: Silence) -> None:
-    silence.broker.later = 9
-    error = silence.ask()
+def test_another_queue_is_a_reset(quiet: QuietQueue) -> None:
+    quiet.broker.later = 9
+    error = quiet.ask()
     assert isinstance(error, SourceReset)
     assert (error.position, error.min_offset, error.max_offset) == (5, 0, 6)
 
 
-def test_what_was_left_out_tells_as_well(silence: Silence) -> None:
+def test_what_was_left_out_tells_as_well(quiet: QuietQueue) -> None:
     """The last message that was read is the one to look at, copied or not."""
-    silence.state.progress.seen = Seen(4, 999)
-    assert isinstance(silence.ask(), SourceReset)
-    assert silence.broker.asked == [4]
+    quiet.state.progress.seen = Seen(4, 999)
+    assert isinstance(quiet.ask(), SourceReset)
+    assert quiet.broker.asked == [4]
 
 
-def test_what_retention_deleted_tells_nothing(silence: Silence) -> None:
-    silence.broker.later, silence.broker.low = 9, 4
-    assert silence.ask() is None
+def test_what_retention_deleted_tells_nothing(quiet: QuietQueue) -> None:
+    quiet.broker.later, quiet.broker.low = 9, 4
+    assert quiet.ask() is None
 
 
-def test_no_answer_is_none(silence: Silence) -> None:
-    silence.broker.failure = Unreachable("source:10911", "gone")
-    assert isinstance(silence.ask(), SourceLost)
-    silence.broker.failure = Frame(Response.SYSTEM_ERROR, 1, 1, "busy", {}, b"")
-    assert isinstance(silence.ask(), SourceLost)
+def test_no_answer_is_none(quiet: QuietQueue) -> None:
+    quiet.broker.failure = Unreachable("source:10911", "gone")
+    assert isinstance(quiet.ask(), SourceLost)
+    quiet.broker.failure = Frame(Response.SYSTEM_ERROR, 1, 1, "busy", {}, b"")
+    assert isinstance(quiet.ask(), SourceLost)
