@@ -11,6 +11,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
+from math import inf
 from typing import Any, Final
 
 import msgspec
@@ -33,14 +34,22 @@ __all__ = ["Residents"]
 _GRANT: Final = 3.0
 #: Seconds within which a task that is not needed any more must end by itself.
 _ENDING: Final = 30.0
+#: Seconds without a report, of which one comes each half a second, after which a task is lost: it hangs, or the
+#: network drops what it says. And seconds that Spark then has to notice that by itself.
+_SILENT: Final = 10.0
 #: Seconds within which a new connection must say which job it is of, and bytes that this takes at most.
 _HELLO: Final = 10.0
 _HELLO_BYTES: Final = 4096
 
 _NO_TASK: Final = "waits for a Spark task: Spark has started none for it yet"
 _LOST: Final = "its Spark task is gone: waits for Spark to start another one"
+_HANGS: Final = "its Spark task does not report: waits for Spark to start another one"
 
 log = get_logger(__name__)
+
+
+class _Silent(ChannelLost):
+    """A task does not report."""
 
 
 class Residents:
@@ -87,8 +96,10 @@ class Residents:
 
     def drain(self, pair: ResidentPair) -> None:
         """Ends a queue once its task has settled it, or may not send any more."""
-        slot = pair.slot
-        if slot is None or not pair.given:
+        slot, busy = pair.slot, self._busy.get(pair.state.key)
+        if slot is None and busy is not None:
+            self._end_later(pair, busy)
+        elif slot is None or not pair.given:
             self._remove(pair)
         elif slot.channel is not None:
             slot.channel.send(write(Drain([pair.state.key])))
@@ -104,11 +115,11 @@ class Residents:
                     async with asyncio.timeout(_GRANT):
                         await pair.ended.wait()
             if not pair.ended.is_set():
-                self._disconnect(slot)
+                self._disconnect(slot, _LOST)
                 self._busy[pair.state.key] = slot.granted
-                self._remove(pair)
-                await asyncio.sleep(max(0.0, slot.granted - asyncio.get_running_loop().time()))
         self._remove(pair)
+        busy = self._busy.get(pair.state.key, -inf)
+        await asyncio.sleep(max(0.0, busy - asyncio.get_running_loop().time()))
 
     def _end_later(self, pair: ResidentPair, granted: float) -> None:
         """Ends a queue that no task will end, when none may send to it any more."""
@@ -184,7 +195,7 @@ class Residents:
     def _take_back(self) -> None:
         """All queues wait again: for another session, when no task of this one may send any more."""
         for slot in self._slots.values():
-            self._disconnect(slot)
+            self._disconnect(slot, _LOST)
             for key, pair in slot.pairs.items():
                 self._busy[key] = slot.granted
                 pair.slot = None
@@ -274,34 +285,57 @@ class Residents:
                 backoff.reset()
                 self._give(slot, channel, slot.pairs.values())
                 while slot.channel is channel:
-                    self._answer(slot, channel, read_said(await channel.receive()))
+                    self._answer(slot, channel, read_said(await self._heard(channel)))
         except (ChannelLost, msgspec.MsgspecError, TimeoutError) as error:
             if slot is not None and slot.channel is channel and not slot.ending.is_set():
                 log.warning("Spark task ended", job=slot.number, reason=str(error))
+                if isinstance(error, _Silent):
+                    self._disconnect(slot, _HANGS)
+                    await self._replace(slot)
         finally:
             channel.close()
             if slot is not None and slot.channel is channel:
-                self._disconnect(slot)
+                self._disconnect(slot, _LOST)
+
+    async def _heard(self, channel: Channel) -> bytes:
+        """What a task reports.
+
+        Raises:
+            ChannelLost: it is gone, or does not report.
+        """
+        try:
+            async with asyncio.timeout(_SILENT):
+                return await channel.receive()
+        except TimeoutError:
+            raise _Silent(f"it has not reported for {_SILENT:g} s") from None
+
+    async def _replace(self, slot: Slot) -> None:
+        """Has the job of a silent task submitted again, unless Spark starts another task of it."""
+        attempt = slot.attempts
+        await asyncio.sleep(_SILENT)
+        if slot.attempts == attempt and not slot.ending.is_set():
+            with suppress(Exception):  # then it has ended
+                await in_own_thread(lambda: self._jobs.cancel(slot.number))
 
     async def _is_the_one(self, slot: Slot, channel: Channel) -> bool:
         """Makes `channel` that of the job's task, once no earlier task of it may send; not if a later one came."""
         slot.attempts += 1
         attempt = slot.attempts
-        self._disconnect(slot)
+        self._disconnect(slot, _LOST)
         await asyncio.sleep(max(0.0, slot.granted - asyncio.get_running_loop().time()))
         if attempt != slot.attempts:
             return False
         slot.channel = channel
         return True
 
-    def _disconnect(self, slot: Slot) -> None:
+    def _disconnect(self, slot: Slot, reason: str) -> None:
         """The task of a job is gone, or is not to go on; nothing is granted to it any more."""
         channel, slot.channel = slot.channel, None
         if channel is None:
             return
         channel.close()
         for pair in slot.pairs.values():
-            pair.state.set_phase(Phase.WAITING, _LOST)
+            pair.state.set_phase(Phase.WAITING, reason)
             if pair.draining:
                 self._end_later(pair, slot.granted)
 
@@ -321,6 +355,8 @@ class Residents:
                 put(pair.state, found)
                 if found.ended:
                     self._remove(pair)
+                else:  # what a task has not begun is clean there, but the task may begin at any time
+                    pair.state.progress.clean = False
         for event in report.events:
             log.error("difference at the target", **event)
             self._record(event)

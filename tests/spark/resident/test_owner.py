@@ -3,161 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from concurrent.futures import CancelledError, Future
+from collections.abc import Callable
 from functools import partial
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
-from replicator.settings import RouteSettings
 from replicator.spark.resident import owner as under_test
 from replicator.spark.resident import pair as pairs
 from replicator.spark.resident.channel import Channel, ChannelLost
-from replicator.spark.resident.job import ResidentJob
-from replicator.spark.resident.jobs import Room, SparkGone, SparkJobs
-from replicator.spark.resident.messages import Drain, End, Grant, Hello, Part, Report, Work, read_told, write
-from replicator.spark.resident.owner import Residents
-from replicator.spark.resident.pair import ResidentPair, ResidentRoute
-from replicator.spark.resident.snapshot import Known, snapshot
+from replicator.spark.resident.jobs import SparkJobs
+from replicator.spark.resident.messages import Hello, write
+from replicator.spark.resident.pair import ResidentPair
+from tests.spark.resident.played import GRANT, Scene, Task
 from tests.support.worker import until
-
-GRANT = 0.4
-
-
-class Task:
-    """A task that a test plays: what it was told, and what it says."""
-
-    def __init__(self, job: ResidentJob) -> None:
-        self.job = job
-        self.parts: dict[str, Part] = {}
-        self.drains: list[str] = []
-        self.grants: list[Grant] = []
-        self.over = False
-        self._sequence = 0
-
-    async def run(self) -> None:
-        self.channel = await Channel.connect(self.job.owner, self.job.key)
-        self.channel.send(write(Hello(self.job.number, "here")))
-        try:
-            while not self.over:
-                match read_told(await self.channel.receive()):
-                    case Work(routes, parts):
-                        self.late_before = routes["route"].late_before
-                        self.parts |= {part.state.key: part for part in parts}
-                    case Drain(keys):
-                        self.drains += keys
-                    case Grant() as grant:
-                        self.grants.append(grant)
-                    case End():
-                        self.over = True
-        except ChannelLost:
-            self.over = True
-        finally:
-            self.channel.close()
-
-    def report(self, *states: QueueState, ended: bool = False, events: list[dict[str, Any]] | None = None) -> None:
-        self._sequence += 1
-        found = [snapshot(state, Known(), ended=ended) for state in states]
-        self.channel.send(write(Report(self._sequence, found, events or [])))
-
-    def state(self, key: str, position: int) -> QueueState:
-        part = self.parts[key]
-        state = QueueState(part.topic, part.source, part.target, route=part.route)
-        state.set_phase(Phase.RUNNING)
-        state.progress.position = position
-        return state
-
-
-class Spark:
-    """Runs jobs as tasks in the test's own loop; each call still comes from a thread."""
-
-    def __init__(self, slots: int) -> None:
-        self.most = slots
-        self.gone = False
-        self.tasks: list[Task] = []
-        self.opened = 0
-        self.refusal = ""
-        self.running: dict[int, Future[None]] = {}
-        self._loop = asyncio.get_running_loop()
-
-    def open(self) -> Room:
-        if self.refusal:
-            raise RuntimeError(self.refusal)
-        self.opened += 1
-        return Room("127.0.0.1", "127.0.0.1")
-
-    def slots(self) -> int:
-        return self.most
-
-    def run(self, job: ResidentJob) -> None:
-        if self.gone:
-            raise SparkGone("its JVM has ended")
-        task = Task(job)
-        self._loop.call_soon_threadsafe(self.tasks.append, task)
-        running = self.running[job.number] = asyncio.run_coroutine_threadsafe(task.run(), self._loop)
-        try:
-            running.result()
-        except CancelledError:
-            raise RuntimeError("the job was cancelled") from None
-
-    def cancel(self, number: int) -> None:
-        self.running[number].cancel()
-
-    def close(self) -> None:
-        self.opened -= 1 if self.opened else 0
-
-
-class Scene:
-    def __init__(self, slots: int) -> None:
-        self.spark = Spark(slots)
-        self.left = 100.0
-        job = cast("Callable[..., ResidentJob]", SimpleNamespace)
-        self.recorded: list[Any] = []
-        self.residents = Residents(self.spark, job, lambda: self.left, self.recorded.append)
-        self.runs: list[asyncio.Task[None]] = []
-        self.route = ResidentRoute("route", RouteSettings(), 1234, lambda: (1000, 0))
-
-    def add(self, number: int) -> ResidentPair:
-        state = QueueState("T", Queue("a", number), Queue("b", number), route="route")
-        pair = ResidentPair(state, self.residents, self.route, topic="T", from_start=False)
-        self.runs.append(asyncio.create_task(pair.run()))
-        return pair
-
-    async def tasks(self, count: int) -> list[Task]:
-        """Those that are under way, once each of so many has something to copy."""
-
-        def there() -> list[Task] | None:
-            live = [task for task in self.spark.tasks if not task.over and task.parts]
-            return live if len(live) == count else None
-
-        return cast("list[Task]", await until(there, seconds=10))
-
-
-@pytest.fixture
-async def make(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[[int], Scene]]:
-    monkeypatch.setattr(under_test, "_GRANT", GRANT)
-    for module in (under_test, pairs):
-        monkeypatch.setattr(module, "AGAIN_FIRST", 0.05)
-    made: list[Scene] = []
-
-    def scene(slots: int) -> Scene:
-        made.append(Scene(slots))
-        return made[-1]
-
-    yield scene
-    for each in made:
-        for run in each.runs:
-            run.cancel()
-        await asyncio.gather(*each.runs, return_exceptions=True)
-        await until(partial(_closed, each.spark), seconds=10, what="the session ends")
-
-
-def _closed(spark: Spark) -> bool:
-    return not spark.opened
 
 
 def _drains(task: Task, pair: ResidentPair) -> bool:
@@ -347,6 +208,89 @@ async def test_clean_is_given_out_once(make: Callable[[int], Scene]) -> None:
     await until(lambda: task.over)
     (again,) = await scene.tasks(1)
     assert not again.parts[state.key].state.progress.clean
+
+
+async def test_a_queue_is_clean_when_its_task_has_ended_it(make: Callable[[int], Scene]) -> None:
+    """One that has not begun says what it was told: it may begin to send at any time."""
+    scene = make(1)
+    pair = scene.add(0)
+    (task,) = await scene.tasks(1)
+    state = task.state(pair.state.key, 42)
+    state.progress.clean = True
+    task.report(state)
+    await until(lambda: task.grants)
+    assert pair.state.progress.position == 42
+    assert not pair.state.progress.clean
+    pair.drain()
+    task.report(state, ended=True)
+    await asyncio.wait(scene.runs)
+    assert pair.state.progress.clean
+
+
+@pytest.mark.parametrize("how", ["drained", "cancelled"])
+async def test_a_queue_that_ends_after_its_session_waits_for_its_task(
+    make: Callable[[int], Scene], monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Which may outlive the session, and send as long as it was allowed to."""
+    monkeypatch.setattr(under_test, "_GRANT", 3.0)
+    scene = make(1)
+    pair = scene.add(0)
+    (task,) = await scene.tasks(1)
+    clock = asyncio.get_running_loop().time
+    granted = clock()
+    task.report(task.state(pair.state.key, 42))
+    await until(lambda: task.grants)
+    scene.spark.gone = True
+    scene.spark.refusal = "no room"
+    task.channel.close()
+    await until(lambda: "no room" in pair.state.reason)
+    if how == "drained":
+        pair.drain()
+    else:
+        scene.runs[0].cancel()
+    await asyncio.wait(scene.runs)
+    assert clock() - granted > 2.9
+
+
+async def test_a_task_that_does_not_report_is_replaced(
+    make: Callable[[int], Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It hangs, and Spark does not notice: its queues wait for another one, and its job is submitted again."""
+    monkeypatch.setattr(under_test, "_SILENT", 0.5)
+    scene = make(1)
+    pair = scene.add(0)
+    (task,) = await scene.tasks(1)
+    task.hangs = True
+    await until(lambda: pair.state.phase is Phase.WAITING)
+    assert "does not report" in pair.state.reason
+    assert not task.over
+    await until(lambda: task.over, what="the job is cancelled")
+    (again,) = await scene.tasks(1)
+    assert again.parts.keys() == {pair.state.key}
+
+
+async def test_a_task_that_is_followed_by_another_is_left_to_spark(
+    make: Callable[[int], Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which has noticed by itself that the first one was lost."""
+    monkeypatch.setattr(under_test, "_SILENT", 0.5)
+    cancelled: list[int] = []
+    scene = make(1)
+    pair = scene.add(0)
+    (task,) = await scene.tasks(1)
+    monkeypatch.setattr(scene.spark, "cancel", cancelled.append)
+    task.hangs = True
+    await until(lambda: pair.state.phase is Phase.WAITING)
+    second = Task(task.job)
+    running = asyncio.create_task(second.run())
+    await until(lambda: second.parts)
+    for _ in range(10):
+        second.report()
+        await asyncio.sleep(0.1)
+    assert cancelled == []
+    scene.spark.running[task.job.number].cancel()
+    second.channel.close()
+    await running
 
 
 async def test_strangers(make: Callable[[int], Scene]) -> None:
