@@ -129,7 +129,7 @@ class GroupView:
             "connector": {"state": connector.state.value, "worker_id": leader, "trace": None},
             "tasks": self.tasks(connector),
             "topics": self.topics(connector),
-            "problems": self.problems(),
+            "problems": self.problems(connector),
             "type": connector.type,
         }
 
@@ -181,9 +181,18 @@ class GroupView:
                 found[key] = lag + topic["lag_messages"], copied + more
         return found
 
-    def problems(self) -> dict[str, str]:
-        """Topics that cannot be copied, as published by the workers."""
-        return {topic: reason for _, status in self._statuses() for topic, reason in status["problems"].items()}
+    def problems(self, connector: Connector | None = None) -> dict[str, str]:
+        """Topics that cannot be copied, as published by the workers; only those of `connector` if it is given.
+
+        Workers of older versions do not say whose they are: theirs are in any case.
+        """
+        found: dict[str, str] = {}
+        for _, status in self._statuses():
+            if connector is None or "connector_problems" not in status:
+                found |= status["problems"]
+            else:
+                found |= status["connector_problems"].get(connector.name, {})
+        return found
 
     def noticed(self) -> list[dict[str, Any]]:
         """Warnings, errors and changes that people asked for at other workers, as these have published them."""

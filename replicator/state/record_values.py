@@ -188,10 +188,14 @@ class Noticed(Struct):
 
 
 class Status(Struct):
-    """What a worker says of its topics, its worst queues, and what it has noticed last."""
+    """What a worker says of its topics, its worst queues, and what it has noticed last.
+
+    `connector_problems` are the `problems` by connector; older versions do not say whose they are.
+    """
 
     topics: list[Topic]
     problems: dict[Text, Words]
+    connector_problems: dict[Connector, dict[Text, Words]] = {}
     queues: list[WorstQueue] = []
     events: list[Noticed] = []
 

@@ -60,6 +60,7 @@ class Progress:
         status = {
             "topics": topic_status(states),
             "problems": self._routes.problems,
+            "connector_problems": self._routes.connector_problems,
             "queues": worst_queues(states),
             "events": recent_events.noticed(self._began),
         }

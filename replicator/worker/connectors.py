@@ -69,6 +69,11 @@ class Routes:
         """Topics that cannot be copied now, with the reason."""
         return {topic: reason for route in self._routes.values() for topic, reason in route.problems.items()}
 
+    @property
+    def connector_problems(self) -> dict[str, dict[str, str]]:
+        """The same by connector, of those that have any: what one cannot copy another one may."""
+        return {name: dict(route.problems) for name, route in self._routes.items() if route.problems}
+
     def keep(self, *, ended: bool) -> None:
         """Puts the progress of all that runs here into the store."""
         for route in self._routes.values():

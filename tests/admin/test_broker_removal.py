@@ -29,11 +29,12 @@ class Removing:
 
     def __init__(self, paged: PagedWorker, monkeypatch: pytest.MonkeyPatch) -> None:
         self.store, self.connectors = paged.store, paged.connectors
-        self.worker: Any = paged.worker
+        worker: Any = paged.worker
+        self.worker = worker
         cluster = SimpleNamespace(refresh=self.refresh, brokers=lambda: {"west-b": 0})
         side = SimpleNamespace(cluster=cluster, masters={"west-b"}, topics={"west-b": {}})
-        self.worker.context = SimpleNamespace(source=side, target=side)
-        self.worker.refresher = SimpleNamespace(refresh=nothing)
+        worker.context = SimpleNamespace(source=side, target=side)
+        worker.refresher = SimpleNamespace(refresh=nothing)
         paged.route = object.__new__(Route)
         for name in ("plan", "make_ready"):
             monkeypatch.setattr(Route, name, nothing if name == "make_ready" else lambda _: None)

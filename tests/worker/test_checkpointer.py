@@ -70,7 +70,7 @@ async def test_progress_that_takes_long_to_add_up_is_told_less_often(
 
     monkeypatch.setattr("time.monotonic", lambda: clock.now)
     monkeypatch.setattr("time.thread_time", lambda: clock.now)
-    routes: Any = SimpleNamespace(keep=keep, states=[], problems={})
+    routes: Any = SimpleNamespace(keep=keep, states=[], problems={}, connector_problems={})
     group: Any = SimpleNamespace(coordinator=SimpleNamespace(me="w1"), publish=publish)
     progress = Progress(Store(tmp_path), group, routes, HALTED, cast("Any", SimpleNamespace(clean=lambda _: None)))
     for _ in range(4):

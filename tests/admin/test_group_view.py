@@ -1,0 +1,59 @@
+"""What a connector's status says is of that connector."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from replicator.admin.group_view import GroupView
+from replicator.settings import RouteSettings
+from replicator.state.record import Kind
+from replicator.state.record_types import fit
+from replicator.worker.checkpointer import Progress
+from replicator.worker.connectors import Routes
+from tests.support.page import PagedWorker, paged_worker
+
+FEWER, COMPACTED = "the target has it with fewer queues", "it is compacted"
+
+
+@pytest.fixture
+def paged(tmp_path: Path) -> Iterator[PagedWorker]:
+    with paged_worker(tmp_path) as made:
+        yield made
+
+
+def _publish(paged: PagedWorker, problems: dict[str, dict[str, str]]) -> None:
+    """What the worker tells of its connectors with these problems."""
+    routes = object.__new__(Routes)
+    routes._routes = {
+        name: cast("Any", SimpleNamespace(problems=found, states=[])) for name, found in problems.items()
+    }
+    for route in routes:
+        cast("Any", route).keep = lambda *, ended: ended
+    group: Any = SimpleNamespace(coordinator=SimpleNamespace(me="w1"))
+    Progress(paged.store, group, routes, cast("Any", SimpleNamespace(states=[])), cast("Any", None))._put_status()
+    fit(Kind.STATUS, "w1", [1, "w1"], paged.store.state.get(Kind.STATUS, "w1"), now=time.time())
+
+
+def test_problems_are_those_of_the_connector(paged: PagedWorker) -> None:
+    """Also where two have one with the same topic."""
+    paged.connectors.bring("other", RouteSettings(topics=["bills"]))
+    route, other = map(paged.connectors.get, ("route", "other"))
+    view = GroupView(paged.worker)
+    _publish(paged, {"route": {"bills": FEWER}, "other": {"bills": COMPACTED, "odd": COMPACTED}, "third": {}})
+    assert view.status(route)["problems"] == {"bills": FEWER}
+    assert view.status(other)["problems"] == {"bills": COMPACTED, "odd": COMPACTED}
+    assert view.problems().keys() == {"bills", "odd"}
+    _publish(paged, {"other": {"odd": COMPACTED}})
+    assert view.status(route)["problems"] == {}
+
+
+def test_an_older_worker_does_not_say_whose_they_are(paged: PagedWorker) -> None:
+    """Then none is left out."""
+    paged.publish(problems={"bills": FEWER})
+    assert GroupView(paged.worker).status(paged.connectors.get("route"))["problems"] == {"bills": FEWER}
