@@ -6,6 +6,7 @@ import importlib
 import re
 import threading
 import time
+import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -75,6 +76,7 @@ def run_all(
     as_task, report = partial(work, attempts_of(spark)), partial(_add, outcomes)
     jobs = _jobs(parts, at_once)
     failure: list[Exception] = []
+    group = f"rocketmq-replicator {uuid.uuid4().hex}"  # the session may have jobs of others
 
     def run() -> None:
         while True:
@@ -83,6 +85,7 @@ def run_all(
             except IndexError:
                 return
             try:
+                context.setJobGroup(group, "one task per queue", True)  # of the jobs that this thread submits
                 context.parallelize(job, len(job)).mapPartitions(as_task).foreach(report)
             except Exception as error:  # noqa: BLE001 - errors of the JVM have many types
                 failure.append(error)
@@ -103,7 +106,7 @@ def run_all(
             on_outcome(outcome)
     except BaseException:
         jobs.clear()
-        context.cancelAllJobs()
+        context.cancelJobGroup(group)
         raise
     if failure:
         lines = [line.strip() for line in str(failure[0]).splitlines()]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replicator.ranges.rates import RateLimited
-from replicator.spark.engine.tasks import attempts_of, in_turn, run_rate_limited
+from replicator.spark.engine.tasks import attempts_of, in_turn, run_all, run_rate_limited
 
 
 def test_brokers_take_turns() -> None:
@@ -70,5 +71,58 @@ def test_a_job_without_parts_ends_at_once(limit: int) -> None:
     )
 
 
-def _never(_job: RateLimited, _attempts: int, _parts: Iterable[object]) -> Iterator[object]:
+def _never(*_: object) -> Iterator[object]:
     raise AssertionError("there is nothing to run")
+
+
+class Jobs:
+    """A session whose jobs end when they are cancelled."""
+
+    master = "local[2]"
+
+    def __init__(self) -> None:
+        self.groups: dict[str, threading.Event] = {}
+        self._own = threading.local()
+
+    def getConf(self) -> dict[str, str]:  # noqa: N802 - Spark's names
+        return {}
+
+    def accumulator(self, *_: object) -> Any:
+        return SimpleNamespace(value=[])
+
+    def setJobGroup(self, group: str, _text: str, _interrupt: bool) -> None:  # noqa: N802
+        self._own.group = group
+        self.groups.setdefault(group, threading.Event())
+
+    def cancelJobGroup(self, group: str) -> None:  # noqa: N802
+        self.groups[group].set()
+
+    def parallelize(self, *_: object) -> Any:
+        return SimpleNamespace(mapPartitions=lambda _: SimpleNamespace(foreach=self._foreach))
+
+    def _foreach(self, _: object) -> None:
+        assert self.groups[self._own.group].wait(30)
+
+
+def test_a_job_that_is_broken_off_cancels_no_other() -> None:
+    """The session may have queues that live in it."""
+    jobs = Jobs()
+    both: Any = SimpleNamespace(sparkContext=jobs, conf={})
+    looks = threading.Event()
+
+    def other() -> None:
+        run_all(both, _never, [1], on_outcome=pytest.fail, on_look=looks.set)
+
+    running = threading.Thread(target=other)
+    running.start()
+    assert looks.wait(30)
+    (its,) = jobs.groups
+    with pytest.raises(KeyboardInterrupt):
+        run_all(both, _never, [1], on_outcome=pytest.fail, on_look=_interrupted)
+    assert [event.is_set() for event in jobs.groups.values()] == [False, True]
+    jobs.cancelJobGroup(its)
+    running.join()
+
+
+def _interrupted() -> None:
+    raise KeyboardInterrupt
