@@ -26,10 +26,18 @@ def compare_all(
     """Compares `ranges`, one Spark task each; raises the errors of `run_all`.
 
     Args:
-        on_compared: called with the outcome of each when it is known.
+        on_compared: called with the outcome of each when it is known; of what Spark has lost, with one that says so.
     """
+    left = {each.part.key: each.part for each in ranges}
+
+    def compared(outcome: Compared) -> None:
+        left.pop(outcome.key, None)
+        on_compared(outcome)
+
     turns = in_turn(ranges, lambda each: each.part.source.broker)
-    run_rate_limited(spark, _compare, job, turns, on_outcome=on_compared, on_look=lambda: None)
+    run_rate_limited(spark, _compare, job, turns, on_outcome=compared, on_look=lambda: None)
+    for part in left.values():
+        on_compared(Compared.failed(part, "Spark's task has given no outcome: run it again"))
 
 
 def _compare(job: CompareJob, attempts: int, ranges: Iterable[RangeToCompare]) -> Iterator[Compared]:
