@@ -57,6 +57,7 @@ ELSEWHERE = {
     "replicator.state.record_values": "state/test_record_types.py",
     "replicator.settings": "test_settings.py",
     "replicator.spark.engine.quiesce": "spark/test_backfill.py",
+    "replicator.spark.resident.job": "spark/resident/test_owner.py",
     "replicator.spark.source": "spark/test_datasource.py",
     "replicator.systemd": "e2e/test_systemd.py",
     "replicator.worker": "e2e/test_workers.py",
