@@ -26,7 +26,7 @@ def compare_all(
     """Compares `ranges`, one Spark task each; raises the errors of `run_all`.
 
     Args:
-        on_compared: called with the outcome of each when it is known, and of those that Spark has lost with an error.
+        on_compared: called with the outcome of each when it is known; what Spark has lost has one with an error.
     """
     left = {each.part.key: each.part for each in ranges}
 
