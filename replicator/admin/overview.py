@@ -245,7 +245,11 @@ def _of_tasks(topics: Iterable[dict[str, Any]]) -> Iterable[str]:
 def _judge(ready: dict[str, Any], found: Safety) -> None:
     """Tells what a failover itself puts in order from what it does not."""
     topics, groups = ready["topics"], ready["groups"]
-    on_the_way = [topic for topic in topics if not topic["problem"] and topic["seconds"] < _ON_THE_WAY]
+    on_the_way = [
+        topic
+        for topic in topics
+        if not topic["problem"] and topic["seconds_known"] and topic["seconds"] < _ON_THE_WAY
+    ]
     rereading = [group for group in groups if not group["missed"] and not group["without_offset"]]
     rereading = [group for group in rereading if not group["stopped_by"]]
     harmless = {*reasons_of_topics(on_the_way), *reasons_of_groups(rereading)}

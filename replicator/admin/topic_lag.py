@@ -19,6 +19,7 @@ from replicator.connector.context import ConnectorContext
 from replicator.connector.route import Route
 from replicator.errors import ClientError
 from replicator.plugins.route_options import route_options
+from replicator.protocol.codes import Response
 from replicator.ranges.reader import RangeReader
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import RouteOptions
@@ -63,6 +64,7 @@ async def topic_lags(route: Route, context: ConnectorContext, *, patience: float
                 "messages": sum(each.messages for each in queues),
                 "counted": all(each.counted for each in queues),
                 "seconds": max((each.seconds for each in queues), default=0.0),
+                "seconds_known": all(each.dated for each in queues),
                 "problem": problems.get(plan.topic) or next((each.problem for each in queues if each.problem), ""),
                 "unknown_queues": [source.last_known(queue) for queue, lag in of_topic if lag.problem],
             }
@@ -72,10 +74,13 @@ async def topic_lags(route: Route, context: ConnectorContext, *, patience: float
 
 @dataclass(frozen=True, slots=True)
 class _Lag:
+    """`dated`: the age of the oldest message is known."""
+
     messages: int = 0
     seconds: float = 0.0
     problem: str = ""
     counted: bool = True
+    dated: bool = True
 
 
 class _Source:
@@ -147,10 +152,17 @@ class _Source:
         except TimeoutError:
             messages, counted = messages + end - reader.position, False
         if not counted and not stored:
-            oldest = await pull(cluster.reader(queue.broker), queue.topic, queue.queue_id, begin, count=1)
-            stored = oldest.messages[0].store_timestamp if oldest.messages else 0
+            stored = await self._oldest(queue, begin)
         seconds = max(0.0, time.time() - stored / 1000) if stored else 0.0
-        return _Lag(messages, seconds, counted=counted)
+        return _Lag(messages, seconds, counted=counted, dated=bool(stored or not messages))
+
+    async def _oldest(self, queue: MessageQueue, begin: int) -> int:
+        """When the oldest message from `begin` on that the source still has was stored, in ms; 0: not known."""
+        place = (self._context.source.cluster.reader(queue.broker), queue.topic, queue.queue_id)
+        found = await pull(*place, begin, count=1)
+        if found.code == Response.PULL_OFFSET_MOVED and begin < found.min_offset:
+            found = await pull(*place, found.min_offset, count=1)
+        return found.messages[0].store_timestamp if found.messages else 0
 
 
 def _unknown(why: str) -> _Lag:

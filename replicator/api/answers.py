@@ -320,7 +320,10 @@ class TopicLag(Answer):
     counted: Annotated[
         bool, Field(description="false: `messages` is an upper bound, since there was no time to read all of them")
     ]
-    seconds: Annotated[float, Field(description="age of the oldest of them")]
+    seconds: Annotated[float, Field(description="age of the oldest of them, as far as it is known")]
+    seconds_known: Annotated[
+        bool, Field(description="false: the source has not given the oldest of them, which may be older")
+    ]
     problem: str
     unknown_queues: list[UnknownQueue]
 

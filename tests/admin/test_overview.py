@@ -26,10 +26,10 @@ def topic(**changed: object) -> dict[str, Any]:
     return {**found, "state": "RUNNING", **changed}
 
 
-def lag(messages: int, seconds: float, problem: str = "") -> dict[str, Any]:
+def lag(messages: int, seconds: float, problem: str = "", *, known: bool = True) -> dict[str, Any]:
     unknown = [{"broker": "a", "queue": 0}] if "not known" in problem else []
     found = {"topic": "orders", "messages": messages, "seconds": seconds, "problem": problem, "counted": True}
-    return {**found, "unknown_queues": unknown}
+    return {**found, "seconds_known": known, "unknown_queues": unknown}
 
 
 def ready(*, lags: Any = (), groups: Any = (), others: Any = (), waiting: Any = ()) -> dict[str, Any]:
@@ -54,6 +54,13 @@ def test_messages_on_their_way_and_offsets_that_are_written_last_are_no_reason()
     assert (found.verdict, found.reasons) == ("yes", [])
     assert found.notes[0].startswith("up to 3 messages are on their way, the oldest for 0.2 s")
     assert found.notes[1].startswith("consumer groups would read 12 messages again")
+
+
+def test_what_has_waited_for_nobody_knows_how_long_is_not_on_its_way() -> None:
+    """The source does not give the oldest of them: that may be one which it has deleted since."""
+    found = judged(ready(lags=[lag(3, 0.0, known=False)]))
+    assert (found.verdict, found.notes) == ("no", [])
+    assert found.reasons == ["topic orders: 3 messages are not at the target yet"]
 
 
 def test_what_waits_at_the_source_is_no_reason_and_is_named() -> None:

@@ -74,6 +74,7 @@ READY: Mapping[str, Any] = {
             "messages": 0,
             "counted": True,
             "seconds": 0.0,
+            "seconds_known": True,
             "problem": "",
             "unknown_queues": [],
         }
