@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
 
 from replicator.client.endpoint import Endpoint
+from replicator.client.request_modes import Modes, read_request_modes
 from replicator.client.tables import TableRequest, members, read_pages
 from replicator.client.topics import READABLE
 from replicator.errors import BrokerRefused, ProtocolError
@@ -30,12 +31,14 @@ _TABLE: Final = TableRequest(
 class GroupTable:
     """All groups of one broker: the settings of each, called as in `SubscriptionGroupConfig`.
 
-    `forbidden` are per group the topics that it may not read.
+    `forbidden` are per group the topics that it may not read, `modes` the request modes; None: the broker knows of
+    none.
     """
 
     groups: Mapping[str, Mapping[str, Any]]
     forbidden: Mapping[str, frozenset[str]]
     raw: tuple[bytes, ...]
+    modes: Modes | None = None
 
 
 async def read_groups(broker: Endpoint, *, known: GroupTable | None = None) -> GroupTable:
@@ -46,14 +49,16 @@ async def read_groups(broker: Endpoint, *, known: GroupTable | None = None) -> G
         ProtocolError: no table of groups.
     """
     pages = await read_pages(broker, _TABLE, known=known.raw if known else ())
+    modes = await read_request_modes(broker)
     if pages is None:
         assert known is not None  # noqa: S101 - only what is known can be unchanged
-        return known
+        return known if known.modes == modes else replace(known, modes=modes)
     forbidden = members(pages.last.get("forbiddenTable") or {})
     return GroupTable(
         {name: members(config) for name, config in pages.entries.items()},
         {name: _unreadable(name, topics) for name, topics in forbidden.items()},
         pages.raw,
+        modes,
     )
 
 

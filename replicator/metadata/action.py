@@ -8,7 +8,18 @@ from typing import Any
 
 from replicator.client.topics import TopicConfig
 
-__all__ = ["Action", "Commit", "DropGroup", "DropTopic", "Forbid", "Unasked", "Write", "WriteGroup", "WriteTopic"]
+__all__ = [
+    "Action",
+    "Commit",
+    "DropGroup",
+    "DropTopic",
+    "Forbid",
+    "SetMode",
+    "Unasked",
+    "Write",
+    "WriteGroup",
+    "WriteTopic",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +61,15 @@ class Forbid:
 
 
 @dataclass(frozen=True, slots=True)
+class SetMode:
+    """Sets how a group is given a topic's messages."""
+
+    group: str
+    topic: str
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
     """Makes `offset` the next that a group consumes of a queue."""
 
@@ -59,7 +79,7 @@ class Commit:
     offset: int
 
 
-Write = WriteTopic | DropTopic | WriteGroup | DropGroup | Forbid | Commit
+Write = WriteTopic | DropTopic | WriteGroup | DropGroup | Forbid | SetMode | Commit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from replicator.client.cluster import Cluster
 from replicator.client.groups import delete_group, forbid, write_group
 from replicator.client.offsets import commit_offset
+from replicator.client.request_modes import write_request_mode
 from replicator.client.topics import delete_topic, write_topic
 from replicator.metadata.action import (
     Action,
@@ -12,6 +13,7 @@ from replicator.metadata.action import (
     DropGroup,
     DropTopic,
     Forbid,
+    SetMode,
     WriteGroup,
     WriteTopic,
 )
@@ -37,5 +39,7 @@ async def apply(target: Cluster, action: Action) -> None:
             await delete_group(broker, name)
         case Forbid(group, topic, readable):
             await forbid(broker, group, topic, readable=readable)
+        case SetMode(group, topic, mode):
+            await write_request_mode(broker, group, topic, mode)
         case Commit(group, topic, queue_id, offset):
             await commit_offset(broker, group, topic, queue_id, offset)

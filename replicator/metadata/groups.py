@@ -1,4 +1,4 @@
-"""Consumer groups: all their settings, and what they may not read, as the source has them. Pure."""
+"""Consumer groups: all their settings, bans and request modes, as the source has them. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from replicator.client.groups import GroupTable
-from replicator.metadata.action import Action, DropGroup, Forbid, WriteGroup
+from replicator.metadata.action import Action, DropGroup, Forbid, SetMode, WriteGroup
 from replicator.metadata.ledger import (
     DELETED,
     DRIFT,
@@ -56,6 +56,9 @@ _NAME: Final = "groupName"
 
 #: What is compared of a topic that a group may not read.
 _BANNED: Final[Mapping[str, Any]] = {"allowed": False}
+
+
+_NO_MODES: Final = "brokers of this version have no request modes: its consumers fetch for themselves"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,7 @@ def plan_groups(
             entry = ledger.get((broker, name))
             planned.actions.extend(_plan_group(name, model, source, broker, table, entry=entry, policy=policy))
             _plan_bans(name, source, broker, table, ledger=ledger, topics=topics, policy=policy, planned=planned)
+            _plan_modes(name, source, broker, table, ledger=ledger, topics=topics, policy=policy, planned=planned)
     planned.actions.extend(_deletions(names, source, target, ledger, selector, policy))
     return planned
 
@@ -139,12 +143,7 @@ def _plan_group(
     finding = compare(before, wanted, entry)
     found = []
     if finding is not Finding.SAME:
-        blocked = note = ""
-        if finding is Finding.UNTAKEN:
-            blocked = UNTAKEN
-        elif finding in (Finding.DRIFTED, Finding.FOUND):
-            why = DRIFT if finding is Finding.DRIFTED else FOUND
-            blocked, note = unless_repaired(why, repair=policy.repair)
+        blocked, note = _judged(finding, policy)
         old, new = differing(before, wanted)
         found.append(
             Action(
@@ -161,6 +160,15 @@ def _plan_group(
     return found
 
 
+def _judged(finding: Finding, policy: GroupPolicy) -> tuple[str, str]:
+    """Why what is not the same is not to be changed, and what is said of it all the same."""
+    if finding is Finding.UNTAKEN:
+        return UNTAKEN, ""
+    if finding in (Finding.DRIFTED, Finding.FOUND):
+        return unless_repaired(DRIFT if finding is Finding.DRIFTED else FOUND, repair=policy.repair)
+    return "", ""
+
+
 def _signed(current: Mapping[str, Any] | None, model: Mapping[str, Any]) -> dict[str, str]:
     """Attributes as brokers take changes of them: + sets, - removes."""
     old = dict((current or {}).get("attributes") or {})
@@ -175,13 +183,19 @@ def _differs(name: str, source: Mapping[str, GroupTable]) -> str:
 
 
 def items_of(table: GroupTable) -> dict[str, Mapping[str, Any]]:
-    """All that is compared of a broker's groups: their settings, and each ban to read a topic."""
+    """All that is compared of a broker's groups: their settings, each ban to read a topic, each request mode."""
     bans = {_ban(name, topic): _BANNED for name, topics in table.forbidden.items() for topic in topics}
-    return {**{name: settings_of(config) for name, config in table.groups.items()}, **bans}
+    given = (table.modes or {}).items()
+    modes = {_mode(name, topic): mode for name, topics in given for topic, mode in topics.items()}
+    return {**{name: settings_of(config) for name, config in table.groups.items()}, **bans, **modes}
 
 
 def _ban(group: str, topic: str) -> str:
     return f"{group} reads {topic}"
+
+
+def _mode(group: str, topic: str) -> str:
+    return f"{group} request mode of {topic}"
 
 
 def _plan_bans(
@@ -218,6 +232,46 @@ def _plan_bans(
                 before={"allowed": topic not in current},
                 after={"allowed": topic in current},
                 write=Forbid(name, topic, readable=topic in current),
+                blocked=blocked,
+                note=note,
+            )
+        )
+
+
+def _plan_modes(
+    name: str,
+    source: Mapping[str, GroupTable],
+    broker: str,
+    table: GroupTable,
+    *,
+    ledger: Ledger,
+    topics: Mapping[str, str],
+    policy: GroupPolicy,
+    planned: Planned,
+) -> None:
+    """Request modes follow the source broker of the same name, else the first that has one; none is taken back."""
+    wanted: dict[str, Mapping[str, Any]] = {}
+    for each in sorted(source, key=lambda other: (other != broker, other)):
+        for topic, mode in ((source[each].modes or {}).get(name) or {}).items():
+            if topic in topics:
+                wanted.setdefault(topics[topic], mode)
+    for topic, mode in sorted(wanted.items()):
+        key = _mode(name, topic)
+        planned.wanted[broker, key] = (mode, name)
+        current = (table.modes or {}).get(name, {}).get(topic)
+        finding = compare(current, mode, ledger.get((broker, key)))
+        if finding is Finding.SAME:
+            continue
+        blocked, note = (_NO_MODES, "") if table.modes is None else _judged(finding, policy)
+        before, after = differing(current, mode)
+        planned.actions.append(
+            Action(
+                kind=KIND,
+                broker=broker,
+                key=key,
+                before=before,
+                after=after,
+                write=SetMode(name, topic, mode),
                 blocked=blocked,
                 note=note,
             )

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from replicator.client.groups import forbid, read_groups
+from replicator.client.request_modes import write_request_mode
 from replicator.client.send import send_single
 from replicator.client.topics import TopicConfig, write_topic
 from replicator.protocol.batch import header_fields
@@ -189,6 +190,7 @@ async def test_topics_and_groups_follow(
         async with connected(source) as client:
             await write_topic(client.writer("east-a"), config)
             await forbid(client.writer("east-a"), group, topic, readable=False)
+            await write_request_mode(client.writer("east-a"), group, topic, {"mode": "POP", "popShareQueueNum": 2})
         await make_group(source, group, retryMaxTimes=4, consumeEnable=False)
         await until(lambda: _same(source, target, topic, group), what="the target has all changes")
         audit = (await asked(worker, "GET", "sync"))["audit"]
@@ -228,6 +230,7 @@ async def _same(source: Cluster, target: Cluster, topic: str, group: str) -> boo
         configs[0] == configs[1]
         and one.groups[group] == other.groups[group]
         and one.forbidden[group] == other.forbidden.get(group)
+        and (one.modes or {})[group] == (other.modes or {}).get(group)
     )
 
 

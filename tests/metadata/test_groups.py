@@ -9,15 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replicator.client.groups import GroupTable
-from replicator.metadata.action import DropGroup, Forbid, WriteGroup
+from replicator.client.request_modes import Modes
+from replicator.metadata.action import DropGroup, Forbid, SetMode, WriteGroup
 from replicator.metadata.groups import GroupPolicy, GroupSelector, items_of, plan_groups, settings_of
 from replicator.metadata.ledger import Entry, Key, Planned, remember
 
 Groups = Mapping[str, Mapping[str, Any]]
 
 
-def table(groups: Groups, forbidden: Mapping[str, frozenset[str]] | None = None) -> GroupTable:
-    return GroupTable({name: {"groupName": name, **config} for name, config in groups.items()}, forbidden or {}, ())
+def table(
+    groups: Groups, forbidden: Mapping[str, frozenset[str]] | None = None, modes: Modes | None = None
+) -> GroupTable:
+    named = {name: {"groupName": name, **config} for name, config in groups.items()}
+    return GroupTable(named, forbidden or {}, (), modes)
 
 
 def plan(
@@ -42,6 +46,7 @@ def applied(planned: Planned, target: Mapping[str, GroupTable], ledger: dict[Key
     """The target after it; the ledger learns of it."""
     groups = {broker: dict(each.groups) for broker, each in target.items()}
     forbidden = {broker: dict(each.forbidden) for broker, each in target.items()}
+    modes = {broker: None if each.modes is None else {**each.modes} for broker, each in target.items()}
     written = set()
     for action in planned.actions:
         if action.blocked:
@@ -62,7 +67,11 @@ def applied(planned: Planned, target: Mapping[str, GroupTable], ledger: dict[Key
             case Forbid(group, topic, readable):
                 known = forbidden[action.broker].get(group, frozenset())
                 forbidden[action.broker][group] = known - {topic} if readable else known | {topic}
-    after = {broker: GroupTable(groups[broker], forbidden[broker], ()) for broker in target}
+            case SetMode(group, topic, mode):
+                known_modes = modes[action.broker]
+                assert known_modes is not None
+                known_modes[group] = {**known_modes.get(group, {}), topic: mode}
+    after = {broker: GroupTable(groups[broker], forbidden[broker], (), modes[broker]) for broker in target}
     current = {(broker, item): each for broker in after for item, each in items_of(after[broker]).items()}
     for key, entry in remember(planned, current, ledger, written=written, answered=after).items():
         ledger.pop(key, None)
@@ -155,6 +164,46 @@ def test_bans_of_the_target_are_its_own() -> None:
     assert plan(source, set_by_us, ledger).actions == []
     assert "manually" in plan(source, free, ledger).actions[0].blocked
     assert applied(plan(source, free, ledger, repair=True), free, ledger) == set_by_us
+
+
+POP, PULL = {"mode": "POP", "popShareQueueNum": 2}, {"mode": "PULL", "popShareQueueNum": 0}
+
+
+def test_request_modes_follow_under_the_topics_name_at_the_target() -> None:
+    """Of the source broker of the same name, else of the first that has one; other topics are not looked at."""
+    ledger: dict[Key, Entry] = {}
+    source = {
+        "a": table({"G": {}}, modes={"G": {"T": POP, "not copied": POP}}),
+        "b": table({"G": {}}, modes={"G": {"T": PULL}, "not selected": {"T": POP}}),
+    }
+    target = {"b": table({"G": {}}, modes={}), "x": table({"G": {}}, modes={"G": {"own": POP}})}
+    after = applied(plan(source, target, ledger, include="G"), target, ledger)
+    assert {broker: each.modes for broker, each in after.items()} == {
+        "b": {"G": {"c_T": PULL}},
+        "x": {"G": {"own": POP, "c_T": POP}},
+    }
+    assert plan(source, after, ledger, include="G").actions == []
+    changed = {"a": table({"G": {}}, modes={"G": {"T": PULL}})}
+    again = applied(plan(changed, after, ledger), after, ledger)
+    assert (again["x"].modes or {})["G"]["c_T"] == PULL
+
+
+def test_request_modes_that_somebody_has_set_are_told() -> None:
+    ledger: dict[Key, Entry] = {}
+    source, target = {"a": table({"G": {}}, modes={"G": {"T": POP}})}, {"x": table({"G": {}}, modes={"G": {}})}
+    target = applied(plan(source, target, ledger), target, ledger)
+    by_hand = {"x": table({"G": {}}, modes={"G": {"c_T": PULL}})}
+    (told,) = plan(source, by_hand, ledger).actions
+    assert (told.key, "manually" in told.blocked) == ("G request mode of c_T", True)
+    assert applied(plan(source, by_hand, ledger, repair=True), by_hand, ledger) == target
+
+
+def test_a_broker_without_request_modes_says_so() -> None:
+    """4.9 as the target: the group fetches there; as the source: it has nothing to say."""
+    source = {"a": table({"G": {}}, modes={"G": {"T": POP}})}
+    (told,) = plan(source, {"x": table({"G": {}})}).actions
+    assert "no request modes" in told.blocked
+    assert plan({"a": table({"G": {}})}, {"x": table({"G": {}}, modes={"G": {"c_T": POP}})}).actions == []
 
 
 def test_deleted_groups() -> None:
