@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ from replicator.client.topics import TopicConfig
 from replicator.errors import ConfigError, StartupError
 from replicator.observe.logging import get_logger
 from replicator.operate.throttled_writer import ThrottledWriter
-from replicator.spark.jobs.archive import Slice, is_of_attempt
+from replicator.spark.jobs.archive import File, Slice, is_of_attempt
 from replicator.spark.jobs.export import Exported
 from replicator.spark.jobs.location import Location
 from replicator.state import state_file
@@ -28,7 +29,8 @@ class Contents(msgspec.Struct, kw_only=True):
     """The contents of an archive.
 
     `id` is the id that was set for the cluster, `namesrv` its first name server: an import derives from them the id
-    that a route would have. `selection` are the settings that selected the slices; `topics` are by broker.
+    that a route would have. `selection` are the settings that selected the slices; `topics` are by broker. `run`
+    is the run of `export` that writes: another one would remove its files, and it those of the other.
     """
 
     id: str | None
@@ -37,6 +39,7 @@ class Contents(msgspec.Struct, kw_only=True):
     selection: dict[str, Any]
     topics: dict[str, dict[str, TopicConfig]]
     slices: list[Slice]
+    run: str = ""
     outcomes: dict[str, Exported] = {}
 
 
@@ -46,6 +49,7 @@ class Archive:
     def __init__(self, location: Location, contents: Contents) -> None:
         self.location = location
         self.contents = contents
+        self._claimed = False
         self._seldom = ThrottledWriter(self.write)
 
     @classmethod
@@ -87,8 +91,32 @@ class Archive:
                 f"directory = {str(location)!r} is not empty, and has no {MANIFEST}", hint="name a new or empty one"
             )
         made = cls(location, contents)
-        made.write()
+        made.claim()
         return made
+
+    def claim(self) -> None:
+        """Writes the manifest as that of this run; the one that wrote it before ends when it notices that.
+
+        Raises:
+            StartupError: the store cannot be written.
+        """
+        if not self._claimed:
+            self._claimed = True
+            self.contents.run = uuid.uuid4().hex
+            self._write()
+
+    def _refuse_other_run(self) -> None:
+        """Refuses to change what another run writes by now.
+
+        Raises:
+            ConfigError, StartupError: it does; or as `read`.
+        """
+        found = self.read(self.location)
+        if found is None or found.contents.run != self.contents.run:
+            raise StartupError(
+                f"another export has written to the directory {str(self.location)!r} meanwhile",
+                hint="let only one run at a time; once none runs, run it again to complete the archive",
+            )
 
     def refuse_other(self, cluster: str, selection: Mapping[str, Any]) -> None:
         """Refuses another cluster or selection than those of the archive.
@@ -137,7 +165,11 @@ class Archive:
         """Removes files of attempts that were killed or given up: those that the manifest does not name.
 
         What cannot be removed does no harm, since only what the manifest names counts: it is logged.
+
+        Raises:
+            StartupError: another run writes, whose files would be removed.
         """
+        self._refuse_other_run()
         named = {file.path for outcome in self.contents.outcomes.values() for file in outcome.files}
         try:
             left = [name for name in self.location.names() if is_of_attempt(name) and name not in named]
@@ -149,18 +181,36 @@ class Archive:
         if left:
             log.info("files of earlier attempts removed", directory=str(self.location), files=len(left))
 
+    def reopen_missing(self) -> None:
+        """Opens slices again whose files are not there: a run that has ended since may have removed them.
+
+        Raises:
+            StartupError: the store cannot be read, or cannot be written.
+        """
+        known = self.contents.outcomes
+        missing = [
+            key for key, outcome in known.items() if any(size != file.size for file, size in self._sizes([outcome]))
+        ]
+        for key in missing:
+            del known[key]
+            log.error("files of a queue are missing: it is open again", directory=str(self.location), queue=key)
+        if missing:
+            self.write()
+
+    def _sizes(self, outcomes: Iterable[Exported]) -> list[tuple[File, int | None]]:
+        files = [file for outcome in outcomes for file in outcome.files]
+        try:
+            return list(zip(files, self.location.sizes([file.path for file in files]), strict=True))
+        except OSError as error:
+            raise self.location.failed("read", error) from None
+
     def refuse_missing(self, outcomes: Iterable[Exported]) -> None:
         """Checks that all files exist and are complete.
 
         Raises:
             StartupError: names a file that is not.
         """
-        files = [file for outcome in outcomes for file in outcome.files]
-        try:
-            sizes = self.location.sizes([file.path for file in files])
-        except OSError as error:
-            raise self.location.failed("read", error) from None
-        for file, size in zip(files, sizes, strict=True):
+        for file, size in self._sizes(outcomes):
             if size != file.size:
                 found = "is not there" if size is None else f"has {size} bytes instead of {file.size}"
                 raise StartupError(
@@ -172,8 +222,12 @@ class Archive:
         """Writes the manifest.
 
         Raises:
-            StartupError: the store cannot be written.
+            StartupError: the store cannot be written, or another run has written.
         """
+        self._refuse_other_run()
+        self._write()
+
+    def _write(self) -> None:
         try:
             self.location.replace(MANIFEST, state_file.encode(msgspec.to_builtins(self.contents)))
         except OSError as error:

@@ -78,6 +78,7 @@ def export(
     configure(level=settings.log_level)
     archive = asyncio.run(_plan(settings, Location.of(directory)))
     if archive.open:
+        archive.claim()
         archive.sweep()
         job = ExportJob(
             source=Access.of(settings.source),
@@ -96,6 +97,7 @@ def export(
 
             export_all(spark, job, archive.open, on_exported=exported)
         archive.sweep()
+        archive.reopen_missing()
     _show(archive, output)
     if archive.open:
         raise typer.Exit(ExitCode.NOT_AS_EXPECTED)

@@ -1,0 +1,78 @@
+"""Two runs of `export` into one directory: one of them ends, and no file that counts is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from replicator.errors import StartupError
+from replicator.operate.archive import Archive, Contents
+from replicator.routing.queue_map import Queue
+from replicator.spark.jobs.archive import File, Slice, partition
+from replicator.spark.jobs.export import Exported
+from replicator.spark.jobs.location import Location
+
+
+def begun(directory: Path) -> Archive:
+    """An archive of two queues, none of which is written yet."""
+    slices = [Slice("T", Queue("a", i), 0, 9) for i in range(2)]
+    contents = Contents(id=None, cluster="c", namesrv="n:1", selection={}, topics={}, slices=slices)
+    return Archive.begin(Location(str(directory)), contents)
+
+
+def again(directory: Path) -> Archive:
+    """As the next run finds it."""
+    found = Archive.read(Location(str(directory)))
+    assert found is not None
+    return found
+
+
+def written(directory: Path, number: int, attempt: str) -> Exported:
+    """The outcome of an attempt, with its file."""
+    part = Slice("T", Queue("a", number), 0, 9)
+    path = f"{partition('T', 0)}/{part.file(0, attempt)}"
+    (directory / path).parent.mkdir(parents=True, exist_ok=True)
+    (directory / path).write_bytes(b"12345")
+    return Exported(part.key, 0, 9, messages=9, files=[File(path, 9, 0, 8, 5)])
+
+
+def test_a_run_ends_when_another_one_has_begun(tmp_path: Path) -> None:
+    """Neither its outcomes count any more, nor does it remove what the other one writes."""
+    first = begun(tmp_path)
+    first.add(written(tmp_path, 0, "0000000a"))
+    second = again(tmp_path)
+    second.claim()
+    second.add(written(tmp_path, 1, "0000000b"))
+    for change in (first.close, first.sweep):
+        with pytest.raises(StartupError, match="another export has written"):
+            change()
+    second.close()
+    second.sweep()
+    second.reopen_missing()
+    assert [part.key for part in again(tmp_path).open] == ["T/a/0"]
+    assert [path.name[-16:] for path in tmp_path.rglob("*.parquet")] == ["0000000b.parquet"]
+
+
+def test_a_queue_whose_files_were_removed_is_open_again(tmp_path: Path) -> None:
+    """By a run that began when this one was writing its manifest."""
+    archive = begun(tmp_path)
+    for number in range(2):
+        archive.add(written(tmp_path, number, "0000000a"))
+    archive.close()
+    next(tmp_path.rglob("a-1-*.parquet")).unlink()
+    archive.reopen_missing()
+    assert [part.key for part in again(tmp_path).open] == ["T/a/1"]
+
+
+def test_an_archive_of_before_is_continued(tmp_path: Path) -> None:
+    """Its manifest names no run, or one that was killed."""
+    first = begun(tmp_path)
+    first.contents.run = ""
+    first._write()
+    second = again(tmp_path)
+    second.claim()
+    second.sweep()
+    second.add(written(tmp_path, 0, "0000000a"))
+    second.close()
+    assert [part.key for part in again(tmp_path).open] == ["T/a/1"]
