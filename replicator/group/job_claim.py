@@ -2,6 +2,9 @@
 
 Its heartbeats are on the workers' topic, in a group of their own, so that it is not taken for a worker. It
 announces itself before it listens for workers: later workers know of it, earlier ones are seen.
+
+Its tasks send only while its heartbeats name it (see `job_lease`). Where these have not come back for a while,
+others may have taken it for ended: it is named again when it has listened for them anew, and ends if there are any.
 """
 
 from __future__ import annotations
@@ -10,27 +13,36 @@ import asyncio
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from math import inf
 from typing import Any, Final
 
+from replicator.aio.clock import now
 from replicator.client.cluster import Cluster
 from replicator.client.discovery import Discovery
 from replicator.errors import ClientError, ConfigError, ProtocolError, ReplicatorError
 from replicator.group.control_log import ControlLog, LogMessage
-from replicator.group.freshness import Echo
+from replicator.group.freshness import Echo, Freshness
+from replicator.group.job_lease import JOBS, JobLease
 from replicator.group.membership import Heartbeat, MemberState
 from replicator.group.signature import Signer
 from replicator.group.wire import write_heartbeat
 from replicator.observe.logging import get_logger
 from replicator.routing.selector import TopicSelector
+from replicator.routing.task_id import TaskId
 from replicator.settings import RouteSettings, Settings
 from replicator.state.connector_configs import Connectors
 
-__all__ = ["claimed", "copies_ours", "jobs_of"]
+__all__ = ["JobClaim", "claimed", "copies_ours", "copies_topics", "jobs_of"]
 
 #: Brokers that each heartbeat is written to, if there are as many.
 _COPIES: Final = 2
+#: Of the session timeout: how long tasks may send after a heartbeat; after how long without one of ours that came
+#: back we count as gone, since others wait for a whole one; and how often we say that we are there, at least.
+_LEASE: Final = 0.5
+_LAPSE: Final = 0.7
+_BEAT: Final = 1 / 12
 
 log = get_logger(__name__)
 
@@ -53,42 +65,92 @@ def copies_ours(route: RouteSettings, connectors: Connectors, source: Discovery,
     return any(job.selects(topic) and any(each.selects(topic) for each in ours) for topic in topics)
 
 
+def copies_topics(worker: Heartbeat, topics: Collection[str]) -> bool:
+    """Whether a worker that says this may copy some of `topics`; one without tasks may get any."""
+    tasks = {TaskId.parse(task).name for task in worker.info.get("tasks", {}) if "/" in task}
+    return not tasks or not tasks.isdisjoint(topics)
+
+
 @contextmanager
-def claimed(command: str, settings: Settings, group: str, connect: Callable[[], Cluster]) -> Iterator[str]:
-    """Says that `command` copies the queues of `settings`, within the context; gives the job's own incarnation.
+def claimed(
+    command: str, settings: Settings, group: str, topics: Collection[str], connect: Callable[[], Cluster]
+) -> Iterator[JobClaim]:
+    """Says that `command` copies `topics`, those of `settings`, within the context.
 
     Raises:
         StartupError, ClientError: it cannot be said.
     """
-    claim = _Claim(command, settings, group)
+    claim = JobClaim(command, settings, group, topics)
     thread = threading.Thread(target=claim.run, args=(connect,), name="claim", daemon=True)
     thread.start()
     claim.said.wait()
     try:
-        if claim.failure is not None:
-            raise claim.failure
-        yield claim.incarnation
+        claim.check()
+        yield claim
     finally:
         claim.end()
         thread.join()
 
 
-class _Claim:
-    def __init__(self, command: str, settings: Settings, group: str) -> None:
+class JobClaim:
+    """The claim of a job; `incarnation` names it, `lease` is that of its tasks."""
+
+    def __init__(self, command: str, settings: Settings, group: str, topics: Collection[str]) -> None:
         self.incarnation = uuid.uuid4().hex
         self.said = threading.Event()
-        self.failure: ReplicatorError | None = None
+        self._failure: ReplicatorError | None = None
         self._name = f"{command} on {socket.gethostname()}"
         self._settings = settings
+        self._workers = group
         self._group = jobs_of(group)
+        self._topics = topics
         self._signer = Signer.of(settings)
+        self._freshness = Freshness()
         self._sequence = 0
         self._echo: Echo | None = None
         self._over = threading.Event()
+        #: When those heartbeats were written that have not come back, and the newest of those that have.
+        self._sent: dict[int, float] = {}
+        self._heard = now()
+        #: Since when we are heard without interruption; None while we are not. At first others are listened for
+        #: before the job begins.
+        self._since: float | None = -inf
+        self._rivals: set[str] = set()
+
+    @property
+    def lease(self) -> JobLease:
+        """The lease of the job's tasks; one that has lost it waits for it as long as for a broker."""
+        settings = self._settings
+        return JobLease(
+            group=self._group,
+            worker=self._name,
+            incarnation=self.incarnation,
+            job=self.incarnation,
+            topic=settings.source_online_topic,
+            coordination=settings.coordination,
+            seconds=settings.session_timeout * _LEASE,
+            patience=max(settings.session_timeout, settings.stall_timeout),
+            signer=self._signer,
+        )
+
+    def check(self) -> None:
+        """Must be called now and then while the job runs.
+
+        Raises:
+            ReplicatorError: nothing announces the job any more, so it must end.
+        """
+        if self._failure is not None:
+            raise self._failure
 
     def run(self, connect: Callable[[], Cluster]) -> None:
         """The thread: heartbeats until `end`."""
-        asyncio.run(self._run(connect))
+        try:
+            asyncio.run(self._run(connect))
+        except Exception as error:  # noqa: BLE001 - in a thread nobody else would notice it
+            reason = f"the job is not announced any more: {error!r}"
+            self._failure = error if isinstance(error, ReplicatorError) else ReplicatorError(reason)
+        finally:
+            self.said.set()
 
     def end(self) -> None:
         self._over.set()
@@ -103,16 +165,12 @@ class _Claim:
             on_reset=lambda _: None,
             on_caught_up=lambda: None,
         )
+        interval = min(self._settings.heartbeat_interval, self._settings.session_timeout * _BEAT)
         try:
-            try:
-                await carrier.open({})
-                await self._beat(carrier, MemberState.ONLINE)
-            except ReplicatorError as error:
-                self.failure = error
-                return
-            finally:
-                self.said.set()
-            while not await asyncio.to_thread(self._over.wait, self._settings.heartbeat_interval):
+            await carrier.open({})
+            await self._beat(carrier, MemberState.ONLINE)
+            self.said.set()
+            while not await asyncio.to_thread(self._over.wait, interval):
                 try:
                     await self._beat(carrier, MemberState.ONLINE)
                 except (ClientError, ProtocolError) as error:
@@ -131,10 +189,57 @@ class _Claim:
         heard = self._signer.heartbeat(said.queue.topic, said.body, self._group)
         if heard is not None and heard.incarnation == self.incarnation:
             self._echo = Echo(said.queue.broker, said.stored)
+            self._heard = max(self._heard, self._sent.pop(heard.sequence, -inf))
+        elif heard is not None:
+            self._listen(said, heard, rival=self._is_same(heard.info))
+        elif (worker := self._signer.heartbeat(said.queue.topic, said.body, self._workers)) is not None:
+            waits = bool(worker.info.get("waiting_for"))  # for us, or for another job, and for us then
+            self._listen(said, worker, rival=not waits and copies_topics(worker, self._topics))
+
+    def _is_same(self, info: Mapping[str, Any]) -> bool:
+        """Whether another job copies topics of ours."""
+        theirs = TopicSelector.of(info.get("topics", ()), info.get("exclude_topics", ()))
+        return any(map(theirs.selects, self._topics))
+
+    def _listen(self, said: LogMessage, heartbeat: Heartbeat, *, rival: bool) -> None:
+        age = self._freshness.age(said.queue.broker, said.stored, heartbeat.echo)
+        if not rival or heartbeat.stage is MemberState.LEFT:
+            self._rivals.discard(heartbeat.incarnation)
+        elif age <= 2 * self._settings.session_timeout:  # or else somebody has written an old one again
+            self._rivals.add(heartbeat.incarnation)
+
+    def _may_copy(self, at: float) -> bool:
+        """Whether the job's tasks may send at `at`.
+
+        Raises:
+            ReplicatorError: others have taken the job for ended.
+        """
+        timeout = self._settings.session_timeout
+        if at - self._heard > timeout * _LAPSE:
+            if self._since is not None:
+                log.warning(
+                    "the job's heartbeats do not come back: its tasks stop until nobody else copies its queues"
+                )
+            self._since = None
+        elif self._since is None:
+            self._since = at
+            self._rivals.clear()
+        if self._since is None or at - self._since < timeout:
+            return False
+        if self._since > -inf and self._rivals:
+            raise ReplicatorError(
+                f"the job was not heard for {timeout * _LAPSE:g} s, and another process copies its queues now",
+                hint="once no worker and no other job does, run it again: it continues where it stopped",
+            )
+        self._since = -inf
+        return True
 
     async def _beat(self, carrier: ControlLog, stage: MemberState) -> None:
+        at = now()
+        jobs = [self.incarnation] if stage is MemberState.ONLINE and self._may_copy(at) else []
         self._sequence += 1
-        info = {"topics": self._settings.topics, "exclude_topics": self._settings.exclude_topics}
+        self._sent[self._sequence] = at
+        info = {"topics": self._settings.topics, "exclude_topics": self._settings.exclude_topics, JOBS: jobs}
         beat = Heartbeat(
             worker=self._name,
             incarnation=self.incarnation,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -13,6 +14,7 @@ import typer
 
 from replicator.command_app import CommandApp
 from replicator.command_output import Output, Shown
+from replicator.group.job_claim import JobClaim
 from replicator.observe.logging import configure
 from replicator.operate.job_preflight import surveying
 from replicator.operate.manifest import Manifest
@@ -81,32 +83,42 @@ def backfill(
     configure(level=settings.log_level)
     with ExitStack() as stack:
         begin = partial(stack.enter_context, session(master=settings.spark_master))
-        made, job, spark = asyncio.run(_prepare(settings, manifest or settings.store_path / _FILE, begin, stack))
+        made, job, spark, claim = asyncio.run(
+            _prepare(settings, manifest or settings.store_path / _FILE, begin, stack)
+        )
         if made.open:
             drawn = copying("backfill", settings.store_path, made.open, made.add, port=metrics_port)
             on_copied, on_look = stack.enter_context(drawn)
+
+            def look(moved: int) -> None:
+                if claim is not None:
+                    claim.check()
+                on_look(moved)
+
             with closing(made):
-                copy_all(spark, job, made.open, on_copied=on_copied, on_look=on_look)
+                copy_all(spark, job, made.open, on_copied=on_copied, on_look=look)
     show_copied(made.ranges, made.outcomes, output)
 
 
 async def _prepare(
     settings: Settings, file: Path, begin: Callable[[], Any], stack: ExitStack
-) -> tuple[Manifest, CopyJob, Any]:
-    """The manifest, the job, and the session that `begin` starts, unless all is done.
+) -> tuple[Manifest, CopyJob, Any, JobClaim | None]:
+    """The manifest, the job, and, unless all is done, the session that `begin` starts, and what announces the job.
 
     The job stays announced until `stack` ends.
     """
     async with surveying(settings, writes=True) as survey:
         identity = survey.context.identity
-        made, spark = Manifest.read(file, settings, identity), None
+        made, spark, claim = Manifest.read(file, settings, identity), None, None
         if made is None:
             await survey.check()
         if made is None or made.open:
-            ours = stack.enter_context(survey.claimed("backfill"))
+            claim = stack.enter_context(survey.claimed("backfill"))
             # Spark starts while we listen. It ends with the command, also if the command is refused.
-            spark, _ = await asyncio.gather(asyncio.to_thread(begin), survey.refuse_others(ours))
+            spark, _ = await asyncio.gather(
+                asyncio.to_thread(begin), survey.refuse_others("" if claim is None else claim.incarnation)
+            )
         if made is None:
             await survey.make_ready()
             made = Manifest.begin(file, settings, identity, await survey.ranges())
-        return made, survey.job, spark
+        return made, replace(survey.job, lease=None if claim is None else claim.lease), spark, claim

@@ -20,7 +20,7 @@ from replicator.connector.permissions import refuse_missing_rights
 from replicator.connector.topics import RouteTopics
 from replicator.errors import ClientError, ConfigError, StartupError
 from replicator.group.freshness import Freshness
-from replicator.group.job_claim import claimed, jobs_of
+from replicator.group.job_claim import JobClaim, claimed, copies_topics, jobs_of
 from replicator.group.membership import MemberState
 from replicator.group.signature import Signer
 from replicator.observe.audit import Audit
@@ -35,7 +35,6 @@ from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery_slots import RecoverySlots
 from replicator.routing.selector import TopicSelector
-from replicator.routing.task_id import TaskId
 from replicator.service import cluster_of
 from replicator.settings import Settings
 from replicator.state.store import Store
@@ -166,13 +165,14 @@ class JobPreflight:
         brokers = [name for name, there in side.topics.items() if heard in there]
         await asyncio.gather(*(listening.at(side.cluster, name, heard) for name in brokers))
 
-    def claimed(self, command: str) -> AbstractContextManager[str]:
-        """Announces to workers and jobs that `command` copies our topics; gives the job's incarnation."""
+    def claimed(self, command: str) -> AbstractContextManager[JobClaim | None]:
+        """Announces to workers and jobs that `command` copies our topics; gives the claim, None if `standalone`."""
         if self.settings.standalone:
-            return nullcontext("")
+            return nullcontext()
         settings = self.settings
         side = settings.source if settings.coordination == "source" else settings.target
-        return claimed(command, settings, self.group, lambda: cluster_of(side))
+        topics = {plan.topic for plan in self.topics.plans}
+        return claimed(command, settings, self.group, topics, lambda: cluster_of(side))
 
     @property
     def group(self) -> str:
@@ -213,13 +213,11 @@ class _Listening:
             return
         if self._freshness.age(broker, message.store_timestamp, heard.echo) > 2 * self._seconds:
             return  # somebody has written an old one again
-        if worker is not None and worker.stage is not MemberState.LEFT:
-            tasks = {TaskId.parse(task).name for task in worker.info.get("tasks", {}) if "/" in task}
-            if not tasks or tasks & self._topics:
-                raise StartupError(
-                    f"worker {worker.worker} of the group {self._group} runs, and may copy the same queues",
-                    hint="stop the group's workers, and start them again after the backfill",
-                )
+        if worker is not None and worker.stage is not MemberState.LEFT and copies_topics(worker, self._topics):
+            raise StartupError(
+                f"worker {worker.worker} of the group {self._group} runs, and may copy the same queues",
+                hint="stop the group's workers, and start them again after the backfill",
+            )
         if job is not None and job.stage is not MemberState.LEFT and job.incarnation != self._incarnation:
             theirs = TopicSelector.of(job.info.get("topics", ()), job.info.get("exclude_topics", ()))
             if both := sorted(filter(theirs.selects, self._topics)):

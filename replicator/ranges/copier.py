@@ -21,6 +21,7 @@ from replicator.client.cluster import Cluster
 from replicator.errors import ReplicatorError
 from replicator.protocol.message import StoredMessage
 from replicator.ranges.access import Access
+from replicator.ranges.may_send import MaySend
 from replicator.ranges.rates import RateLimited
 from replicator.ranges.reader import RangeReader
 from replicator.ranges.suspend_guard import awake
@@ -182,20 +183,26 @@ async def copy_range(job: CopyJob, part: Range) -> CopyOutcome:
         await refuse_later_start(job.options.identity, part, target, before)
         past_end = partial(_refuse_shorter_source, part, source)
         make = partial(QueuePair, end=part.end)
-        return await run_pair(job, part, source, target, make, may_send=may_send, past_end=past_end)
+        while True:
+            try:
+                return await run_pair(job, part, source, target, make, may_send=may_send, past_end=past_end)
+            except CopyFailed:
+                if not await may_send.again(job.stall_timeout):
+                    raise
 
 
 @asynccontextmanager
-async def _leased(job: CopyJob, source: Cluster, patience: float) -> AsyncIterator[Callable[[], bool]]:
+async def _leased(job: CopyJob, source: Cluster, patience: float) -> AsyncIterator[MaySend]:
     """A check whether the range may be sent now."""
     async with AsyncExitStack() as stack:
+        was_awake = await stack.enter_async_context(awake())
         if job.lease is None:
-            yield await stack.enter_async_context(awake())
+            yield MaySend(was_awake)
             return
         cluster = source
         if job.lease.coordination == "target":
             cluster = await stack.enter_async_context(job.target.connected(patience=patience))
-        yield await stack.enter_async_context(job.lease.held(cluster))
+        yield MaySend(was_awake, await stack.enter_async_context(job.lease.held(cluster)))
 
 
 async def run_pair(
