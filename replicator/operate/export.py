@@ -17,6 +17,8 @@ from replicator.aio.bounded import bounded
 from replicator.client.brokers import max_offset, min_offset, offset_at
 from replicator.client.cluster import Topology
 from replicator.client.discovery import Discovery
+from replicator.client.endpoint import Endpoint
+from replicator.client.pull import pull
 from replicator.command_app import CommandApp
 from replicator.command_output import Output, Shown, show
 from replicator.connector.context import first_look
@@ -145,7 +147,9 @@ async def _contents(
         start, end = await min_offset(*place), await max_offset(*place)
         if isinstance(moment, int):
             start = max(start, await offset_at(*place, moment))
-        return Slice(queue.topic, queue.queue, min(start, end), end)
+        start = min(start, end)
+        stored = (await _stored(place, start), await _stored(place, end - 1)) if start < end else (0, 0)
+        return Slice(queue.topic, queue.queue, start, end, stored)
 
     queues = [
         MessageQueue(name, broker, i)
@@ -161,6 +165,12 @@ async def _contents(
         topics=topics,
         slices=await bounded(one, sorted(queues), at_once=_AT_ONCE),
     )
+
+
+async def _stored(place: tuple[Endpoint, str, int], offset: int) -> int:
+    """When the message at `offset` was stored (ms); 0 where there is none any more."""
+    found = next(iter((await pull(*place, offset, count=1)).messages), None)
+    return found.store_timestamp if found is not None and found.queue_offset == offset else 0
 
 
 def _show(archive: Archive, output: Output) -> None:

@@ -48,12 +48,13 @@ _ROWS: Final = 1024
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """Messages [start, end) of a queue."""
+    """Messages [start, end) of a queue; the first and the last of them were `stored` then (ms; 0: unknown)."""
 
     topic: str
     queue: Queue
     start: int
     end: int
+    stored: tuple[int, int] = (0, 0)
 
     @property
     def message_queue(self) -> MessageQueue:
@@ -63,6 +64,24 @@ class Slice(msgspec.Struct, frozen=True):
     def key(self) -> str:
         """The name of the queue."""
         return str(self.message_queue)
+
+    def refuse_others(self, messages: Sequence[StoredMessage]) -> None:
+        """Refuses messages, given in order, of another queue than the one that the slice was made of.
+
+        Raises:
+            ReplicatorError: the first or the last of the slice was stored at another time.
+        """
+        if not messages:
+            return
+        ends = ((messages[0], self.start), (messages[-1], self.end - 1))
+        for (message, offset), stored in zip(ends, self.stored, strict=True):
+            if stored and message.queue_offset == offset and message.store_timestamp != stored:
+                raise ReplicatorError(
+                    f"{self.key}: the message at offset {offset} was stored at {message.store_timestamp},"
+                    f" the one that was there when the export began at {stored}:"
+                    " the topic was deleted and recreated, or truncated",
+                    hint="export it into another directory",
+                )
 
     def file(self, first: int, attempt: str) -> str:
         """The name of an attempt's file that starts with the message at offset `first`."""

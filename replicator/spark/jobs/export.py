@@ -105,7 +105,7 @@ async def export_slice(job: ExportJob, part: Slice) -> Exported:
     """Writes `part`.
 
     Raises:
-        ReplicatorError: the store cannot be written, or the broker cannot be read.
+        ReplicatorError: the store cannot be written, the broker cannot be read, or its queue is another one by now.
     """
     started = time.monotonic()
     limiter = RateLimiter(job.rate_messages, job.rate_bytes)
@@ -114,6 +114,7 @@ async def export_slice(job: ExportJob, part: Slice) -> Exported:
         writing = _Writing(job.location, part)
         try:
             async for messages in reader.chunks():
+                part.refuse_others(messages)
                 size = sum(len(message.body) for message in messages)
                 await limiter.acquire(len(messages), size)
                 if writing.add(messages, size):
