@@ -218,7 +218,12 @@ class _ArchiveTask:
 
     def _put(self, messages: list[StoredMessage], end: int) -> None:
         kept, copies = select(messages, self._options, self._state)
-        self._state.counters.gaps += end - self._next - len(messages)
+        counters = self._state.counters
+        since = max(
+            self._next, counters.skipped_to
+        )  # what was read before the target was checked again has counted
+        counters.gaps += max(0, end - since) - sum(message.queue_offset >= since for message in messages)
+        counters.skipped_to = max(end, counters.skipped_to)
         self._next = end
         size = sum(len(message.body) + len(message.properties) for message in messages)
         self._budget.charge(size)

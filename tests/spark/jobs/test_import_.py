@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,10 @@ import pytest
 
 from replicator.protocol.message import StoredMessage, checksum
 from replicator.ranges.copier import CopyFailed, Range
+from replicator.routing.budget import MemoryBudget
+from replicator.routing.channel import Channel
+from replicator.routing.faults import SourceEnded
+from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import QueueState
 from replicator.spark.jobs.archive import Slice
@@ -38,7 +43,7 @@ def source_of(directory: Path, last: tuple[int, int] | None) -> _ArchiveSource:
         state.progress.position = last[0] + 1
         state.progress.offsets.add(last[0], 70, 1)
         state.progress.store_timestamp = last[1]
-    shared: Any = SimpleNamespace()
+    shared: Any = SimpleNamespace(options=RouteOptions(identity=Identity("s", "t")), budget=MemoryBudget(1 << 20))
     return _ArchiveSource(state, shared, location, Archived(part, files))
 
 
@@ -65,3 +70,22 @@ async def test_a_recreated_topic_is_not_taken_for_the_one_that_was_copied(
     """Its messages would be skipped up to the last copy's offset, and count as copied before."""
     with pytest.raises(CopyFailed, match="recreated"):
         await source_of(tmp_path, last).check()
+
+
+async def test_what_an_archive_lacks_counts_once(tmp_path: Path) -> None:
+    """However often it is read again because the target was checked again."""
+    source = source_of(tmp_path, None)
+    for _ in range(2):
+        channel = Channel(MemoryBudget(1 << 20))
+        task = await source.open(channel, 2)
+        task.start()
+        with pytest.raises(SourceEnded):
+            await _read_all(channel)
+    assert source._state.counters.gaps == 1
+
+
+async def _read_all(channel: Channel) -> None:
+    async with asyncio.timeout(10):
+        while True:
+            await channel.ready()
+            channel.pop()
