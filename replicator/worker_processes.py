@@ -45,7 +45,7 @@ def run(settings: Settings) -> int:
     configure(level=settings.log_level)
     given = [sys.executable, "-m", "replicator", *sys.argv[1:]]
     commands = [[*given, *own_flags(settings, number)] for number in range(1, settings.workers + 1)]
-    return asyncio.run(WorkerProcesses(commands).run())
+    return asyncio.run(WorkerProcesses(commands, drain=settings.drain_timeout).run())
 
 
 def own_flags(settings: Settings, number: int) -> list[str]:
@@ -67,6 +67,7 @@ class WorkerProcesses:
         silent: seconds without a sign of life after which one that is ready is killed.
         pause: seconds until one that has ended is started again; longer from one time to the next.
         patience: seconds that a process has to end after the last signal that it gets.
+        drain: seconds before that for sending what was pulled, where all are ended because one cannot start.
     """
 
     def __init__(
@@ -76,11 +77,13 @@ class WorkerProcesses:
         silent: float = _SILENT,
         pause: float = _FIRST,
         patience: float = _PATIENCE,
+        drain: float = 0.0,
     ) -> None:
         self._processes = [_Process(number, command) for number, command in enumerate(commands, start=1)]
         self._silent = silent
         self._pause = pause
         self._patience = patience
+        self._drain = drain
         self._told = False
 
     async def run(self) -> int:
@@ -101,6 +104,8 @@ class WorkerProcesses:
                     return max(await asyncio.gather(*keeping))
                 signals.asked.set()
                 self._signal_all(signal.SIGTERM)
+                if self._drain:
+                    await asyncio.wait(keeping, timeout=self._drain)
                 return max(await asyncio.gather(*ended))
             except asyncio.CancelledError:
                 if signals.second is None:
@@ -123,7 +128,11 @@ class WorkerProcesses:
         backoff, loop = Backoff(self._pause, _MOST), asyncio.get_running_loop()
         while not signals.asked.is_set():
             begun = loop.time()
-            code = await process.run()
+            try:
+                code = await process.run()
+            except OSError as error:  # no memory or no process for a moment, which costs the others nothing
+                log.error("worker process cannot be started", process=process.number, reason=str(error))
+                code = ExitCode.UNUSABLE
             if signals.asked.is_set() or not process.was_ready:
                 return code
             if loop.time() - begun > 2 * _MOST:
@@ -185,7 +194,11 @@ class _Process(asyncio.DatagramProtocol):
             systemd.relay(words)
 
     async def run(self) -> int:
-        """Starts it, and waits for its end; its exit code, or 128 + the signal that ended it."""
+        """Starts it, and waits for its end; its exit code, or 128 + the signal that ended it.
+
+        Raises:
+            OSError: it cannot be started.
+        """
         self.heard = None
         self._process = await asyncio.create_subprocess_exec(
             *(guarded(signal.SIGTERM) if sys.platform == "linux" else ()),

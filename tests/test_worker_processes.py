@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from replicator.exit_codes import ExitCode
 from replicator.settings import Settings
 from replicator.worker_processes import WorkerProcesses, own_flags
 from tests.support.worker import until
@@ -29,6 +32,9 @@ def stop(number, _):
     say(signal.Signals(number).name)
     if "deaf" in does:
         return
+    if "drains" in does:
+        time.sleep(0.7)
+        say("DRAINED")
     sys.exit(4 if "leaves" in does else 0)
 signal.signal(signal.SIGTERM, stop)
 signal.signal(signal.SIGINT, stop)
@@ -152,6 +158,47 @@ async def test_one_that_cannot_start_ends_all(children: Children, tmp_path: Path
     (tmp_path / "now").touch()
     assert await running == 3
     assert not any(_lives(pid) for number in (1, 3) for pid in children.pids(number))
+
+
+async def test_where_one_cannot_start_the_others_drain(children: Children, tmp_path: Path) -> None:
+    """They may have copied for a while."""
+    commands = [children.command(1, "drains"), children.command(2, "refuses", str(tmp_path / "now"))]
+    running = asyncio.create_task(WorkerProcesses(commands, patience=0.1, drain=30.0).run())
+    await until(lambda: children.pids(1))
+    (tmp_path / "now").touch()
+    assert await running == 3
+    assert [words for _, *words in children.said(1)][-1] == ["DRAINED"]
+
+
+async def test_a_start_that_fails_once_is_tried_again(children: Children, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the machine has no memory for a moment: the others run on."""
+    real, failing = asyncio.create_subprocess_exec, [False]
+
+    async def create(*command: str, **how: Any) -> asyncio.subprocess.Process:
+        if failing[0]:
+            failing[0] = False
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        return await real(*command, **how)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", create)
+    running = asyncio.create_task(WorkerProcesses([children.command(1), children.command(2)], pause=0.1).run())
+    await until(lambda: children.pids(1) and children.pids(2))
+    failing[0] = True
+    os.kill(children.pids(2)[0], signal.SIGKILL)
+    await until(lambda: running.done() or len(children.pids(2)) == 2)
+    assert (failing[0], len(children.pids(1)), running.done()) == (False, 1, False)
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert await running == 0
+
+
+async def test_a_first_start_that_fails_ends_all(children: Children, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its exit code says that something cannot be used."""
+
+    async def create(*_: str, **__: Any) -> asyncio.subprocess.Process:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", create)
+    assert await WorkerProcesses([children.command(1), children.command(2)]).run() == ExitCode.UNUSABLE
 
 
 async def test_one_that_does_not_end(children: Children) -> None:
