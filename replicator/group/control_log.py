@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from replicator.aio.backoff import Backoff
 from replicator.client.brokers import max_offset, offset_near
@@ -26,7 +26,7 @@ from replicator.protocol.batch import header_fields
 from replicator.protocol.codes import Response
 from replicator.routing.message_queue import MessageQueue
 
-__all__ = ["ControlLog", "LogMessage"]
+__all__ = ["ControlLog", "LogMessage", "MirrorLog"]
 
 #: Seconds that a broker holds a pull of ours; a new broker or master is noticed no later.
 _SUSPEND: Final = 5.0
@@ -60,6 +60,26 @@ class _Read(NamedTuple):
     offset: int
     stored: int
     address: str
+
+
+class MirrorLog(Protocol):
+    """What carries a group's mirror: a `ControlLog` on the target."""
+
+    @property
+    def caught_up(self) -> bool: ...
+
+    @property
+    def was_read(self) -> bool: ...
+
+    async def open(self, there: Mapping[str, Mapping[str, TopicConfig]]) -> None: ...
+
+    async def refresh(self) -> None: ...
+
+    def forget(self, broker: str) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def write(self, topic: str, body: bytes, *, copies: int = 1) -> None: ...
 
 
 class ControlLog:

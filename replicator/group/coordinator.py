@@ -43,7 +43,8 @@ class Decision:
     """What is to be done now.
 
     `fence`: end all tasks at once, without waiting for anything. `stop`: drain these. `publish`: write this
-    assignment to the control log, and adopt it. `lost` are the workers that have just fallen silent.
+    assignment to the control log, and adopt it. `lost` are the workers that have just fallen silent, `unheard`
+    those that have, too, but are known to hold their lease.
     """
 
     fence: bool = False
@@ -51,6 +52,7 @@ class Decision:
     start: frozenset[str] = frozenset()
     publish: Assignment | None = None
     lost: tuple[str, ...] = ()
+    unheard: tuple[str, ...] = ()
 
 
 class Coordinator:
@@ -61,6 +63,7 @@ class Coordinator:
         lease: seconds for which we may send after sending a heartbeat that came back; less than `timeout`.
         delay: seconds that members or tasks must have stayed the same before a new assignment.
         republish: seconds after which an assignment that is not agreed on is published again.
+        hearing: seconds in which others say of themselves, where leases are not held, that they have theirs.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class Coordinator:
         lease: float,
         delay: float,
         republish: float = 2.0,
+        hearing: float = 0.0,
     ) -> None:
         self.me = me
         self.membership = Membership(me, timeout=timeout)
@@ -87,10 +91,12 @@ class Coordinator:
         self._lease = lease
         self._delay = delay
         self._republish = republish
+        self._hearing = hearing
         #: The generation in the newest of our heartbeats that came back: others can read that we have adopted it.
         self._echoed_generation = NO_GENERATION
-        #: Whether the lease was held at the last step.
-        self._held = False
+        #: Whether the lease was held at the last step, and whether it ever was.
+        self._held = self._was_held = False
+        self._unheard: set[str] = set()
         #: The lease ran out between two steps, and a heartbeat came back before the second. Others may have taken
         #: over in between, so it counts as lost until that step has fenced.
         self._lapsed = False
@@ -183,14 +189,22 @@ class Coordinator:
             self._held = self._lapsed = False
             return Decision(fence=fence, lost=lost)
         if not self._held:
-            self._held = True
             # What was said while we were away may still be on its way to us, unless we have just come.
-            self._start_from = now + self._delay if self.assignment.generation.number else now
+            away = self._delay + (self._hearing if self._was_held else 0.0)
+            self._start_from = now + away if self.assignment.generation.number else now
+            self._held = self._was_held = True
+        before, self._unheard = self._unheard, self.membership.unheard
         publish = self._next_assignment(now, tasks)
         if publish is not None:
             self.adopt(publish)
         stop = self.releasing | {task for task in self.running if not wanted(task)}
-        return Decision(stop=frozenset(stop), start=self._startable(now, wanted), publish=publish, lost=lost)
+        return Decision(
+            stop=frozenset(stop),
+            start=self._startable(now, wanted),
+            publish=publish,
+            lost=lost,
+            unheard=tuple(sorted(self._unheard - before)),
+        )
 
     def _startable(self, now: float, wanted: Callable[[str], bool]) -> frozenset[str]:
         """Our own tasks that do not run and that nobody else can still be running."""

@@ -141,6 +141,11 @@ class Group:
 
     # Out.
 
+    @property
+    def last_said(self) -> Heartbeat:
+        """As the last heartbeat, with what is true now."""
+        return self.coordinator.heartbeat(self.incarnation, self._sequence, {})
+
     async def beat(self, info: Mapping[str, Any], *, target_reachable: bool) -> None:
         """Says that we are there: on the sink side only if the target can be reached."""
         self._sequence += 1

@@ -74,14 +74,16 @@ class Heartbeat:
 
 
 class _Member:
-    """`places` are those at which the process that `heartbeat` is of was heard, `last` is when, on either side."""
+    """`places` are those at which the process that `heartbeat` is of was heard, `last` is when, on either side.
+    Until `leased` it may send, as it has said elsewhere.
+    """
 
-    __slots__ = ("heard", "heartbeat", "last", "places")
+    __slots__ = ("heard", "heartbeat", "last", "leased", "places")
 
     def __init__(self, heartbeat: Heartbeat) -> None:
         self.heartbeat = heartbeat
         self.heard = {Side.SOURCE: -inf, Side.SINK: -inf}
-        self.last = -inf
+        self.last = self.leased = -inf
         self.places: set[Hashable] = set()
 
 
@@ -115,7 +117,12 @@ class Membership:
 
     def last_heard(self) -> dict[str, float]:
         """When each other worker was last heard, by its id."""
-        return {name: member.last for name, member in self._members.items()}
+        return {name: member.last for name, member in self._members.items() if member.last > -inf}
+
+    @property
+    def unheard(self) -> set[str]:
+        """The other workers that nothing was heard from for too long, and that are known to hold their lease."""
+        return {name for name, member in self._members.items() if self.echo - member.last > self.timeout}
 
     def echoed(self, side: Side, sent: float) -> None:
         """A heartbeat of our own has come back."""
@@ -156,10 +163,29 @@ class Membership:
         member.heard[side] = max(member.heard[side], at)
         member.last = max(member.last, at)
 
+    def holds_lease(self, heartbeat: Heartbeat, until: float) -> None:
+        """Another worker is known to hold its lease, and says `heartbeat`, though not where leases are held.
+
+        Each of two workers may reach another broker of the cluster that holds the leases: neither hears the other
+        there. Until then nobody may take its tasks.
+        """
+        if heartbeat.worker == self._me or heartbeat.incarnation in self._left:
+            return
+        member = self._members.get(heartbeat.worker)
+        if member is None:
+            member = self._members[heartbeat.worker] = _Member(heartbeat)
+        if heartbeat.incarnation != member.heartbeat.incarnation:
+            return
+        if heartbeat.sequence >= member.heartbeat.sequence:
+            member.heartbeat = heartbeat
+        member.leased = max(member.leased, until)
+
     def expire(self) -> list[str]:
         """Forgets the workers that have fallen silent; their ids."""
         echo, timeout = self.echo, self.timeout
-        gone = [name for name, member in self._members.items() if echo - member.last > timeout]
+        gone = [
+            name for name, member in self._members.items() if echo - member.last > timeout and echo > member.leased
+        ]
         for name in gone:
             del self._members[name]
         return gone
@@ -174,6 +200,8 @@ class Membership:
         return any(name < worker and self._is_able(member) for name, member in self._members.items())
 
     def _is_able(self, member: _Member) -> bool:
-        return member.heartbeat.stage is MemberState.ONLINE and all(
-            self._echo[side] - at <= self.timeout for side, at in member.heard.items()
-        )
+        if member.heartbeat.stage is not MemberState.ONLINE:
+            return False
+        if self.echo - member.last > self.timeout:
+            return self.echo <= member.leased
+        return all(self._echo[side] - at <= self.timeout for side, at in member.heard.items())

@@ -16,15 +16,16 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 from replicator.aio.backoff import Backoff
 from replicator.aio.clock import now
 from replicator.client.topics import TopicConfig
 from replicator.errors import BrokerRefused, ClientError, ProtocolError, ReplicatorError, StartupError
-from replicator.group.control_log import LogMessage
+from replicator.group.control_log import LogMessage, MirrorLog
 from replicator.group.freshness import Echo
 from replicator.group.inbox import Inbox
+from replicator.group.lease_notice import LeaseNotices
 from replicator.group.member import Topics
 from replicator.group.membership import Heartbeat, Membership, MemberState, Side
 from replicator.group.mirror_past import MirrorPast
@@ -36,7 +37,7 @@ from replicator.protocol.codes import is_denied
 from replicator.state.record import Kind, Record
 from replicator.state.store import Store
 
-__all__ = ["Mirror", "MirrorLog"]
+__all__ = ["Mirror"]
 
 #: Brokers that each message is written to, if there are as many.
 _COPIES: Final = 3
@@ -53,31 +54,12 @@ _REMEMBERED: Final = 64
 log = get_logger(__name__)
 
 
-class MirrorLog(Protocol):
-    """What carries it: a `ControlLog` on the target."""
-
-    @property
-    def caught_up(self) -> bool: ...
-
-    @property
-    def was_read(self) -> bool: ...
-
-    async def open(self, there: Mapping[str, Mapping[str, TopicConfig]]) -> None: ...
-
-    async def refresh(self) -> None: ...
-
-    def forget(self, broker: str) -> None: ...
-
-    async def close(self) -> None: ...
-
-    async def write(self, topic: str, body: bytes, *, copies: int = 1) -> None: ...
-
-
 class Mirror:
     """The part of one worker in it.
 
     `reason` says why nothing can be written, empty when it can; `flushed_at` is when all was written last, in
     seconds since the epoch; `conflict` is set where living workers of the group hold their leases on the other log.
+    `leases` are told of what others say of theirs.
 
     Args:
         group: the group's name; groups of other sources may have the same one.
@@ -125,6 +107,7 @@ class Mirror:
         self._counters = itertools.count(1)
         self._echo: tuple[int, Echo] | None = None
         self._coordination = coordination
+        self.leases = LeaseNotices(most=membership.timeout if coordination == "source" else 0.0)
         self._on_records = on_records
         self._on_change = on_change
         self._log: MirrorLog | None = None
@@ -363,6 +346,7 @@ class Mirror:
         else:
             if of_observers:
                 self.membership.heard(Side.SOURCE, heartbeat, now(), place=said.queue)
+                self.leases.heard(said, heartbeat)
             self._notice(self._others.heard(said, heartbeat))
 
     def _learn(self, said: LogMessage, envelope: Envelope) -> None:
@@ -385,6 +369,7 @@ class Mirror:
         if self._echo is None or heartbeat.sequence > self._echo[0]:
             self._echo = heartbeat.sequence, Echo(said.queue.broker, said.stored)
         self._past.beaten(said.queue.broker, said.stored)
+        self.leases.echoed(said)
         self.membership.echoed(Side.SOURCE, sent)
         self.membership.expire()
         self._notice(self._others.echoed(said))

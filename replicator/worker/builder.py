@@ -52,6 +52,8 @@ __all__ = ["Connect", "build"]
 
 #: Of the session timeout, how long we may send after sending a heartbeat that came back.
 _LEASE: Final = 0.7
+#: Heartbeat intervals in which a worker that lives was heard at the target.
+_HEARING: Final = 1.5
 
 log = get_logger(__name__)
 
@@ -71,12 +73,14 @@ async def build(settings: Settings, *, connect: Connect, store: Store, rest_addr
         StartupError, ClientError: it cannot run; says why and the way out.
     """
     name = store.state.worker = worker_id(settings, store.identity())
+    mirrored = settings.coordination == "source" and not settings.standalone
     coordinator = Coordinator(
         name,
         strategy=load_strategy(settings.assignment),
         timeout=settings.session_timeout,
         lease=settings.session_timeout * _LEASE,
         delay=min(0.5, settings.heartbeat_interval / 2),
+        hearing=_HEARING * settings.heartbeat_interval if mirrored else 0.0,
     )
 
     def may_send() -> bool:

@@ -109,6 +109,7 @@ def _mirror(
     )
 
     mirror.stands_by = bool(found.standby)
+    mirror.leases.on_lease = group.coordinator.membership.holds_lease
 
     def reading(
         topics: dict[str, float], on_said: Callable[[LogMessage], None], on_caught_up: Callable[[], None]

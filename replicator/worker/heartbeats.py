@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from replicator import __version__
+from replicator.aio.clock import now
+from replicator.group.lease_notice import with_notice
 from replicator.group.member import Group
 from replicator.group.membership import MemberState
 from replicator.group.mirror import Mirror
@@ -43,7 +45,9 @@ class Heartbeats:
             stage: that of this worker, if its coordinator does not know better.
         """
         if self._mirror is not None:
-            await self._mirror.beat(self._info(), stage or self._group.coordinator.stage)
+            coordinator = self._group.coordinator
+            info = with_notice(self._info(), self._group.last_said, coordinator.lease_left(now()))
+            await self._mirror.beat(info, stage or coordinator.stage)
 
     def _info(self) -> dict[str, Any]:
         coordinator = self._group.coordinator

@@ -348,6 +348,12 @@ class Worker:
         """Carries out `decision`; `before` is the assignment that it may replace."""
         for worker in decision.lost:
             log.warning("worker left", worker=worker, reason="nothing was heard from it for the session timeout")
+        for worker in decision.unheard:
+            log.warning(
+                "worker keeps its tasks: it is heard at the target alone, and holds its lease",
+                worker=worker,
+                reason="no broker of the source reaches both of us",
+            )
         if decision.publish is not None and not decision.fence:
             self.group.assign(decision.publish)
             if decision.publish.generation != before.generation:  # else it is the same once more

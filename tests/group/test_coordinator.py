@@ -122,3 +122,46 @@ def test_it_is_known_who_had_what_has_become_ours() -> None:
             assert coordinator.came_from == {"x": ""}
             del coordinator.came_from["x"]
     assert coordinator.came_from == {"y": "b", "z": ""}
+
+
+def test_an_owner_that_is_known_to_hold_its_lease_keeps_its_task() -> None:
+    """Nobody hears it where leases are held; it is said once."""
+    a, b = Worker("a"), Worker("b")
+    for worker in (a, b):
+        worker.coordinator.adopt(
+            Assignment(generation=Generation(1, "a"), members=frozenset("ab"), owners={"task": "b"})
+        )
+    a.read(b.say(0.0), 0.0)
+    told = []
+    for now in range(12):
+        a.coordinator.membership.holds_lease(b.say(now), now + LEASE)
+        a.read(a.say(now), now)
+        decision = a.step(now)
+        assert (decision.publish, decision.start, decision.lost) == (None, frozenset(), ())
+        told += [(now, name) for name in decision.unheard]
+    assert told == [(6, "b")]
+    for now in (12, 13, 14, 15, 16):
+        a.read(a.say(now), now)
+        lost = a.step(now).lost
+        assert lost == (("b",) if now == 15 else ())
+
+
+def test_who_gets_its_lease_back_hears_first_who_holds_one() -> None:
+    """Its tasks may be another's by now, whom it does not hear where leases are held."""
+    hearing = 1.5
+    worker = Worker("a")
+    worker.coordinator = Coordinator(
+        "a", strategy=sticky, timeout=TIMEOUT, lease=LEASE, delay=DELAY, hearing=hearing
+    )
+    worker.coordinator.adopt(
+        Assignment(generation=Generation(1, "a"), members=frozenset("a"), owners={"task": "a"})
+    )
+    worker.read(worker.say(0.0), 0.0)
+    worker.step(0.0)
+    assert worker.step(DELAY).start == {"task"}, "at first nobody has taken anything"
+    worker.coordinator.running.clear()
+    assert worker.step(10.0).fence
+    worker.read(worker.say(11.0), 11.0)
+    assert not worker.step(11.0).start
+    assert not worker.step(11.0 + DELAY).start
+    assert worker.step(11.0 + DELAY + hearing).start == {"task"}

@@ -55,3 +55,56 @@ def test_who_has_left_is_not_heard_any_more() -> None:
     membership.heard(Side.SOURCE, left, 1.0, place="a")
     membership.heard(Side.SOURCE, _said("first"), 1.0, place="b")
     assert not membership.others
+
+
+def test_who_is_known_to_hold_its_lease_stays_though_nobody_hears_it() -> None:
+    """No broker of the log reaches both of us: it goes on sending, so its tasks are not to be taken."""
+    membership = _membership()
+    membership.heard(Side.SOURCE, _said("first"), 0.0, place="a")
+    membership.heard(Side.SINK, _said("first"), 0.0, place="b")
+    later = TIMEOUT + 1.0
+    membership.holds_lease(_said("first", 9), later + 3.0)
+    membership.echoed(Side.SOURCE, later)
+    assert membership.expire() == []
+    assert membership.unheard == {"w"}
+    assert membership.takes_tasks() == {"w"}
+    assert membership.has_before("x")
+    assert membership.others["w"].sequence == 9
+    membership.echoed(Side.SOURCE, later + 3.1)
+    assert membership.takes_tasks() == set()
+    assert membership.expire() == ["w"]
+
+
+def test_who_was_never_heard_is_there_while_it_holds_its_lease() -> None:
+    membership = _membership()
+    membership.holds_lease(_said("first"), 3.0)
+    assert set(membership.others) == {"w"}
+    assert membership.last_heard() == {}
+    membership.heard(Side.SOURCE, _said("first", 2), 1.0, place="a")
+    assert membership.unheard == set()
+    membership.echoed(Side.SOURCE, 4.0)
+    assert membership.expire() == []
+
+
+def test_a_lease_of_an_earlier_process_keeps_nobody() -> None:
+    """Nor of one that has left, nor of ourselves."""
+    membership = _membership()
+    membership.heard(Side.SOURCE, _said("second"), 0.0, place="a")
+    membership.holds_lease(_said("first"), 100.0)
+    membership.echoed(Side.SOURCE, TIMEOUT + 1.0)
+    assert membership.expire() == ["w"]
+    left = Heartbeat(worker="w", incarnation="third", sequence=2, stage=MemberState.LEFT)
+    membership.heard(Side.SOURCE, left, 6.0, place="a")
+    membership.holds_lease(_said("third"), 100.0)
+    membership.holds_lease(Heartbeat(worker="me", incarnation="i", sequence=1), 100.0)
+    assert not membership.others
+
+
+def test_who_does_not_reach_the_target_is_given_nothing_whatever_its_lease() -> None:
+    """It is heard where leases are held, and says so there."""
+    membership = _membership()
+    membership.heard(Side.SOURCE, _said("first"), TIMEOUT, place="a")
+    membership.echoed(Side.SOURCE, TIMEOUT + 1.0)
+    membership.echoed(Side.SINK, TIMEOUT + 1.0)
+    membership.holds_lease(_said("first"), 100.0)
+    assert membership.takes_tasks() == set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from tests.simulation.cluster import Node, SimCluster
 from tests.simulation.judge import Judge
@@ -36,6 +37,7 @@ class Nemesis:
             self._reset,
             self._swallow,
             self._cut,
+            self._part,
             self._busy,
             self._grow,
             self._delete,
@@ -219,6 +221,21 @@ class Nemesis:
         wire = self._chance.choice(sorted(wires, key=lambda each: each.number))
         wire.reset()
         return f"resets {wire.client.name} to {wire.server.name}"
+
+    def _part(self) -> str:
+        """Each of two workers loses another broker of the source: neither hears the other there."""
+        if len(self.world.workers) < 2 or len(self.world.source.nodes) < 2:
+            return ""
+        workers = self._chance.sample(self.world.workers, 2)
+        nodes = self._chance.sample(self.world.source.nodes, 2)
+        seconds = self._chance.choice((6.0, 10.0, 20.0))
+        self.judge.late = True
+        pairs = [(each.host.name, node.host.name) for each, node in zip(workers, nodes, strict=True)]
+        both_ways = [*pairs, *((receiver, sender) for sender, receiver in pairs)]
+        for pair in both_ways:
+            self.world.network.cut(*pair)
+            self._later(seconds, partial(self.world.network.heal, *pair))
+        return f"parts {' and '.join(' from '.join(pair) for pair in pairs)} for {seconds:g} s"
 
     def _cut(self) -> str:
         worker = self._chance.choice(self.world.workers).host.name
