@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
@@ -55,6 +56,42 @@ async def test_a_worker_that_is_cut_off_from_one_cluster(
             await asyncio.gather(*(producer.finish() for producer in producers))
             for topic in topics:
                 await until(partial(caught_up, workers, topic), what=f"{topic} caught up")
+        for topic, producer in zip(topics, producers, strict=True):
+            verdict = await judge(source, target, topic)
+            assert verdict.clean, verdict.report()
+            assert verdict.copies == producer.acknowledged
+
+
+async def test_two_workers_that_no_broker_of_the_source_reaches_both(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """Neither hears the other where leases are held, and both reach the target: each keeps what it has."""
+    spec = ClusterSpec(name="proxied", version="5.3.3", broker_ip="127.0.0.2", brokers=2)
+    target = await clusters.get(WEST)
+    topics = [topic_name(f"{i}") for i in range(2)]
+    async with clusters.lent(spec) as source, AsyncExitStack() as stack:
+        networks = [
+            await stack.enter_async_context(BrokerProxies(("127.0.0.2", broker.port))) for broker in source.brokers
+        ]
+        for topic in topics:
+            await create_topic(source, topic, queues=2)
+        producers = [Producer(source, topic, per_second=200) for topic in topics]
+        async with (
+            producing(producers),
+            workers_of(source, target, tmp_path, 2, "--topics", topic_name(".*")) as workers,
+        ):
+            before = await until(lambda: share(workers, 2), what="both share")
+            for network, worker in zip(networks, workers, strict=True):
+                network.cut(worker.pid)
+            for worker in workers:
+                await until(lambda worker=worker: "worker keeps its tasks" in worker.log, seconds=30)  # type: ignore[misc]
+            assert share(workers, 2) == before
+            assert not any("worker left" in worker.log for worker in workers)
+            for network in networks:
+                network.restore()
+            await asyncio.gather(*(producer.finish() for producer in producers))
+            for topic in topics:
+                await until(partial(caught_up, workers, topic), seconds=40, what=f"{topic} caught up")
         for topic, producer in zip(topics, producers, strict=True):
             verdict = await judge(source, target, topic)
             assert verdict.clean, verdict.report()
