@@ -58,9 +58,6 @@ _NAME: Final = "groupName"
 _BANNED: Final[Mapping[str, Any]] = {"allowed": False}
 
 
-_NO_MODES: Final = "brokers of this version have no request modes: its consumers fetch for themselves"
-
-
 @dataclass(frozen=True, slots=True)
 class GroupSelector:
     """Groups that are included, not excluded, and no broker's or tool's own."""
@@ -262,7 +259,7 @@ def _plan_modes(
         finding = compare(current, mode, ledger.get((broker, key)))
         if finding is Finding.SAME:
             continue
-        blocked, note = (_NO_MODES, "") if table.modes is None else _judged(finding, policy)
+        blocked, note = _judged(Finding.UNTAKEN if table.modes is None else finding, policy)
         before, after = differing(current, mode)
         planned.actions.append(
             Action(
