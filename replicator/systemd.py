@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterable
+from typing import Final
 
 from replicator.observe.logging import get_logger
 
 __all__ = ["alive", "ready", "relay", "stopping", "waiting"]
+
+#: Seconds until a notification is given up: the socket takes some ten, and systemd reads them at once.
+_PATIENCE: Final = 1.0
 
 log = get_logger(__name__)
 
@@ -30,7 +34,7 @@ def stopping() -> None:
 
 def alive() -> None:
     """Must be sent more often than every WatchdogSec, or systemd restarts the service."""
-    _tell("WATCHDOG=1")
+    _tell("WATCHDOG=1", seconds=0.0)  # where it has not heard the last ones, another says nothing new
 
 
 def relay(words: Iterable[str]) -> None:
@@ -38,12 +42,14 @@ def relay(words: Iterable[str]) -> None:
     _tell(*(word for word in words if word.startswith(("STATUS=", "EXTEND_TIMEOUT_USEC="))))
 
 
-def _tell(*words: str) -> None:
+def _tell(*words: str, seconds: float = _PATIENCE) -> None:
+    """Sends it; who does not take it within so many seconds does not hear it, since all else waits meanwhile."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address or not words:
         return
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+            channel.settimeout(seconds)
             channel.sendto("\n".join(words).encode(), "\0" + address[1:] if address[0] == "@" else address)
     except OSError as error:
         log.warning("systemd cannot be notified", socket=address, reason=str(error))

@@ -59,7 +59,6 @@ ELSEWHERE = {
     "replicator.spark.engine.quiesce": "spark/test_backfill.py",
     "replicator.spark.resident.job": "spark/resident/test_owner.py",
     "replicator.spark.source": "spark/test_datasource.py",
-    "replicator.systemd": "e2e/test_systemd.py",
     "replicator.worker": "e2e/test_workers.py",
 }
 
