@@ -90,6 +90,31 @@ async def test_a_run_is_shown_with_its_report(
     assert [how.dry_run for how in asked] == [dry_run == "yes"]
 
 
+@pytest.mark.parametrize(
+    ("changed", "ready"),
+    [({}, True), ({"problems": ["orders: the target cannot be asked"]}, False), ({"stopped": False}, False)],
+)
+async def test_applications_start_where_all_was_done(
+    paged: PagedWorker, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any], *, ready: bool
+) -> None:
+    """Else somebody has to look first, as the command says, too."""
+
+    async def fail_over(*_: object) -> dict[str, Any]:
+        return {**REPORT, **changed, "dry_run": False}
+
+    monkeypatch.setattr(failover_wizard, "failover", fail_over)
+    paged.route = object.__new__(Route)
+    async with paged.client() as client:
+        started = await client.post("/page/connectors/route/failover", data={"dry_run": "no", "confirm": "route"})
+
+        async def report() -> str:
+            text = (await client.get(started.headers["location"])).text
+            return text if "Report" in text else ""
+
+        text = await until(report, seconds=10)
+    assert ("Applications can be started" in text, "Look at the above" in text) == (ready, not ready)
+
+
 def test_a_run_that_nobody_remembers(paged: PagedWorker) -> None:
     for number in ("7", "x", "", "9" * 30):
         found = paged.browser().get(f"/page/failover/run?connector=route&id={number}")
