@@ -35,13 +35,16 @@ _GROUPS: Final = {
     "consumer_group_missed_messages": "missed",
     "consumer_group_queues_without_offset": "without_offset",
 }
-_PER_QUEUE: Final[dict[str, Callable[[QueueState, float], float]]] = {
-    "queue_messages_replicated": lambda state, _: state.counters.copied,
-    "queue_lag_messages": lambda state, _: state.progress.lag,
-    "queue_lag_seconds": lambda state, at: state.progress.lag_seconds(at),
-    "queue_position": lambda state, _: state.progress.position or 0,
-    "queue_verified_offset": lambda state, _: state.audit.verified_to or 0,
+#: None: it is not known, and has no sample. A queue whose position is not known has no lag that is.
+_PER_QUEUE: Final[dict[str, Callable[[QueueState, float], float | None]]] = {
+    "queue_lag_messages": lambda state, _: None if state.progress.position is None else state.progress.lag,
+    "queue_lag_seconds": lambda state, at: (
+        None if state.progress.position is None else state.progress.lag_seconds(at)
+    ),
+    "queue_position": lambda state, _: state.progress.position,
+    "queue_verified_offset": lambda state, _: state.audit.verified_to,
 }
+_COPIED: Final = "queue_messages_replicated"
 
 
 async def snapshot(worker: Worker, loop_monitor: EventLoopMonitor) -> Snapshot:
@@ -51,7 +54,7 @@ async def snapshot(worker: Worker, loop_monitor: EventLoopMonitor) -> Snapshot:
     found = Snapshot(
         always={"source": identity.source, "target": identity.target}, phases=list(Phase), buckets=LATENCY_BUCKETS
     )
-    queues: dict[str, list[Sample]] = {name: [] for name in _PER_QUEUE}
+    queues: dict[str, list[Sample]] = {name: [] for name in (_COPIED, *_PER_QUEUE)}
     # Of one moment: what a queue has counted is in its state while it runs here, and in a tally once it has ended.
     states, ended = worker.queues, {key: tally.counters for key, tally in worker.context.tallies.items()}
     for number, state in enumerate(states, 1):
@@ -59,9 +62,10 @@ async def snapshot(worker: Worker, loop_monitor: EventLoopMonitor) -> Snapshot:
         if worker.settings.metrics_per_queue:
             labels = (state.route, state.topic, state.source.broker, str(state.source.queue_id))
             for name, read in _PER_QUEUE.items():
-                queues[name].append((labels, read(state, at)))
-            if (before := ended.get(state.key)) is not None:
-                queues["queue_messages_replicated"][-1] = (labels, state.counters.copied + before.copied)
+                if (value := read(state, at)) is not None:
+                    queues[name].append((labels, value))
+            before = ended.get(state.key)
+            queues[_COPIED].append((labels, state.counters.copied + (before.copied if before else 0)))
         if number % _AT_ONCE == 0:
             await asyncio.sleep(0)
     for key, counters in ended.items():

@@ -201,18 +201,19 @@ METRICS: Final = {
             "As messages_replicated, of each source queue; with metrics_per_queue.",
             _QUEUE,
         ),
-        Spec("queue_lag_messages", "gauge", "As lag_messages; with metrics_per_queue.", _QUEUE),
-        Spec("queue_lag_seconds", "gauge", "As lag_seconds; with metrics_per_queue.", _QUEUE),
+        Spec("queue_lag_messages", "gauge", "As lag_messages, where it is known; with metrics_per_queue.", _QUEUE),
+        Spec("queue_lag_seconds", "gauge", "As lag_seconds, where it is known; with metrics_per_queue.", _QUEUE),
         Spec(
             "queue_position",
             "gauge",
-            "Source offset up to which everything is copied or skipped; with metrics_per_queue.",
+            "Source offset up to which everything is copied or skipped, where it is known; with metrics_per_queue.",
             _QUEUE,
         ),
         Spec(
             "queue_verified_offset",
             "gauge",
-            "Source offset before which all copies are verified, or counted as unverified; with metrics_per_queue.",
+            "Source offset before which all copies are verified, or counted as unverified, where it is known;"
+            " with metrics_per_queue.",
             _QUEUE,
         ),
         Spec("build_info", "gauge", "The program's version.", ("version",), everywhere=False),

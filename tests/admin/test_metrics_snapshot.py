@@ -186,3 +186,19 @@ async def test_a_queue_that_ends_meanwhile_counts_once(monkeypatch: pytest.Monke
 
     shown, _ = await asyncio.gather(worker.shown(), end())
     assert (shown["copied"], shown["gaps"], shown["slow"]) == (5, 2, 7)
+
+
+async def test_what_is_not_known_of_a_queue_has_no_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A 0 would say that it is at its first message, that nothing is left to copy, that all was read back."""
+    worker = _Worker(monkeypatch)
+    new = QueueState("T", Queue("a", 0), Queue("b", 0), route="route")
+    new.progress.max_offset = 24
+    worker.queues = [new]
+    known = ("queue_lag_messages", "queue_lag_seconds", "queue_position", "queue_verified_offset")
+    samples = (await worker.snapshot()).samples
+    assert [[*samples[name]] for name in known] == [[]] * 4
+    labels = ("route", "T", "a", "0")
+    assert samples["queue_messages_replicated"] == [(labels, 0)]
+    new.progress.position = 0
+    samples = (await worker.snapshot()).samples
+    assert [[*samples[name]] for name in known] == [[(labels, 24)], [(labels, 0.0)], [(labels, 0)], []]
