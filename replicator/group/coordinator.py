@@ -18,7 +18,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
@@ -131,16 +131,22 @@ class Coordinator:
     @property
     def agreed(self) -> bool:
         """Whether every live worker has adopted our assignment, and could read that we have."""
+        return self._is_adopted_by(self.membership.others.values())
+
+    def _is_adopted_by(self, others: Iterable[Heartbeat]) -> bool:
         generation = self.assignment.generation
-        return self._echoed_generation == generation and all(
-            other.generation == generation for other in self.membership.others.values()
-        )
+        return self._echoed_generation == generation and all(other.generation == generation for other in others)
 
     @property
     def changing_hands(self) -> bool:
-        """Whether a worker has not adopted our assignment yet, or still runs another worker's task."""
-        others = self.membership.others.values()
-        return not self.agreed or bool(self.releasing) or any(other.releasing for other in others)
+        """Whether a worker has not adopted our assignment yet, or still runs another worker's task.
+
+        Who is not heard where leases are held cannot be told, and is not waited for: it keeps what it has.
+        """
+        unheard = self.membership.unheard
+        others = [other for name, other in self.membership.others.items() if name not in unheard]
+        adopted = self._is_adopted_by(others)
+        return not adopted or bool(self.releasing) or any(other.releasing for other in others)
 
     def settled(self, wanted: Callable[[str], bool]) -> bool:
         """Whether nothing changes hands, and all of our own tasks that are `wanted` run."""

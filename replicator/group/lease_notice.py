@@ -22,6 +22,8 @@ __all__ = ["LeaseNotices", "with_notice"]
 
 #: Where a heartbeat's `info` has it.
 _KEY: Final = "lease"
+#: Seconds in which a heartbeat is stored, or not at all.
+_WRITTEN: Final = 2.0
 
 
 class _Notice(msgspec.Struct):
@@ -57,33 +59,32 @@ class LeaseNotices:
     """
 
     def __init__(self, *, most: float) -> None:
-        #: Called with what a worker says where leases are held, and until when it may send, by our clock.
-        self.on_lease: Callable[[Heartbeat, float], None] = lambda _member, _until: None
+        #: Called with what a worker says where leases are held, when it did, and until when it may send.
+        self.on_lease: Callable[[Heartbeat, float, float], None] = lambda _member, _at, _until: None
         self._most = most
-        #: The last of each process, until a heartbeat of our own has come back from there: only that tells its age.
+        #: What our clock shows when that of a queue's broker shows 0. Without it no age is known.
+        self._clock: dict[MessageQueue, float] = {}
+        #: The last of each process until then.
         self._early: dict[tuple[MessageQueue, str], tuple[LogMessage, Heartbeat]] = {}
-        self._echoed: set[MessageQueue] = set()
 
     def heard(self, said: LogMessage, heartbeat: Heartbeat) -> None:
-        """A heartbeat of another worker on the target."""
-        if said.queue in self._echoed:
-            self._take(heartbeat, 0.0)
+        """A heartbeat of another worker on the target, maybe read long after it was written."""
+        if said.queue in self._clock:
+            self._take(said, heartbeat)
         else:
             self._early[said.queue, heartbeat.incarnation] = said, heartbeat
 
-    def echoed(self, ours: LogMessage) -> None:
-        """A heartbeat of our own has come back, which was written just now."""
-        if ours.queue not in self._echoed:
-            self._echoed.add(ours.queue)
-            for said, heartbeat in self._early.values():
-                if said.queue == ours.queue:
-                    self._take(heartbeat, max(0.0, (ours.stored - said.stored) / 1000))
-            self._early = {key: early for key, early in self._early.items() if key[0] != ours.queue}
+    def echoed(self, ours: LogMessage, sent: float) -> None:
+        """A heartbeat of our own has come back that was sent at `sent`."""
+        self._clock[ours.queue] = min(now(), sent + _WRITTEN) - ours.stored / 1000
+        for key in [key for key in self._early if key[0] == ours.queue]:
+            self._take(*self._early.pop(key))
 
-    def _take(self, heartbeat: Heartbeat, age: float) -> None:
+    def _take(self, said: LogMessage, heartbeat: Heartbeat) -> None:
         member, seconds = _noticed(heartbeat)
-        if (left := min(seconds, self._most) - age) > 0:
-            self.on_lease(member, now() + left)
+        at = min(now(), self._clock[said.queue] + said.stored / 1000)
+        if (until := at + min(seconds, self._most)) > now():
+            self.on_lease(member, at, until)
 
 
 def _noticed(heartbeat: Heartbeat) -> tuple[Heartbeat, float]:

@@ -8,7 +8,7 @@ nothing of the others, so it expires nobody.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
@@ -75,15 +75,15 @@ class Heartbeat:
 
 class _Member:
     """`places` are those at which the process that `heartbeat` is of was heard, `last` is when, on either side.
-    Until `leased` it may send, as it has said elsewhere.
+    Until `leased` it may send, as it has said elsewhere, at `seen` for the last time.
     """
 
-    __slots__ = ("heard", "heartbeat", "last", "leased", "places")
+    __slots__ = ("heard", "heartbeat", "last", "leased", "places", "seen")
 
     def __init__(self, heartbeat: Heartbeat) -> None:
         self.heartbeat = heartbeat
         self.heard = {Side.SOURCE: -inf, Side.SINK: -inf}
-        self.last = self.leased = -inf
+        self.last = self.seen = self.leased = -inf
         self.places: set[Hashable] = set()
 
 
@@ -100,6 +100,9 @@ class Membership:
         self._members: dict[str, _Member] = {}
         self._left: dict[str, None] = {}
         self._echo = {Side.SOURCE: -inf, Side.SINK: -inf}
+        #: Since when, and until when, our own heartbeats have come back where no lease is held; None: nobody
+        #: listens there.
+        self.listened: Callable[[], tuple[float, float] | None] = lambda: None
 
     @property
     def others(self) -> Mapping[str, Heartbeat]:
@@ -121,7 +124,7 @@ class Membership:
 
     @property
     def unheard(self) -> set[str]:
-        """The other workers that nothing was heard from for too long, and that are known to hold their lease."""
+        """The other workers that nothing was heard from for too long, but may hold their lease."""
         return {name for name, member in self._members.items() if self.echo - member.last > self.timeout}
 
     def echoed(self, side: Side, sent: float) -> None:
@@ -141,19 +144,13 @@ class Membership:
         # Over another broker an older heartbeat may come later than the farewell.
         if heartbeat.worker == self._me or heartbeat.incarnation in self._left:
             return
-        member = self._members.get(heartbeat.worker)
         if heartbeat.stage is MemberState.LEFT:
-            self._left[heartbeat.incarnation] = None
-            if len(self._left) > _REMEMBERED:
-                del self._left[next(iter(self._left))]
-            if member is not None and member.heartbeat.incarnation == heartbeat.incarnation:
-                del self._members[heartbeat.worker]
+            self._leaves(heartbeat)
             return
-        if member is None:
-            member = self._members[heartbeat.worker] = _Member(heartbeat)
+        member = self._members.setdefault(heartbeat.worker, _Member(heartbeat))
         known = member.heartbeat
         if heartbeat.incarnation != known.incarnation:
-            if place not in member.places:
+            if member.places and place not in member.places:
                 return  # of an earlier process, for all we know; a later one is heard at other places, too
             member.places.clear()
             member.heartbeat = heartbeat
@@ -163,32 +160,48 @@ class Membership:
         member.heard[side] = max(member.heard[side], at)
         member.last = max(member.last, at)
 
-    def holds_lease(self, heartbeat: Heartbeat, until: float) -> None:
-        """Another worker is known to hold its lease, and says `heartbeat`, though not where leases are held.
+    def _leaves(self, heartbeat: Heartbeat) -> None:
+        self._left[heartbeat.incarnation] = None
+        if len(self._left) > _REMEMBERED:
+            del self._left[next(iter(self._left))]
+        member = self._members.get(heartbeat.worker)
+        if member is not None and member.heartbeat.incarnation == heartbeat.incarnation:
+            del self._members[heartbeat.worker]
+
+    def holds_lease(self, heartbeat: Heartbeat, at: float, until: float) -> None:
+        """Another worker is known to hold its lease, and has said `heartbeat` at `at`, not where leases are held.
 
         Each of two workers may reach another broker of the cluster that holds the leases: neither hears the other
         there. Until then nobody may take its tasks.
         """
         if heartbeat.worker == self._me or heartbeat.incarnation in self._left:
             return
-        member = self._members.get(heartbeat.worker)
-        if member is None:
-            member = self._members[heartbeat.worker] = _Member(heartbeat)
+        if heartbeat.stage is MemberState.LEFT:
+            self._leaves(heartbeat)
+            return
+        member = self._members.setdefault(heartbeat.worker, _Member(heartbeat))
         if heartbeat.incarnation != member.heartbeat.incarnation:
             return
         if heartbeat.sequence >= member.heartbeat.sequence:
             member.heartbeat = heartbeat
-        member.leased = max(member.leased, until)
+        member.seen, member.leased = max(member.seen, at), max(member.leased, until)
 
     def expire(self) -> list[str]:
         """Forgets the workers that have fallen silent; their ids."""
-        echo, timeout = self.echo, self.timeout
-        gone = [
-            name for name, member in self._members.items() if echo - member.last > timeout and echo > member.leased
-        ]
+        listened = self.listened()
+        gone = [name for name, member in self._members.items() if self._is_gone(member, listened)]
         for name in gone:
             del self._members[name]
         return gone
+
+    def _is_gone(self, member: _Member, listened: tuple[float, float] | None) -> bool:
+        if self.echo - member.last <= self.timeout or self.echo <= member.leased:
+            return False
+        if listened is None:
+            return True
+        # Who hears nothing elsewhere either does not know; and has no target to send to, for which it may wait.
+        since, until = listened
+        return until - max(member.last, member.seen) > self.timeout / 2 and until - since > self.timeout
 
     def takes_tasks(self) -> set[str]:
         """The other workers that may be given tasks: online, and heard on both sides."""

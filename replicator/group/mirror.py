@@ -59,7 +59,7 @@ class Mirror:
 
     `reason` says why nothing can be written, empty when it can; `flushed_at` is when all was written last, in
     seconds since the epoch; `conflict` is set where living workers of the group hold their leases on the other log.
-    `leases` are told of what others say of theirs.
+    `leases` are told of what others say of theirs; `incarnation` is this process, as it is known there.
 
     Args:
         group: the group's name; groups of other sources may have the same one.
@@ -96,18 +96,18 @@ class Mirror:
         self._topics = topics
         self._me = store.state.worker
         # Its own one: with the group's, counters of two logs would meet in one queue where both are at the target.
-        self._incarnation = uuid.uuid4().hex
+        self.incarnation = uuid.uuid4().hex
         self._signer = replace(signer, cluster="target")
         groups = {group, self._records, self._observers}
         patience = _STALE * membership.timeout
-        self.inbox = Inbox(groups, self._signer, patience=patience, own=self._incarnation)
+        self.inbox = Inbox(groups, self._signer, patience=patience, own=self.incarnation)
         #: For the past, which has messages that were read already.
         self._past_inbox = Inbox((self._records,), self._signer, patience=patience)
-        self._author = Author(self._records, self._me, self._incarnation)
+        self._author = Author(self._records, self._me, self.incarnation)
         self._counters = itertools.count(1)
         self._echo: tuple[int, Echo] | None = None
         self._coordination = coordination
-        self.leases = LeaseNotices(most=membership.timeout if coordination == "source" else 0.0)
+        self.leases = LeaseNotices(most=membership.timeout)
         self._on_records = on_records
         self._on_change = on_change
         self._log: MirrorLog | None = None
@@ -122,6 +122,7 @@ class Mirror:
         self.stands_by = False
         self._echoed = asyncio.Event()
         self._settled = False
+        self._listens_since = -inf
         self._sequence = 0
         self._sent: dict[int, float] = {}
         self._unwritten: dict[tuple[Kind, str], None] = {}
@@ -164,6 +165,11 @@ class Mirror:
         """Whether our own heartbeats come back, and all is written."""
         fresh = now() - self.membership.echo <= self.membership.timeout
         return fresh and not self._unwritten and not self.reason
+
+    def listened(self) -> tuple[float, float] | None:
+        """Since when, and until when, our own heartbeats have come back; None: none ever did, or none may now."""
+        until = self.membership.echo
+        return None if self._refused or until == -inf else (self._listens_since, until)
 
     @property
     def started(self) -> bool:
@@ -248,7 +254,7 @@ class Mirror:
         self._sent.pop(self._sequence - _REMEMBERED, None)
         heartbeat = Heartbeat(
             worker=self._me,
-            incarnation=self._incarnation,
+            incarnation=self.incarnation,
             sequence=self._sequence,
             stage=stage,
             info={**info, "coordination": self._coordination},
@@ -346,7 +352,8 @@ class Mirror:
         else:
             if of_observers:
                 self.membership.heard(Side.SOURCE, heartbeat, now(), place=said.queue)
-                self.leases.heard(said, heartbeat)
+                if heartbeat.info.get("coordination") == self._coordination == "source":
+                    self.leases.heard(said, heartbeat)
             self._notice(self._others.heard(said, heartbeat))
 
     def _learn(self, said: LogMessage, envelope: Envelope) -> None:
@@ -364,12 +371,14 @@ class Mirror:
 
     def _heard_of_me(self, said: LogMessage, heartbeat: Heartbeat) -> None:
         sent = self._sent.get(heartbeat.sequence)
-        if heartbeat.incarnation != self._incarnation or sent is None:
+        if heartbeat.incarnation != self.incarnation or sent is None:
             return
         if self._echo is None or heartbeat.sequence > self._echo[0]:
+            if self._echo is None or heartbeat.sequence > self._echo[0] + 1:  # one was lost: the target was away
+                self._listens_since = sent
             self._echo = heartbeat.sequence, Echo(said.queue.broker, said.stored)
         self._past.beaten(said.queue.broker, said.stored)
-        self.leases.echoed(said)
+        self.leases.echoed(said, sent)
         self.membership.echoed(Side.SOURCE, sent)
         self.membership.expire()
         self._notice(self._others.echoed(said))

@@ -109,7 +109,9 @@ def _mirror(
     )
 
     mirror.stands_by = bool(found.standby)
-    mirror.leases.on_lease = group.coordinator.membership.holds_lease
+    if settings.coordination == "source" and not found.standby:
+        mirror.leases.on_lease = group.coordinator.membership.holds_lease
+        group.coordinator.membership.listened = mirror.listened
 
     def reading(
         topics: dict[str, float], on_said: Callable[[LogMessage], None], on_caught_up: Callable[[], None]

@@ -350,9 +350,9 @@ class Worker:
             log.warning("worker left", worker=worker, reason="nothing was heard from it for the session timeout")
         for worker in decision.unheard:
             log.warning(
-                "worker keeps its tasks: it is heard at the target alone, and holds its lease",
+                "worker keeps its tasks though nothing is heard from it at the source",
                 worker=worker,
-                reason="no broker of the source reaches both of us",
+                reason="it holds its lease, as it says at the target, or nothing can be heard there",
             )
         if decision.publish is not None and not decision.fence:
             self.group.assign(decision.publish)

@@ -134,7 +134,7 @@ def test_an_owner_that_is_known_to_hold_its_lease_keeps_its_task() -> None:
     a.read(b.say(0.0), 0.0)
     told = []
     for now in range(12):
-        a.coordinator.membership.holds_lease(b.say(now), now + LEASE)
+        a.coordinator.membership.holds_lease(b.say(now), now, now + LEASE)
         a.read(a.say(now), now)
         decision = a.step(now)
         assert (decision.publish, decision.start, decision.lost) == (None, frozenset(), ())
@@ -165,3 +165,16 @@ def test_who_gets_its_lease_back_hears_first_who_holds_one() -> None:
     assert not worker.step(11.0).start
     assert not worker.step(11.0 + DELAY).start
     assert worker.step(11.0 + DELAY + hearing).start == {"task"}
+
+
+def test_who_cannot_be_told_holds_no_change_up() -> None:
+    """It keeps its tasks, so none of them starts elsewhere; what people ask for goes on."""
+    a, b = Worker("a"), Worker("b")
+    a.read(a.say(0.0), 0.0)
+    a.coordinator.membership.holds_lease(b.say(0.0), 0.0, 100.0)
+    a.read(a.say(TIMEOUT + 1.0), TIMEOUT + 1.0)
+    a.coordinator.adopt(Assignment(generation=Generation(1, "a"), members=frozenset("a"), owners={"task": "a"}))
+    a.read(a.say(TIMEOUT + 1.1), TIMEOUT + 1.1)
+    assert not a.coordinator.agreed
+    assert not a.coordinator.changing_hands
+    assert not a.step(TIMEOUT + 2.0).start

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from replicator.group.membership import Heartbeat, Membership, MemberState, Side
 
 TIMEOUT = 5.0
@@ -63,7 +65,7 @@ def test_who_is_known_to_hold_its_lease_stays_though_nobody_hears_it() -> None:
     membership.heard(Side.SOURCE, _said("first"), 0.0, place="a")
     membership.heard(Side.SINK, _said("first"), 0.0, place="b")
     later = TIMEOUT + 1.0
-    membership.holds_lease(_said("first", 9), later + 3.0)
+    membership.holds_lease(_said("first", 9), later, later + 3.0)
     membership.echoed(Side.SOURCE, later)
     assert membership.expire() == []
     assert membership.unheard == {"w"}
@@ -77,7 +79,7 @@ def test_who_is_known_to_hold_its_lease_stays_though_nobody_hears_it() -> None:
 
 def test_who_was_never_heard_is_there_while_it_holds_its_lease() -> None:
     membership = _membership()
-    membership.holds_lease(_said("first"), 3.0)
+    membership.holds_lease(_said("first"), 0.0, 3.0)
     assert set(membership.others) == {"w"}
     assert membership.last_heard() == {}
     membership.heard(Side.SOURCE, _said("first", 2), 1.0, place="a")
@@ -90,13 +92,13 @@ def test_a_lease_of_an_earlier_process_keeps_nobody() -> None:
     """Nor of one that has left, nor of ourselves."""
     membership = _membership()
     membership.heard(Side.SOURCE, _said("second"), 0.0, place="a")
-    membership.holds_lease(_said("first"), 100.0)
+    membership.holds_lease(_said("first"), 0.0, 100.0)
     membership.echoed(Side.SOURCE, TIMEOUT + 1.0)
     assert membership.expire() == ["w"]
     left = Heartbeat(worker="w", incarnation="third", sequence=2, stage=MemberState.LEFT)
     membership.heard(Side.SOURCE, left, 6.0, place="a")
-    membership.holds_lease(_said("third"), 100.0)
-    membership.holds_lease(Heartbeat(worker="me", incarnation="i", sequence=1), 100.0)
+    membership.holds_lease(_said("third"), 0.0, 100.0)
+    membership.holds_lease(Heartbeat(worker="me", incarnation="i", sequence=1), 0.0, 100.0)
     assert not membership.others
 
 
@@ -106,5 +108,41 @@ def test_who_does_not_reach_the_target_is_given_nothing_whatever_its_lease() -> 
     membership.heard(Side.SOURCE, _said("first"), TIMEOUT, place="a")
     membership.echoed(Side.SOURCE, TIMEOUT + 1.0)
     membership.echoed(Side.SINK, TIMEOUT + 1.0)
-    membership.holds_lease(_said("first"), 100.0)
+    membership.holds_lease(_said("first"), TIMEOUT, 100.0)
     assert membership.takes_tasks() == set()
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "gone"),
+    [
+        (-100.0, 2.0, False),
+        (-100.0, 2.0 + TIMEOUT / 2, False),
+        (-100.0, 2.1 + TIMEOUT / 2, True),
+        (50.0, 50.0 + TIMEOUT, False),
+        (50.0, 50.1 + TIMEOUT, True),
+    ],
+)
+def test_who_has_heard_nothing_at_the_target_does_not_know(since: float, until: float, *, gone: bool) -> None:
+    """Another that reaches the target may hold its lease; it gets time to say so when the target is back."""
+    membership = _membership()
+    membership.listened = lambda: (since, until)
+    membership.heard(Side.SOURCE, _said("first"), 0.0, place="a")
+    membership.holds_lease(_said("first"), 2.0, 5.0)
+    membership.echoed(Side.SOURCE, 100.0)
+    assert membership.expire() == (["w"] if gone else [])
+
+
+def test_who_has_left_at_the_target_holds_nothing() -> None:
+    membership = _membership()
+    membership.holds_lease(_said("first"), 0.0, 100.0)
+    left = Heartbeat(worker="w", incarnation="first", sequence=2, stage=MemberState.LEFT)
+    membership.holds_lease(left, 0.0, 100.0)
+    membership.holds_lease(_said("first", 3), 0.0, 100.0)
+    assert not membership.others
+
+
+def test_a_later_process_takes_the_place_of_one_that_was_not_heard_itself() -> None:
+    membership = _membership()
+    membership.holds_lease(_said("first"), 0.0, 100.0)
+    membership.heard(Side.SOURCE, _said("second"), 1.0, place="a")
+    assert membership.others["w"].incarnation == "second"
