@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Final
@@ -152,20 +153,25 @@ def main() -> None:
     except _Misuse as error:
         if not error.format_message():  # a group without a command, which has shown its help
             sys.exit(error.exit_code)
-        print(f"replicator: {error.format_message()}", file=sys.stderr)
+        _tell(error.format_message())
         sys.exit(error.exit_code)
     except ModuleNotFoundError as error:
         if (extra := extra_of(error)) is None:
             raise
-        print(
-            f"replicator: {error.name} is not installed: pip install 'rocketmq-replicator[{extra}]'",
-            file=sys.stderr,
-        )
+        _tell(f"{error.name} is not installed: pip install 'rocketmq-replicator[{extra}]'")
         sys.exit(ExitCode.UNUSABLE)
     except ReplicatorError as error:
         for line in _lines(error):
-            print(f"replicator: {line}", file=sys.stderr)
+            _tell(line)
         sys.exit(ExitCode.BAD_CONFIG if isinstance(error, ConfigError) else ExitCode.UNUSABLE)
+
+
+def _tell(line: str) -> None:
+    """Where the disk that takes it is full, the exit code still says what is wrong: supervisors go by it."""
+    try:
+        print(f"replicator: {line}", file=sys.stderr)
+    except OSError:
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - else Python itself ends with 120
 
 
 def _lines(error: ReplicatorError) -> Iterator[str]:

@@ -169,6 +169,16 @@ def test_surroundings_that_do_not_allow_a_start(tmp_path: Path) -> None:
 CONFIG = ["config", "check", "--source", "a:1", "--target", "b:1,c:2"]
 
 
+@pytest.mark.parametrize(("arguments", "code"), [(["--no-such-flag"], 2), (["--source", "x y"], 78)])
+def test_what_cannot_be_told_does_not_change_the_exit_code(tmp_path: Path, arguments: list[str], code: int) -> None:
+    """The disk that takes what is told is full."""
+    full = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))"
+    command = f"{full}; sys.argv = ['replicator', *{arguments!r}]; from replicator.cli import main; main()"
+    with (tmp_path / "log").open("wb") as log:
+        ended = subprocess.run([sys.executable, "-c", command], stdout=log, stderr=log, check=False, cwd=tmp_path)
+    assert (ended.returncode, (tmp_path / "log").read_bytes()) == (code, b"")
+
+
 def test_config_check_as_json(tmp_path: Path) -> None:
     """Every setting with its value and where that came from; secrets are masked."""
     file = tmp_path / "r.toml"
