@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from replicator.api import answers, broker_answers
+from replicator.api import answers, broker_answers, sync_answers
 from replicator.command_output import Report
 from replicator.demo.verdict import DemoReport
 from replicator.operate import reports
@@ -32,7 +32,7 @@ PRINTED: Final[Mapping[str, Any]] = {
     "acl plan": reports.AclPlanned,
     "acl status": reports.AclStatus,
     "allocated": dict[str, list[answers.TaskOfWorker]],
-    "apply": list[answers.Applied],
+    "apply": list[sync_answers.Applied],
     "backfill": reports.CopyReport,
     "brokers forget": broker_answers.RemovalReport,
     "brokers list": list[broker_answers.KnownBroker],
@@ -53,13 +53,13 @@ PRINTED: Final[Mapping[str, Any]] = {
     "doctor": Examination,
     "export": reports.ExportReport,
     "failback": reports.Switched,
-    "failover": answers.FailoverReport,
+    "failover": sync_answers.FailoverReport,
     "import": reports.CopyReport,
     "lag": dict[str, list[answers.TopicStatus]],
-    "plan": list[answers.PlanStep],
+    "plan": list[sync_answers.PlanStep],
     "plugins config": list[answers.Option],
     "plugins list": list[answers.Plugin],
-    "readiness": answers.Readiness,
+    "readiness": sync_answers.Readiness,
     "reverse": reports.Switched,
     "sandbox consume": list[sandbox.Consumed],
     "sandbox down": sandbox.SandboxDown,

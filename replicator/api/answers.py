@@ -7,11 +7,9 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import ConfigDict, Field
 
 from replicator.api.answer import Answer
-from replicator.api.audit_answers import AuditDifference, Differences, TopicAudit, VerifiedTo
-from replicator.api.pending_answers import Pending, Released
+from replicator.api.audit_answers import AuditDifference, Differences, VerifiedTo
 
 __all__ = [
-    "Applied",
     "Cluster",
     "ConnectorInfo",
     "ConnectorList",
@@ -19,19 +17,15 @@ __all__ = [
     "CopyOfKey",
     "Envelope",
     "Errors",
-    "FailoverReport",
     "Location",
     "LogLevel",
     "NamedState",
     "Option",
-    "PlanStep",
     "Plugin",
     "QueueMapping",
     "QueueStatus",
     "RatesShown",
-    "Readiness",
     "Ready",
-    "SyncStatus",
     "Task",
     "TaskOfWorker",
     "Validation",
@@ -269,113 +263,6 @@ class WorkerStatus(Answer):
 class Ready(Answer):
     ready: bool
     reasons: Annotated[dict[str, str], Field(description="by topic, or `worker`")]
-
-
-class PlanStep(Answer):
-    """A difference between what the target has and what it should have."""
-
-    kind: Literal["topics", "groups", "offsets", "acl"]
-    action: Literal["create", "change", "delete", "unknown"]
-    broker: str
-    name: str
-    before: dict[str, Any] | None
-    after: dict[str, Any] | None
-    blocked: Annotated[str, Field(description="why it is not applied automatically; empty: it is")]
-    note: str
-    error: Annotated[
-        str | None, Field(description="why a cluster or broker could not be read, if the action is `unknown`")
-    ] = None
-
-
-class Applied(PlanStep):
-    """A step that was attempted; `error` is empty if it succeeded."""
-
-
-class SyncStatus(Answer):
-    """How the metadata task is doing; empty before it has run."""
-
-    owner: Annotated[str | None, Field(description="worker that runs it")] = None
-    kinds: Annotated[
-        dict[str, Any], Field(default_factory=dict, description="per resource: last success, counts, reasons")
-    ]
-    audit: Annotated[list[dict[str, Any]], Field(description="the last hundred changes except those of offsets")]
-
-
-class UnknownQueue(Answer):
-    """A source queue whose end cannot be asked for, and how far it was copied."""
-
-    broker: str
-    queue: int
-    position: Annotated[int | None, Field(description="the next offset to copy; null: nothing was copied")]
-    copied_until: Annotated[
-        float | None,
-        Field(description="when the source stored the last message that was copied, in seconds since the epoch"),
-    ]
-
-
-class TopicLag(Answer):
-    topic: str
-    target: Annotated[str, Field(description="its name at the target")]
-    messages: Annotated[int, Field(description="that the route would copy and the target does not have")]
-    counted: Annotated[
-        bool, Field(description="false: `messages` is an upper bound, since there was no time to read all of them")
-    ]
-    seconds: Annotated[float, Field(description="age of the oldest of them, as far as it is known")]
-    seconds_known: Annotated[
-        bool, Field(description="false: the source has not given the oldest of them, which may be older")
-    ]
-    problem: str
-    unknown_queues: list[UnknownQueue]
-
-
-class GroupReadiness(Answer):
-    """What a consumer group would find if it switched to the target now, in messages."""
-
-    group: str
-    topic: str
-    redelivered: int
-    missed: int
-    without_offset: Annotated[int, Field(description="queues in which it has no offset at the target")]
-    not_copied: Annotated[int, Field(description="consumed at the source and not copied yet")]
-    before_start: Annotated[int, Field(description="from before the first copied message")]
-    in_flight: Annotated[
-        int, Field(description="delivered to its POP consumers and not acknowledged: it receives them again")
-    ]
-    acknowledged_after: Annotated[
-        int, Field(description="acknowledged, behind the first of those in flight: it receives them again, too")
-    ]
-    stopped_by: Annotated[
-        list[str], Field(description="unread foreign messages that keep its offset from advancing")
-    ]
-
-
-class Readiness(Answer):
-    """Whether a failover now would be complete."""
-
-    ready: bool
-    reasons: list[str]
-    messages: int
-    seconds: float
-    topics: list[TopicLag]
-    groups: list[GroupReadiness]
-    differences: list[PlanStep]
-    verified: list[TopicAudit]
-    pending: Pending
-
-
-class FailoverReport(Answer):
-    connector: str
-    topics: Annotated[list[str], Field(description="those that were to be switched; empty: all of the connector")]
-    dry_run: Annotated[bool, Field(description="nothing was changed: what a failover now would do")]
-    stopped: Annotated[bool, Field(description="no task of the connector runs")]
-    drained: bool
-    missing: list[TopicLag]
-    offsets: Annotated[int, Field(description="consumer offsets written")]
-    topics_opened: list[str]
-    groups: list[GroupReadiness]
-    pending: Pending
-    released: Annotated[Released | None, Field(description="null where the connector parks nothing")]
-    problems: list[str]
 
 
 class Plugin(Answer):

@@ -12,7 +12,7 @@ from structlog.contextvars import get_contextvars
 
 from replicator.admin.failover import FailoverOptions, failover
 from replicator.admin.readiness import readiness
-from replicator.api import answers
+from replicator.api import sync_answers
 from replicator.api.envelope import NotDone, answer
 from replicator.api.responses import enveloped
 from replicator.connector.route import Route
@@ -60,7 +60,7 @@ def sync_routes(worker: Worker) -> APIRouter:
             raise Unknown(f"connector {name!r} syncs no metadata", hint="only routing connectors do")
         return connector, route
 
-    @routes.get("/connectors/{name}/plan", **enveloped(list[answers.PlanStep], 404, 503))
+    @routes.get("/connectors/{name}/plan", **enveloped(list[sync_answers.PlanStep], 404, 503))
     async def plan(name: str) -> JSONResponse:
         """The changes that the target needs now; `blocked` says why a change is not applied automatically.
 
@@ -70,26 +70,26 @@ def sync_routes(worker: Worker) -> APIRouter:
         look = await route.sync.look()
         return answer([step.shown() for step in (*look.steps, *look.unasked)])
 
-    @routes.get("/connectors/{name}/sync", **enveloped(answers.SyncStatus, 404))
+    @routes.get("/connectors/{name}/sync", **enveloped(sync_answers.SyncStatus, 404))
     async def status(name: str) -> JSONResponse:
         """The status of the metadata task, and its last changes."""
         _, route = found(name)
         ledger = route.sync.ledger
         return answer({**ledger.get("status"), "audit": ledger.get("audit").get("entries", [])})
 
-    @routes.post("/connectors/{name}/apply", **enveloped(list[answers.Applied], 400, 404, 409, 503))
+    @routes.post("/connectors/{name}/apply", **enveloped(list[sync_answers.Applied], 400, 404, 409, 503))
     async def apply(name: str, wanted: Wanted) -> JSONResponse:
         """Applies the plan now, on the worker that runs the metadata task."""
         _, route = found(name)
         return answer(await _applied(worker, name, route.sync.ledger, wanted.force))
 
-    @routes.get("/connectors/{name}/readiness", **enveloped(answers.Readiness, 404, 503))
+    @routes.get("/connectors/{name}/readiness", **enveloped(sync_answers.Readiness, 404, 503))
     async def ready(name: str) -> JSONResponse:
         """What a failover now would mean: messages not copied yet, consumer groups' offsets, differences."""
         _, route = found(name)
         return answer(await readiness(route, worker.context))
 
-    @routes.post("/connectors/{name}/failover", **enveloped(answers.FailoverReport, 400, 404, 409, 503))
+    @routes.post("/connectors/{name}/failover", **enveloped(sync_answers.FailoverReport, 400, 404, 409, 503))
     async def switch(name: str, how: Switch) -> JSONResponse:
         """Prepares the target for applications: drains, stops the connector, syncs offsets, opens topics.
 

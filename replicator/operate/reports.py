@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from replicator.api.answers import FailoverReport
+from replicator.api.sync_answers import FailoverReport
 from replicator.command_output import Report
 
 __all__ = [
