@@ -91,11 +91,11 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
         )
     log.info("failover begins", connector=connector.name, topics=sorted(how.topics), source_dead=how.source_dead)
     async with taking_turn(worker, route, source_dead=how.source_dead):
+        await _publish(worker, how)
         if not how.source_dead:
-            await _publish(worker, how)
             await _drain(worker, connector, route, how)
-            if not is_ours(worker, route):
-                raise NotNow("another worker has begun a failover of this connector", hint="wait for its end")
+        if not is_ours(worker, route):
+            raise NotNow("another worker has begun a failover of this connector", hint="wait for its end")
         report = await _switch(worker, connector.name, route, how)
     told = ("connector", "topics", "drained", "problems")
     log.warning("failed over to the target", **{name: report[name] for name in told})
@@ -119,13 +119,18 @@ async def _switch(worker: Worker, name: str, route: Route, how: FailoverOptions)
         log.info("failover writes offsets and opens topics", connector=name)
     report = await _report(worker, connector, route, how, has_stopped=has_stopped)
     if how.topics:
+        ledger = route.sync.ledger
+        if report["topics_opened"]:
+            ledger.put("failover", {**ledger.get("failover"), "opened": True})
         done = has_stopped and not report["problems"]
         if done:
             _leave_out(worker, name, how.topics)
-        if done or not report["topics_opened"]:  # or it would write to topics that applications write to
-            if route.sync.ledger.get("failover").get("resume"):  # or somebody has decided otherwise meanwhile
+        if done or not ledger.get("failover").get(
+            "opened"
+        ):  # or it would write to topics that applications write to
+            if ledger.get("failover").get("resume"):  # or somebody has decided otherwise meanwhile
                 worker.connectors.set_state(name, before)
-            decided_by_hand(route.sync.ledger)
+            decided_by_hand(ledger)
             await _publish(worker, how)
     return report
 
@@ -206,7 +211,8 @@ async def _report(
     failed = [_NOT_STOPPED] if has_stopped is False else []
     if dead and not worker.sees_others:
         failed.append(_UNSEEN)
-    if has_stopped is not False:
+    # Only a route that runs sends again what the target has lost: it does, if no topic is opened before.
+    if has_stopped is not False and not (lost and how.topics):
         done, unknown = await route.sync.hand_over(
             open_all=how.open_all, dry_run=how.dry_run, concerns=how.concerns
         )

@@ -1,7 +1,8 @@
 """One failover of a connector at a time, in the whole group: two at once would undo what the other has decided.
 
-The group's record `failover` names the process that is at it, and what state the connector returns to (`resume`)
-once some topics are switched. Nobody waits for one that has died.
+The group's record `failover` names the process that is at it, as it is known where leases are held and at the target,
+what state the connector returns to (`resume`) once some topics are switched, and whether some were opened already.
+Nobody waits for one that has died.
 """
 
 from __future__ import annotations
@@ -41,19 +42,21 @@ async def taking_turn(worker: Worker, route: Route, *, source_dead: bool) -> Asy
     Raises:
         NotNow: a failover of the connector is going on.
     """
-    name, ledger, me = route.name, route.sync.ledger, worker.group.incarnation
+    name, ledger = route.name, route.sync.ledger
     if name in worker.switching:
         raise NotNow(f"a failover of connector {name} is going on already", hint="wait for its end")
     worker.switching.add(name)
     try:
         await _others_end(worker, route, source_dead=source_dead)
-        ledger.put("failover", {**ledger.get("failover"), "by": worker.id, "incarnation": me})
+        mirror = None if worker.mirror is None else worker.mirror.incarnation
+        process = {"by": worker.id, "incarnation": worker.group.incarnation, "at_target": mirror}
+        ledger.put("failover", {**ledger.get("failover"), **process})
         yield
     finally:
         worker.switching.discard(name)
         if is_ours(worker, route):
-            resume = ledger.get("failover").get("resume")
-            ledger.put("failover", {"resume": resume} if resume else {})
+            known = ledger.get("failover")
+            ledger.put("failover", {name: known[name] for name in ("resume", "opened") if known.get(name)})
 
 
 def is_ours(worker: Worker, route: Route) -> bool:
@@ -64,7 +67,7 @@ def is_ours(worker: Worker, route: Route) -> bool:
 def decided_by_hand(ledger: SyncLedger) -> None:
     """Somebody says what state the connector is in: no failover, interrupted or going on, returns it to another."""
     if ledger.get("failover").get("resume"):
-        ledger.put("failover", {**ledger.get("failover"), "resume": None})
+        ledger.put("failover", {**ledger.get("failover"), "resume": None, "opened": None})
 
 
 async def _others_end(worker: Worker, route: Route, *, source_dead: bool) -> None:
@@ -85,6 +88,6 @@ async def _others_end(worker: Worker, route: Route, *, source_dead: bool) -> Non
 
 
 def _other_is_at_it(worker: Worker, known: Mapping[str, Any], *, source_dead: bool) -> bool:
-    others = worker.seen_at_target if source_dead else worker.others
+    others, process = (worker.seen_at_target, "at_target") if source_dead else (worker.others, "incarnation")
     other = others.get(known.get("by", ""))
-    return other is not None and other.incarnation == known.get("incarnation")
+    return other is not None and other.incarnation == known.get(process)

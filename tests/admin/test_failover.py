@@ -76,6 +76,7 @@ class Setup:
             id="w1",
             group=SimpleNamespace(incarnation="this process"),
             switching=set(),
+            mirror=None,
             others={},
             context=self.context,
             may_send=lambda: True,
@@ -328,6 +329,25 @@ async def test_what_the_target_has_lost_is_not_called_copied(setup: Setup, monke
         report = await setup.switch(dry_run=dry_run)
         assert report["problems"] == ["queue T1/b/0: the target has lost messages"]
         assert not report["drained"]
+    setup.told.clear()
+    await setup.switch(topics=frozenset({"T1"}))
+    assert setup.told[-1] == "RUNNING", "which sends again what was lost"
+    assert "handed over" not in setup.told
+
+
+async def test_topics_that_were_opened_are_not_written_to_whoever_repeats_it(setup: Setup) -> None:
+    """The first time a topic is opened and something else goes wrong; the second time nothing is left to be opened."""
+    opened: Any = [SimpleNamespace(error="", action=SimpleNamespace(kind="topics", key="T1", broker="x"))]
+
+    async def hand_over(**_how: Any) -> tuple[list[Any], list[str]]:
+        found, opened[:] = list(opened), []
+        return found, ["an offset is not known"]
+
+    setup.sync.hand_over = hand_over
+    for state in ("RUNNING", "STOPPED"):
+        setup.state = state
+        await setup.switch(topics=frozenset({"T1"}))
+        assert "RUNNING" not in setup.told
 
 
 async def test_what_others_changed_while_it_drained_stays(setup: Setup) -> None:

@@ -28,6 +28,7 @@ class Group:
         return SimpleNamespace(
             id=name,
             group=SimpleNamespace(incarnation=f"of {name}"),
+            mirror=SimpleNamespace(incarnation=f"of {name} at the target"),
             switching=set(),
             others={},
             seen_at_target={},
@@ -73,11 +74,11 @@ async def test_with_the_source_dead_others_are_seen_at_the_target(group: Group) 
     group.records["failover"] = {"by": "w1", "incarnation": "of w1"}
     async with group.turn("w2", source_dead=True):
         pass
-    group.records["failover"] = {"by": "w1", "incarnation": "of w1"}
-    group.workers["w2"].seen_at_target = group.workers["w2"].others
-    with pytest.raises(NotNow):
-        async with group.turn("w2", source_dead=True):
-            raise AssertionError("it must not come in")
+    group.workers["w2"].seen_at_target = {"w1": SimpleNamespace(incarnation="of w1 at the target")}
+    async with group.turn("w1", source_dead=True):
+        with pytest.raises(NotNow):
+            async with group.turn("w2", source_dead=True):
+                raise AssertionError("it must not come in")
 
 
 async def test_of_two_that_begin_at_once_one_sees_the_other(group: Group) -> None:
