@@ -125,9 +125,8 @@ async def _switch(worker: Worker, name: str, route: Route, how: FailoverOptions)
         done = has_stopped and not report["problems"]
         if done:
             _leave_out(worker, name, how.topics)
-        if done or not ledger.get("failover").get(
-            "opened"
-        ):  # or it would write to topics that applications write to
+        opened = ledger.get("failover").get("opened")
+        if done or not opened:  # else it would write to topics that applications write to
             if ledger.get("failover").get("resume"):  # or somebody has decided otherwise meanwhile
                 worker.connectors.set_state(name, before)
             decided_by_hand(ledger)

@@ -1,8 +1,8 @@
 """One failover of a connector at a time, in the whole group: two at once would undo what the other has decided.
 
-The group's record `failover` names the process that is at it, as it is known where leases are held and at the target,
-what state the connector returns to (`resume`) once some topics are switched, and whether some were opened already.
-Nobody waits for one that has died.
+The group's record `failover` names the process that is at it, as it is known where leases are held and at the
+target, what state the connector returns to (`resume`) once some topics are switched, and whether some were opened
+already. Nobody waits for one that has died.
 """
 
 from __future__ import annotations

@@ -336,7 +336,7 @@ async def test_what_the_target_has_lost_is_not_called_copied(setup: Setup, monke
 
 
 async def test_topics_that_were_opened_are_not_written_to_whoever_repeats_it(setup: Setup) -> None:
-    """The first time a topic is opened and something else goes wrong; the second time nothing is left to be opened."""
+    """The first time a topic is opened, and something else goes wrong; then none is left to be opened."""
     opened: Any = [SimpleNamespace(error="", action=SimpleNamespace(kind="topics", key="T1", broker="x"))]
 
     async def hand_over(**_how: Any) -> tuple[list[Any], list[str]]:
