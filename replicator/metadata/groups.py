@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -90,6 +90,7 @@ def plan_groups(
     *,
     selector: GroupSelector,
     topics: Mapping[str, str],
+    placed: Mapping[str, Collection[str]],
     policy: GroupPolicy,
 ) -> Planned:
     """What is to be done at the target's brokers: every one has every group.
@@ -97,6 +98,7 @@ def plan_groups(
     Args:
         source, target: per broker what it has.
         topics: names at the target by those at the source, of what is copied.
+        placed: by the names at the target, the brokers there that have the topic.
     """
     names = sorted({name for table in source.values() for name in table.groups if selector.selects(name)})
     planned = Planned([], {})
@@ -107,7 +109,8 @@ def plan_groups(
             entry = ledger.get((broker, name))
             planned.actions.extend(_plan_group(name, model, source, broker, table, entry=entry, policy=policy))
             _plan_bans(name, source, broker, table, ledger=ledger, topics=topics, policy=policy, planned=planned)
-            _plan_modes(name, source, broker, table, ledger=ledger, topics=topics, policy=policy, planned=planned)
+            here = {topic: name_there for topic, name_there in topics.items() if broker in placed[name_there]}
+            _plan_modes(name, source, broker, table, ledger=ledger, topics=here, policy=policy, planned=planned)
     planned.actions.extend(_deletions(names, source, target, ledger, selector, policy))
     return planned
 

@@ -27,7 +27,7 @@ from replicator.metadata.ledger import DRIFT, FOREIGN, LIVE, Entry, Key, Ledger,
 from replicator.metadata.offsets import GroupQueue, plan_offsets
 from replicator.metadata.options import SyncOptions
 from replicator.routing.plan import TopicPlan
-from replicator.routing.queue_map import Queue
+from replicator.routing.queue_map import Queue, needed_queues
 
 __all__ = ["Applied", "ReplicationSnapshot", "Syncer"]
 
@@ -213,6 +213,7 @@ class Syncer:
             ledger,
             selector=self.options.selector,
             topics={plan.topic: plan.target_topic for plan in copy.plans},
+            placed={plan.target_topic: needed_queues(plan.queue_map).keys() for plan in copy.plans},
             policy=self.options.groups,
         )
         planned = self._sure_of_deletions(planned, self._groups[0].masters, lambda _: copy.all_brokers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from hypothesis import given
@@ -30,6 +30,7 @@ def plan(
     ledger: dict[Key, Entry] | None = None,
     *,
     include: str = ".*",
+    placed: Collection[str] = ("b", "x"),
     **policy: bool,
 ) -> Planned:
     return plan_groups(
@@ -38,6 +39,7 @@ def plan(
         ledger or {},
         selector=GroupSelector.of([include], []),
         topics={"T": "c_T"},
+        placed={"c_T": placed},
         policy=GroupPolicy(**policy),
     )
 
@@ -186,6 +188,14 @@ def test_request_modes_follow_under_the_topics_name_at_the_target() -> None:
     changed = {"a": table({"G": {}}, modes={"G": {"T": PULL}})}
     again = applied(plan(changed, after, ledger), after, ledger)
     assert (again["x"].modes or {})["G"]["c_T"] == PULL
+
+
+def test_no_request_mode_is_set_where_the_topic_is_not() -> None:
+    """The broker refuses it, each time."""
+    source = {"a": table({"G": {}}, modes={"G": {"T": POP}})}
+    target = {broker: table({"G": {}}, modes={}) for broker in ("x", "y")}
+    (action,) = plan(source, target, placed={"y"}).actions
+    assert action.broker == "y"
 
 
 def test_request_modes_that_somebody_has_set_are_told() -> None:
