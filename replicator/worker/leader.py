@@ -44,7 +44,9 @@ class Leader:
             self._making_ready = self._work.create_task(self._make_ready())
 
     async def _make_ready(self) -> None:
-        self._agenda.plan |= not await self._routes.make_ready()  # the next look at the clusters tries again
+        done = await self._routes.make_ready()
+        if not done:  # the next look at the clusters tries again; what it has found meanwhile stays noted
+            self._agenda.plan = True
         self._agenda.wake()  # tasks of ours start now, and what they publish first has the maps
         await self._progress.save(force=True)
         await self._progress.publish()

@@ -27,13 +27,13 @@ class Scene:
             assignment=SimpleNamespace(generation=SimpleNamespace(leader="b")),
         )
         parts: list[Any] = [SimpleNamespace(), SimpleNamespace(), SimpleNamespace()]
-        group, routes, progress = parts
+        group, self.routes, progress = parts
         group.coordinator = self.coordinator
         group.publish_all = self._call("publish all")
-        routes.make_ready = self._call("make ready")
+        self.routes.make_ready = self._call("make ready")
         progress.save = self._call("save")
         progress.publish = self._call("publish")
-        self.leader = Leader(group, routes, progress, self.agenda, work=work)
+        self.leader = Leader(group, self.routes, progress, self.agenda, work=work)
 
     def _call(self, name: str) -> Any:
         async def call(**_: object) -> bool:
@@ -57,6 +57,21 @@ async def test_what_could_not_be_made_ready_is_planned_again() -> None:
     async with asyncio.TaskGroup() as work:
         scene = Scene(work)
         scene.done = False
+        scene.leader.lead()
+    assert scene.agenda.plan
+
+
+async def test_what_is_found_while_the_target_is_made_ready_is_planned() -> None:
+    """A topic that turned up at the source in that time would never be copied, since later looks know it."""
+    async with asyncio.TaskGroup() as work:
+        scene = Scene(work)
+
+        async def make_ready() -> bool:
+            await asyncio.sleep(0)
+            scene.agenda.plan = True
+            return True
+
+        scene.routes.make_ready = make_ready
         scene.leader.lead()
     assert scene.agenda.plan
 
