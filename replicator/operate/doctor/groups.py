@@ -152,7 +152,10 @@ def judge_groups(
             "move those files with the applications, or let them begin where consumeFromWhere says",
         )
     policy = GroupPolicy(repair=settings.on_drift == "repair")
-    planned = plan_groups(source.groups, target.groups, {}, selector=selector, topics=topics, policy=policy)
+    everywhere = dict.fromkeys(topics.values(), target.groups.keys())
+    planned = plan_groups(
+        source.groups, target.groups, {}, selector=selector, topics=topics, placed=everywhere, policy=policy
+    )
     other = sorted({action.key for action in planned.actions if action.blocked == FOUND})
     if other:
         yield odd(
