@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 
 from replicator.client.brokers import max_offset
@@ -21,7 +21,7 @@ from replicator.connector.running_pairs import RunningPairs
 from replicator.connector.spark_jobs import Bulk
 from replicator.connector.sync.task import SyncTask
 from replicator.connector.topics import RouteTopics
-from replicator.errors import ClientError, Unreachable
+from replicator.errors import ClientError, StartupError, Unreachable
 from replicator.observe.logging import get_logger
 from replicator.plugins.route_options import route_options
 from replicator.routing.audit_trail import AuditTrail
@@ -120,13 +120,28 @@ class Route:
         """Reads what both clusters have now; errors as `RouteTopics.plan`."""
         self.topics.plan()
 
-    async def check(self) -> None:
+    async def check(self, is_known: Callable[[], Awaitable[bool]]) -> None:
         """Whether all that is selected can be copied, before the first start; writes nothing.
+
+        Later, what cannot be copied is a problem of that topic alone: it must keep no worker from going on.
+
+        Args:
+            is_known: whether the group has the connector, where our own files do not say so.
 
         Raises:
             StartupError: it cannot; says why and the way out.
             ClientError: a side cannot be asked.
         """
+        if self._context.store.state.record(Kind.CONNECTOR, self.name) is not None:
+            return
+        try:
+            await self._refuse()
+        except StartupError as error:
+            if not await is_known():
+                raise
+            log.warning("what the group runs has problems", connector=self.name, reason=str(error))
+
+    async def _refuse(self) -> None:
         self.plan()
         self.topics.refuse_problems()
         await refuse_missing_rights(self.topics, self._context)

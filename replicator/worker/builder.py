@@ -39,6 +39,7 @@ from replicator.worker.found import Clusters, Found, find
 from replicator.worker.group_part import take_part
 from replicator.worker.halted_queues import HaltedQueues
 from replicator.worker.heartbeats import Heartbeats
+from replicator.worker.known_connector import GroupLog
 from replicator.worker.leader import Leader
 from replicator.worker.refresher import Refresher
 from replicator.worker.releases import Releases
@@ -117,19 +118,19 @@ async def _build(
     connectors, agenda, work = Connectors(store, ConnectorLimits.of(settings)), Agenda(), asyncio.TaskGroup()
     parts = (settings, coordinator, store, clusters, found)
     group, log, mirror = take_part(*parts, connectors=connectors, agenda=agenda)
-    context = _context(settings, coordinator, store, clusters, found, group)
+    context = _context(*parts, group)
     probe = TargetProbe(target.cluster)
     heartbeats = Heartbeats(group, mirror, probe, source=identity.source, rest_address=rest_address)
     bulk = Bulk(settings, group, heartbeats.beat, sealer=context.sealer, auditor=context.auditor, identity=identity)
     if not found.standby:
-        await Route(settings.connector, settings.route, context, bulk).check()
+        route = Route(settings.connector, settings.route, context, bulk)
+        await route.check(partial(_is_known, settings, clusters, found, group))
     store.save_identity({**store.identity(), "worker": coordinator.me, **found.ids})
     routes = Routes(connectors, coordinator, context, bulk)
     heartbeats.report("tasks", lambda: task_states(routes))
     heartbeats.report(JOBS, lambda: bulk.claimed(coordinator.running))
     halted = HaltedQueues(connectors, routes, coordinator, context, group.skews)
     progress = Progress(store, group, routes, halted, Cleaner(store, coordinator, source))
-
     standby = None
     if found.standby and mirror is not None:
         group.waiting_for = "the source"
@@ -175,6 +176,18 @@ async def _build(
         agenda=agenda,
         work=work,
     )
+
+
+async def _is_known(settings: Settings, clusters: Clusters, found: Found, group: Group) -> bool:
+    """Whether the group runs the connector that this worker was started with; nobody but us knows without one."""
+    said = GroupLog(
+        cluster=clusters.control,
+        topic=settings.control_topic,
+        group=found.group,
+        signer=group.signer,
+        past=found.past,
+    )
+    return not settings.standalone and await said.names(settings.connector)
 
 
 def _auditor(audit: Audit, worker: str) -> StreamAuditor:

@@ -1,13 +1,21 @@
-"""What a route does at each look at the clusters."""
+"""What a route refuses at its first start, and what it does at each look at the clusters."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from replicator.connector.route import Route
-from replicator.errors import Unreachable
+from replicator.connector.topics import RouteTopics
+from replicator.errors import StartupError, Unreachable
+from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
+from replicator.settings import RouteSettings
+from replicator.state.record import Kind
+from replicator.state.store import Store
 
 
 class Pair:
@@ -39,3 +47,55 @@ def test_a_forgotten_broker_keeps_nobody_from_following_the_others() -> None:
     )
     Route.follow_clusters(cast("Route", route))
     assert [pair.address for pair in pairs] == ["", "h:1"]
+
+
+class Odd:
+    """A route that selects a topic which cannot be copied; `known` is what the group says of it."""
+
+    def __init__(self, store: Store, *, known: bool) -> None:
+        self.name = "route"
+        self.known = known
+        self.asked = 0
+        context: Any = SimpleNamespace(store=store, group="", system_names=lambda: ())
+        self._context = context
+        self.topics = RouteTopics("route", RouteSettings(topics=["odd"]), context)
+        self.sync = SimpleNamespace(check=self._allowed)
+
+    def plan(self) -> None:
+        plan = TopicPlan(topic="odd", target_topic="odd", queue_map={}, problem="it is compacted")
+        self.topics.plans = [plan]
+
+    async def _allowed(self) -> None:
+        return None
+
+    async def _refuse(self) -> None:
+        await Route._refuse(cast("Route", self))
+
+    async def is_known(self) -> bool:
+        self.asked += 1
+        return self.known
+
+    async def check(self) -> None:
+        await Route.check(cast("Route", self), self.is_known)
+
+
+async def test_a_first_start_is_refused_with_a_topic_that_cannot_be_copied(tmp_path: Path) -> None:
+    with pytest.raises(StartupError, match="topic odd cannot be copied: it is compacted"):
+        await Odd(Store(tmp_path), known=False).check()
+
+
+async def test_a_topic_that_turned_up_since_keeps_no_worker_from_starting_again(tmp_path: Path) -> None:
+    """Nor does it where the connector was deleted: it is not run at all."""
+    store = Store(tmp_path)
+    for value in ({"state": "RUNNING"}, None):
+        store.put(Kind.CONNECTOR, "route", value)
+        route = Odd(store, known=False)
+        await route.check()
+        assert route.asked == 0
+
+
+async def test_it_keeps_no_worker_from_joining_a_group_that_runs_the_connector(tmp_path: Path) -> None:
+    """Be it new, or one that has lost its files."""
+    route = Odd(Store(tmp_path), known=True)
+    await route.check()
+    assert route.asked == 1
