@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, Literal
 
+from replicator.aio.clock import now
 from replicator.client.cluster import Cluster
 from replicator.errors import ClientError, ReplicatorError
 from replicator.protocol.message import StoredMessage
@@ -113,6 +114,7 @@ class RangeReader:
             options=self._options,
             budget=budget,
             from_master=self._cluster.is_master(self._queue.broker, reader.address),
+            sure_at=now(),
             end=self._end,
             slave=self._cluster.slave(self._queue.broker) if self._at_slave else None,
         )

@@ -31,14 +31,16 @@ class LookBack:
 
     Args:
         connection: that which the queue is read over.
-        state: of a queue whose source was checked just now.
+        sure_at: when the source of the queue was checked, by `clock`.
     """
 
-    def __init__(self, connection: Connection, state: QueueState, *, clock: Callable[[], float] = now) -> None:
+    def __init__(
+        self, connection: Connection, state: QueueState, *, sure_at: float, clock: Callable[[], float] = now
+    ) -> None:
         self._connection = connection
         self._state = state
         self._clock = clock
-        self._sure_at = clock()
+        self._sure_at = sure_at
 
     def is_needed(self, offset: int, pulled: Pulled) -> bool:
         """Whether `pulled`, the answer to a pull at `offset`, may come from another queue of that name.

@@ -159,6 +159,7 @@ class BrokerSource:
             options=shared.options,
             budget=shared.budget,
             from_master=shared.source.is_master(broker, reader.address),
+            sure_at=self._checked_at,
             end=self._end,
             slave=None if self._end is None else shared.source.slave(broker),
         )

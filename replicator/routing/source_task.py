@@ -48,11 +48,12 @@ class SourceTask:
         offset: queue offset, next to read.
         from_master: whether the connection leads to the master; what a slave has not yet is no loss.
         end: queue offset, greater than `offset`, before which it ends the channel with `SourceEnded`.
+        sure_at: when it was checked, by `now()`, that the queue is the one that was read before.
         slave: read instead of the master while that asks for it. Not where brokers filter: what a slave has lost
             could not be distinguished from what the filter skips.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a queue is read with
         self,
         connection: Connection,
         channel: Channel,
@@ -62,6 +63,7 @@ class SourceTask:
         options: RouteOptions,
         budget: MemoryBudget,
         from_master: bool,
+        sure_at: float,
         end: int | None = None,
         slave: Endpoint | None = None,
     ) -> None:
@@ -75,7 +77,7 @@ class SourceTask:
         self._end = end
         self._window = PullWindow(offset, filtered=options.filtered)
         self._window.depth = min(self._window.depth, options.pulls_in_flight)
-        self._look_back = LookBack(connection, state)
+        self._look_back = LookBack(connection, state, sure_at=sure_at)
         self._per_message = self._per_offset = _FIRST_ANSWER / self._window.stride
         self._stopped = False
         self._in_line = False

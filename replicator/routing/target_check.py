@@ -106,7 +106,8 @@ class TargetCheck:
             sealer=self._shared.options.sealer,
         )
         tail = await read()
-        if known is not None and not tail.known_holds:
+        shorter = tail.end < progress.target_floor
+        if shorter or (known is not None and not tail.known_holds):
             await self._shared.barrier.caught_up(place[0])
             tail = await read()
         return tail
@@ -186,7 +187,8 @@ class TargetCheck:
         progress.target_end = tail.end
         if tail.end < progress.target_floor:  # what the source has no longer cannot be copied again
             lost = progress.target_floor - tail.end
-            self._log.error("target lost messages of before the source was reset", count=lost, target_end=tail.end)
+            # Which of them others wrote, or retention had deleted before, nobody knows any more.
+            self._log.error("target lost messages of before the source was reset", up_to=lost, target_end=tail.end)
             counters.target_lost += lost
             progress.target_floor = tail.end
         counters.foreign += tail.foreign
@@ -196,6 +198,7 @@ class TargetCheck:
         if tail.recreated:
             progress.offsets.clear()
             progress.position = progress.seen = None
+            counters.skipped_to = 0
             progress.target_floor = tail.copies[0].target
             self._state.audit.restart()
         known = progress.last

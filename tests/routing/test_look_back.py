@@ -55,7 +55,7 @@ class QuietQueue:
         self.state.progress.position, self.state.progress.store_timestamp = 5, 703
         self.state.progress.offsets.add(0, 70, 4)
         connection = cast("Connection", self.broker)
-        self.look_back = LookBack(connection, self.state, clock=lambda: self.now)
+        self.look_back = LookBack(connection, self.state, sure_at=0.0, clock=lambda: self.now)
 
     def ask(self) -> ReplicatorError | None:
         said: list[ReplicatorError | None] = []

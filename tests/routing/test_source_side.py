@@ -10,6 +10,8 @@ import pytest
 from replicator.protocol.codes import Request, Response
 from replicator.protocol.frame import Frame
 from replicator.routing import source_side
+from replicator.routing.budget import MemoryBudget
+from replicator.routing.channel import Channel
 from replicator.routing.faults import SourceReset
 from replicator.routing.queue_map import Queue
 from replicator.routing.queue_progress import Seen
@@ -77,6 +79,19 @@ async def test_it_is_compared_again_after_a_while(
     time[0] += 3600
     with pytest.raises(SourceReset):
         await source.check()
+
+
+async def test_what_reads_it_knows_when_it_was_compared(
+    make_shared: Callable[..., Shared], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A target that takes nothing has the copy begin again and again, with no look at the source in between."""
+    time = [100.0]
+    monkeypatch.setattr(source_side, "now", lambda: time[0])
+    source = source_of(make_shared, Stored(510, 511, 512, 513, 514, 515), seen=Seen(4, 514))
+    await source.check()
+    time[0] += 5.0
+    reader: Any = await source.open(Channel(MemoryBudget(1024)), 5)
+    assert reader._look_back._sure_at == 100.0
 
 
 @pytest.mark.parametrize("clock", [100, 900])

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from replicator.aio.clock import now
 from replicator.client.connection import Answer, Connection
 from replicator.client.line_window import LineWindow
 from replicator.client.pull import Subscription
@@ -101,6 +102,7 @@ class Reading:
             options=self.options,
             budget=self.budget,
             from_master=True,
+            sure_at=now(),
         )
 
     def drain(self) -> None:
@@ -327,6 +329,7 @@ async def test_a_queue_that_was_recreated_during_a_silence_is_not_read_on(monkey
     """It has grown beyond the offset that the held pull asks for: the broker answers as if nothing had happened."""
     time = [0.0]
     monkeypatch.setattr(LookBack.__init__, "__kwdefaults__", {"clock": lambda: time[0]})
+    time[0] = now()
     reading = Reading(Broker([10] * 5, 4096), MemoryBudget(MIB))
     reading.task.start()
     while reading.broker.answerable():
