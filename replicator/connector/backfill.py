@@ -293,4 +293,4 @@ def _take(state: QueueState, outcome: CopyOutcome) -> None:
     counters.foreign += outcome.foreign
     for reason, count in outcome.left_out.items():
         counters.skip(reason, count)
-    counters.skipped_to = max(counters.skipped_to, outcome.end)
+    counters.skipped_to = outcome.end if outcome.resets else max(counters.skipped_to, outcome.end)
