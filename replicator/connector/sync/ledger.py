@@ -16,7 +16,7 @@ __all__ = ["BeingApplied", "Request", "SyncLedger"]
 
 #: Actions of which the group remembers what was done.
 _REMEMBERED: Final = 100
-#: Answers that are kept beside the last one, for those who have not read them yet; each may have thousands of actions.
+#: Answers kept beside the last one, for who has not read them yet; each may have thousands of actions.
 _EARLIER: Final = 1
 
 
