@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 
-from replicator.group.coordinator import Coordinator
+from replicator.aio.clock import now
+from replicator.group.coordinator import Assignment, Coordinator
 from replicator.group.member import Group
+from replicator.observe.excerpt import excerpt
+from replicator.observe.logging import get_logger
 from replicator.state.record import Kind
 from replicator.worker.agenda import Agenda
 from replicator.worker.checkpointer import Progress
 from replicator.worker.connectors import Routes
 
-__all__ = ["Leader"]
+__all__ = ["Leader", "log_assignment"]
+
+log = get_logger(__name__)
 
 
 class Leader:
@@ -30,6 +35,8 @@ class Leader:
         self._agenda = agenda
         self._work = work
         self._making_ready: asyncio.Task[None] | None = None
+        #: The part of it that may be cut off: what is saved after it must not be, or older state might be kept.
+        self._preparing: asyncio.Task[bool] | None = None
 
     @property
     def _coordinator(self) -> Coordinator:
@@ -39,17 +46,28 @@ class Leader:
         """Makes the target ready for all, once everybody has adopted our assignment."""
         coordinator, busy = self._coordinator, self._making_ready is not None and not self._making_ready.done()
         leading = coordinator.leads() and coordinator.assignment.generation.leader == coordinator.me
+        leading = leading and coordinator.holds_lease(now())  # or another worker may lead by now
         if self._agenda.make_ready and leading and coordinator.agreed and not busy:
             self._agenda.make_ready = False
-            self._making_ready = self._work.create_task(self._make_ready())
+            self._preparing = self._work.create_task(self._routes.make_ready())
+            self._making_ready = self._work.create_task(self._make_ready(self._preparing))
 
-    async def _make_ready(self) -> None:
-        done = await self._routes.make_ready()
-        if not done:  # the next look at the clusters tries again; what it has found meanwhile stays noted
+    async def _make_ready(self, preparing: asyncio.Task[bool]) -> None:
+        await asyncio.wait([preparing])
+        if preparing.cancelled():
+            self._agenda.make_ready = True
+            return
+        if not preparing.result():  # the next look at the clusters tries again; what it has found stays noted
             self._agenda.plan = True
         self._agenda.wake()  # tasks of ours start now, and what they publish first has the maps
         await self._progress.save(force=True)
         await self._progress.publish()
+
+    async def end(self) -> None:
+        """Makes nothing at the target any more: this worker leaves, or has lost its lease, and another one leads."""
+        if self._preparing is not None:
+            self._preparing.cancel()
+            await asyncio.wait([self._preparing])
 
     async def publish_assignment(self) -> None:
         """Publishes the assignment that was computed here."""
@@ -65,3 +83,21 @@ class Leader:
         """
         if self._coordinator.speaks_for_all():
             await self._group.publish_all()
+
+
+def log_assignment(assignment: Assignment, before: Assignment) -> None:
+    """Says which tasks move; `before` is what it replaces."""
+    owners, old = assignment.owners, before.owners
+    moved = [
+        f"{task}: {old.get(task, 'nobody')} -> {owners.get(task, 'nobody')}"
+        for task in sorted({*old, *owners})
+        if old.get(task) != owners.get(task)
+    ]
+    log.info(
+        "tasks assigned",
+        generation=assignment.generation.number,
+        workers=sorted(assignment.members),
+        tasks=len(owners),
+        moved=len(moved),
+        moves=excerpt(moved),
+    )

@@ -25,7 +25,6 @@ from replicator.group.membership import Heartbeat, MemberState
 from replicator.group.mirror import Mirror
 from replicator.group.no_log import NoLog
 from replicator.group.rebalances import Rebalances
-from replicator.observe.excerpt import excerpt
 from replicator.observe.logging import get_logger
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.options import Identity
@@ -39,7 +38,7 @@ from replicator.worker.checkpointer import Progress
 from replicator.worker.connectors import Routes
 from replicator.worker.halted_queues import HaltedQueues
 from replicator.worker.heartbeats import Heartbeats
-from replicator.worker.leader import Leader
+from replicator.worker.leader import Leader, log_assignment
 from replicator.worker.refresher import Refresher
 from replicator.worker.releases import Releases
 from replicator.worker.standby import Standby
@@ -312,6 +311,7 @@ class Worker:
         while self.coordinator.stage is not MemberState.LEFT:
             self.agenda.begin_turn()
             if self._conflict is not None:
+                await self.leader.end()
                 await self.runner.fence()
                 return
             if stop.is_set() and self.coordinator.stage is MemberState.ONLINE:
@@ -334,11 +334,15 @@ class Worker:
         if agenda.reconcile:
             self.reconcile()
         wanted, before = self._wanted(), coordinator.assignment
-        self._do(coordinator.step(now(), self.routes.tasks(), wanted=wanted), before)
+        decision = coordinator.step(now(), self.routes.tasks(), wanted=wanted)
+        self._do(decision, before)
+        if decision.fence:
+            await self.leader.end()
         settled = coordinator.settled(wanted)
         self.rebalances.look(coordinator.assignment.generation, now(), settled=settled)
         self.leader.lead()
         if coordinator.stage is MemberState.LEAVING and not coordinator.running:
+            await self.leader.end()
             await self.progress.publish(force=True)
             coordinator.stage = MemberState.LEFT
         if self.group.unsaid:
@@ -357,7 +361,7 @@ class Worker:
         if decision.publish is not None and not decision.fence:
             self.group.assign(decision.publish)
             if decision.publish.generation != before.generation:  # else it is the same once more
-                _log_assignment(decision.publish, before)
+                log_assignment(decision.publish, before)
             self.work.create_task(self.leader.publish_assignment())
         self.runner.do(decision)
 
@@ -379,20 +383,3 @@ class Worker:
             await self.mirror.flush()  # it is all that others can hear
         if not published:
             raise Unreachable(f"the {self.settings.coordination}", "the change could not be published to the group")
-
-
-def _log_assignment(assignment: Assignment, before: Assignment) -> None:
-    owners, old = assignment.owners, before.owners
-    moved = [
-        f"{task}: {old.get(task, 'nobody')} -> {owners.get(task, 'nobody')}"
-        for task in sorted({*old, *owners})
-        if old.get(task) != owners.get(task)
-    ]
-    log.info(
-        "tasks assigned",
-        generation=assignment.generation.number,
-        workers=sorted(assignment.members),
-        tasks=len(owners),
-        moved=len(moved),
-        moves=excerpt(moved),
-    )

@@ -24,16 +24,17 @@ class Scene:
             me="b",
             agreed=True,
             leads=lambda: True,
+            holds_lease=lambda _: True,
             assignment=SimpleNamespace(generation=SimpleNamespace(leader="b")),
         )
         parts: list[Any] = [SimpleNamespace(), SimpleNamespace(), SimpleNamespace()]
-        group, self.routes, progress = parts
+        group, self.routes, self.progress = parts
         group.coordinator = self.coordinator
         group.publish_all = self._call("publish all")
         self.routes.make_ready = self._call("make ready")
-        progress.save = self._call("save")
-        progress.publish = self._call("publish")
-        self.leader = Leader(group, self.routes, progress, self.agenda, work=work)
+        self.progress.save = self._call("save")
+        self.progress.publish = self._call("publish")
+        self.leader = Leader(group, self.routes, self.progress, self.agenda, work=work)
 
     def _call(self, name: str) -> Any:
         async def call(**_: object) -> bool:
@@ -76,7 +77,53 @@ async def test_what_is_found_while_the_target_is_made_ready_is_planned() -> None
     assert scene.agenda.plan
 
 
-@pytest.mark.parametrize("why", ["another leads", "it is another's assignment", "not agreed", "nothing new"])
+async def test_a_leader_that_ends_waits_for_no_broker() -> None:
+    """Else a worker that is stopped would go on making topics, or not end at all."""
+    async with asyncio.timeout(1), asyncio.TaskGroup() as work:
+        scene = Scene(work)
+        cut = asyncio.Event()
+
+        async def make_ready() -> bool:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cut.set()
+            return True
+
+        scene.routes.make_ready = make_ready
+        await scene.leader.end()  # there is nothing to end yet
+        scene.leader.lead()
+        await asyncio.sleep(0.01)
+        await scene.leader.end()
+        assert cut.is_set()
+        await asyncio.sleep(0.01)
+        scene.leader.lead()
+        assert not scene.agenda.make_ready
+        await scene.leader.end()  # before it has begun
+    assert scene.calls == []
+    assert scene.agenda.make_ready, "it is made once this worker leads again"
+
+
+async def test_what_is_ready_is_saved_though_the_leader_ends() -> None:
+    async with asyncio.TaskGroup() as work:
+        scene = Scene(work)
+        saving = asyncio.Event()
+
+        async def save(**_: object) -> None:
+            saving.set()
+            await asyncio.sleep(0.01)
+            scene.calls.append("saved")
+
+        scene.progress.save = save
+        scene.leader.lead()
+        await saving.wait()
+        await scene.leader.end()
+    assert scene.calls == ["make ready", "saved", "publish"]
+
+
+@pytest.mark.parametrize(
+    "why", ["another leads", "it is another's assignment", "not agreed", "no lease", "nothing new"]
+)
 async def test_nothing_is_made_ready_otherwise(why: str) -> None:
     async with asyncio.TaskGroup() as work:
         scene = Scene(work)
@@ -87,6 +134,8 @@ async def test_nothing_is_made_ready_otherwise(why: str) -> None:
             coordinator.assignment.generation.leader = "a"
         elif why == "not agreed":
             coordinator.agreed = False
+        elif why == "no lease":
+            coordinator.holds_lease = lambda _: False
         else:
             scene.agenda.make_ready = False
         wanted = scene.agenda.make_ready

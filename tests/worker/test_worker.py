@@ -1,0 +1,67 @@
+"""What a worker's turn does beside what its coordinator decides."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from replicator.group.membership import MemberState
+from replicator.worker.agenda import Agenda
+from replicator.worker.worker import Worker
+
+
+class Turn:
+    """A worker whose leader's part is asked to end; `calls` says when."""
+
+    def __init__(self, stage: MemberState, *, fence: bool) -> None:
+        self.calls: list[str] = []
+        self.agenda = Agenda()
+        self.coordinator: Any = SimpleNamespace(
+            stage=stage,
+            running=set(),
+            assignment=SimpleNamespace(generation=0),
+            step=lambda *_, **__: SimpleNamespace(fence=fence),
+            settled=lambda _: True,
+        )
+        self.routes = SimpleNamespace(tasks=set)
+        self.rebalances = SimpleNamespace(look=lambda *_, **__: None)
+        self.leader = SimpleNamespace(lead=lambda: None, end=self._ended)
+        self.progress = SimpleNamespace(publish=self._published)
+        self.group = SimpleNamespace(unsaid=False)
+
+    async def _ended(self) -> None:
+        self.calls.append(f"ended while {self.coordinator.stage}")
+
+    async def _published(self, **_: object) -> None:
+        self.calls.append("published")
+
+    def _wanted(self) -> object:
+        return bool
+
+    def _do(self, *_: object) -> None:
+        self.calls.append("done")
+
+    async def turn(self) -> list[str]:
+        """What it did, in order."""
+        await Worker._turn(cast("Worker", self))
+        return self.calls
+
+
+@pytest.mark.parametrize(
+    ("stage", "fence", "calls"),
+    [
+        (MemberState.ONLINE, False, ["done"]),
+        (MemberState.ONLINE, True, ["done", "ended while online"]),
+        (MemberState.LEAVING, False, ["done", "ended while leaving", "published"]),
+    ],
+    ids=["well", "fenced", "leaving"],
+)
+async def test_a_worker_that_is_fenced_or_leaves_makes_nothing_at_the_target(
+    stage: MemberState, fence: bool, calls: list[str]
+) -> None:
+    """It has ended that before it says that it has left."""
+    turn = Turn(stage, fence=fence)
+    assert await turn.turn() == calls
+    assert (turn.coordinator.stage is MemberState.LEFT) is (stage is MemberState.LEAVING)
