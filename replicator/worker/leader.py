@@ -64,7 +64,7 @@ class Leader:
         await self._progress.publish()
 
     async def end(self) -> None:
-        """Makes nothing at the target any more: this worker leaves, or has lost its lease, and another one leads."""
+        """Makes nothing at the target any more: this worker leaves, or has lost its lease; another one may lead."""
         if self._preparing is not None:
             self._preparing.cancel()
             await asyncio.wait([self._preparing])
