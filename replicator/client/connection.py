@@ -16,6 +16,7 @@ from typing import Final, cast
 
 from replicator.client.line_window import LineWindow
 from replicator.client.security import Security
+from replicator.client.send_queue import unacknowledged
 from replicator.client.writer import SocketWriter
 from replicator.errors import ClientError, NoTls, ProtocolError, RequestTimeout, Unreachable
 from replicator.observe.logging import get_logger
@@ -36,6 +37,9 @@ _SWEEP: Final = 0.25
 
 #: SO_LINGER on, 0 s: closing the socket resets it.
 _RESET: Final = struct.pack("ii", 1, 0)
+
+#: What a frame begins with.
+_LENGTH: Final = struct.Struct(">I")
 
 #: Bytes in the socket's own buffer above which senders wait.
 _HIGH_WATER: Final = 8 * 1024 * 1024
@@ -71,6 +75,8 @@ class Connection(asyncio.BufferedProtocol):
         self._held: list[bytes] | None = None
         self._may_go_on = may_go_on
         self._writer: SocketWriter | None = None
+        #: Bytes of all requests so far.
+        self._given = 0
 
     def request(
         self,
@@ -96,13 +102,17 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting[opaque] = (on_answer, now, now + timeout, code)
         if self._sweeper is None:
             self._sweeper = self._loop.call_later(_SWEEP, self._sweep)
-        request = encode_request(code, opaque, fields, body=body)
-        if self._held is None:
-            self._write(request)
-        else:
-            self._held += request
+        self._write(encode_request(code, opaque, fields, body=body))
 
-    def _write(self, pieces: Sequence[bytes]) -> None:
+    def _write(self, frame: Sequence[bytes]) -> None:
+        """Writes a frame, which begins with how long the rest of it is, behind all others."""
+        self._given += _LENGTH.size + _LENGTH.unpack_from(frame[0])[0]
+        if self._held is None:
+            self._write_out(frame)
+        else:
+            self._held += frame
+
+    def _write_out(self, pieces: Sequence[bytes]) -> None:
         if self._writer is not None:
             self._writer.write(pieces)
         elif self._transport is not None:
@@ -113,10 +123,15 @@ class Connection(asyncio.BufferedProtocol):
     ) -> Frame:
         """Sends a request and waits for its answer.
 
+        Args:
+            timeout: seconds for the answer; where the line is full, as many to wait for it before. One that is
+                written with little time left would be taken for one that the peer leaves unanswered.
+
         Raises:
             Unreachable, RequestTimeout: see there. Error codes are the caller's to judge.
         """
-        await self._writable.wait()
+        if not self._writable.is_set():
+            await self._until_writable(code, timeout)
         future: asyncio.Future[Frame] = self._loop.create_future()
 
         def settle(answer: Answer) -> None:
@@ -129,6 +144,35 @@ class Connection(asyncio.BufferedProtocol):
 
         self.request(code, fields, settle, body=body, timeout=timeout)
         return await future
+
+    async def _until_writable(self, code: int, timeout: float) -> None:
+        """Waits behind what others have given.
+
+        Raises:
+            RequestTimeout: in vain; nothing of the request is written.
+        """
+        delivered = self._delivered
+        try:
+            async with asyncio.timeout(timeout):
+                await self._writable.wait()
+        except TimeoutError:
+            if self._delivered <= delivered:
+                # Who waits here has made no request yet, and late answers to earlier ones make the peer look alive:
+                # nothing else would end the connection to a machine that is gone.
+                self._broken("it takes nothing any more")
+            raise RequestTimeout(self.address, code, timeout) from None
+
+    @property
+    def _delivered(self) -> int:
+        """Bytes that the peer's system has taken, of all that were ever given; with TLS roughly."""
+        return self._given - self._backlog()
+
+    def _backlog(self) -> int:
+        """Bytes that are still on this side."""
+        if self._transport is None:
+            return 0
+        own = self._transport.get_write_buffer_size() if self._writer is None else self._writer.waiting
+        return own + unacknowledged(self._transport.get_extra_info("socket"))
 
     def close(self) -> None:
         """Ends the connection; whoever still waits gets `Unreachable`."""
@@ -167,7 +211,7 @@ class Connection(asyncio.BufferedProtocol):
         finally:
             held, self._held = self._held, None
             if held and not self.closed:
-                self._write(held)
+                self._write_out(held)
 
     def _received(self, frame: Frame) -> None:
         if frame.flag & RESPONSE:

@@ -54,6 +54,11 @@ class SocketWriter:
         #: Whether some of what waits was given while it might be sent.
         self._allowed = False
 
+    @property
+    def waiting(self) -> int:
+        """Bytes that the kernel has not taken yet."""
+        return self._size
+
     def write(self, pieces: Sequence[bytes]) -> None:
         """Writes `pieces` behind all that was given before, in the event loop's next turn.
 
@@ -109,4 +114,5 @@ class SocketWriter:
         if self._socket.fileno() >= 0:
             self._loop.remove_writer(self._socket.fileno())
             self._waiting.clear()
+            self._size = 0
             self._socket.close()

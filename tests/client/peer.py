@@ -7,10 +7,13 @@ import json
 import socket
 import ssl
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self, cast
 
+from replicator.client.connection import Connection
+from replicator.client.security import Credentials, Security
 from replicator.protocol.frame import Frame, FrameDecoder
 
 Handler = Callable[["Session", Frame], None]
@@ -105,6 +108,21 @@ class Peer:
             self._server = None
 
 
+@asynccontextmanager
+async def connected(
+    peer: Peer, credentials: Credentials | None = None, *, may_go_on: Callable[[], bool] | None = None
+) -> AsyncIterator[Connection]:
+    """A connection to `peer`."""
+    loop = asyncio.get_running_loop()
+    _, connection = await loop.create_connection(
+        lambda: Connection(peer.address, Security(credentials), may_go_on), "127.0.0.1", peer.port
+    )
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
 def feed(decoder: FrameDecoder, data: bytes) -> list[Frame]:
     """The frames that `data` makes whole, as if it had been read from a socket."""
     frames: list[Frame] = []
@@ -133,6 +151,12 @@ def frame(
 
 def silent(session: Session, request: Frame) -> None:
     """A handler that says nothing."""
+
+
+def deafen(session: Session) -> None:
+    """It reads nothing, and its kernel takes little, whatever `net.ipv4.tcp_rmem` lets it."""
+    session.transport.pause_reading()
+    session.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 256 * 1024)
 
 
 def hang_up(session: Session) -> None:

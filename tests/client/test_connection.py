@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 
 import pytest
 
 from replicator.client import connection as module
 from replicator.client.connection import Answer, Connection
-from replicator.client.security import Credentials, Security
+from replicator.client.security import Credentials
 from replicator.errors import RequestTimeout, Unreachable
 from replicator.protocol.frame import Frame
 from replicator.protocol.signing import sign
-from tests.client.peer import Peer, Session, frame, silent
+from tests.client.peer import Peer, Session, connected, deafen, frame, silent
 from tests.support.worker import until
 
 
@@ -24,27 +22,9 @@ def _quick_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_SWEEP", 0.01)
 
 
-@asynccontextmanager
-async def connected(peer: Peer, credentials: Credentials | None = None) -> AsyncIterator[Connection]:
-    loop = asyncio.get_running_loop()
-    _, connection = await loop.create_connection(
-        lambda: Connection(peer.address, Security(credentials)), "127.0.0.1", peer.port
-    )
-    try:
-        yield connection
-    finally:
-        connection.close()
-
-
 async def outcomes(*waiting: asyncio.Task[Frame]) -> list[Frame | BaseException]:
     async with asyncio.timeout(10):
         return await asyncio.gather(*waiting, return_exceptions=True)
-
-
-def deafen(session: Session) -> None:
-    """It reads nothing, and its kernel takes little, whatever `net.ipv4.tcp_rmem` lets it."""
-    session.transport.pause_reading()
-    session.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 256 * 1024)
 
 
 def start(connection: Connection, code: int, *, timeout: float = 10.0) -> asyncio.Task[Frame]:

@@ -1,0 +1,107 @@
+"""Connections whose peer takes what is sent slowly, or not at all any more, though it has answered just before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from replicator.client import connection as module
+from replicator.client import writer as writer_module
+from replicator.client.connection import Connection
+from replicator.errors import RequestTimeout, Unreachable
+from replicator.protocol.frame import Frame
+from tests.client.peer import Peer, Session, connected, deafen
+from tests.support.worker import until
+
+#: With asyncio's writing, and with our own.
+WRITERS = pytest.mark.parametrize("may_go_on", [None, lambda: True], ids=["transport", "own"])
+
+MayGoOn = Callable[[], bool] | None
+
+
+@pytest.fixture(autouse=True)
+def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_SWEEP", 0.01)
+    monkeypatch.setattr(module, "_HIGH_WATER", 256 * 1024)
+    monkeypatch.setattr(writer_module, "_HIGH_WATER", 256 * 1024)
+
+
+class Deaf:
+    """Takes the first request, reads no further, and may answer the first one when a test wants it to."""
+
+    def __init__(self) -> None:
+        self.first: tuple[Session, Frame] | None = None
+
+    def handler(self, session: Session, request: Frame) -> None:
+        if self.first is None:
+            self.first = session, request
+            deafen(session)
+        else:
+            session.answer(request)
+
+    def answer(self) -> None:
+        assert self.first is not None
+        self.first[0].answer(self.first[1])
+
+    def hear(self) -> None:
+        assert self.first is not None
+        self.first[0].transport.resume_reading()
+
+
+def read_slowly(session: Session, *, pause: float) -> None:
+    """A quarter of a MiB at most, and then nothing for a while; without end."""
+    deafen(session)
+    loop, received = asyncio.get_running_loop(), session.data_received
+
+    def data_received(data: bytes) -> None:
+        session.transport.pause_reading()
+        loop.call_later(pause, session.transport.resume_reading)
+        received(data)
+
+    session.data_received = data_received  # type: ignore[method-assign]
+    session.transport.resume_reading()
+
+
+async def fill(connection: Connection) -> list[asyncio.Task[Frame]]:
+    """Requests until others have to wait, for a while."""
+    sent: list[asyncio.Task[Frame]] = []
+    body = (bytes(8 * 1024 * 1024),)
+    while connection._writable.is_set():
+        sent.append(asyncio.create_task(connection.invoke(1, {}, body=body, timeout=30)))
+        await asyncio.sleep(0.05)
+    return sent
+
+
+@WRITERS
+async def test_who_waits_to_write_does_not_wait_for_ever(may_go_on: MayGoOn) -> None:
+    """The peer answers after the last request was written, and then it is gone: only those who wait notice."""
+    deaf = Deaf()
+    async with asyncio.timeout(20), Peer(deaf.handler) as peer, connected(peer, may_go_on=may_go_on) as connection:
+        early = asyncio.create_task(connection.invoke(1, {}, timeout=30))
+        await until(lambda: deaf.first)
+        sent = await fill(connection)
+        deaf.answer()
+        assert (await early).code == 0
+        while not connection.closed:  # at first kernels may still take some of it
+            with pytest.raises(RequestTimeout):
+                await connection.invoke(2, {}, timeout=0.2)
+        errors = await asyncio.gather(*sent, return_exceptions=True)
+        assert {type(error) for error in errors} == {Unreachable}
+        assert "takes nothing" in str(errors[0])
+
+
+@WRITERS
+async def test_a_connection_that_is_only_slow_is_not_ended(may_go_on: MayGoOn) -> None:
+    """Who waits for longer than a request may last is told so, and all that was written arrives."""
+    async with (
+        Peer(on_connect=lambda session: read_slowly(session, pause=0.05)) as peer,
+        connected(peer, may_go_on=may_go_on) as connection,
+    ):
+        sent = await fill(connection)
+        with pytest.raises(RequestTimeout):
+            await connection.invoke(2, {}, timeout=0.3)
+        assert not connection.closed
+        assert {answer.code for answer in await asyncio.gather(*sent)} == {0}
+        assert all(request.code == 1 for request in peer.requests)
