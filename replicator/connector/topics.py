@@ -83,7 +83,7 @@ class RouteTopics:
         """Reads what both clusters have now. A topic that another connector already copies there is left out.
 
         Raises:
-            ConfigError: a topic would get an impossible name.
+            ConfigError: every topic would get an impossible name.
         """
         plans = self._make_plans()
         self._targets = {plan.topic: plan.target_topic for plan in plans}
@@ -175,7 +175,7 @@ class RouteTopics:
         """For what is to run from now on: whether another connector copies one of its topics to the same name.
 
         Raises:
-            ConfigError: one does, or a topic would get an impossible name.
+            ConfigError: one does, or every topic would get an impossible name.
         """
         self.plan()
         refused = [f"topic {p.topic}: {_taken(p, self._rivals)}" for p in self.plans if p.topic in self._rivals]

@@ -11,7 +11,7 @@ from replicator.client.system_topics import RETRY_PREFIX, is_group_topic
 from replicator.client.topics import READABLE, WRITABLE, TopicConfig
 from replicator.routing.options import Identity
 from replicator.routing.queue_map import Queue, QueueMap, extend, needed_queues, write_queues
-from replicator.routing.selector import TopicSelector, rename, rename_retries
+from replicator.routing.selector import TopicSelector, refuse_template, refused_name, rename, rename_retries
 
 __all__ = ["MAX_QUEUES", "TopicPlan", "Topics", "chosen_names", "plan_topics", "queues_of", "unsupported"]
 
@@ -76,8 +76,9 @@ def chosen_names(
         system: names of clusters and brokers, which brokers use as topics of their own.
 
     Raises:
-        ConfigError: a topic would get an impossible name.
+        ConfigError: whatever a topic is called, it would get an impossible name.
     """
+    refuse_template(template, source=identity.source, target=identity.target)
     names = {name for topics in source.values() for name in topics if selector.selects(name, system=system)}
     of_groups = {name for name in names if is_group_topic(name)}
     renamed = {
@@ -151,7 +152,9 @@ def _plan_topic(
 ) -> TopicPlan:
     there = [topics[target_name] for topics in target.values() if target_name in topics]
     odd = (f"at the target {unsupported(each)}" for each in there if each.static or each.queues > MAX_QUEUES)
-    problem = next(filter(None, (*map(unsupported, source.values()), *odd)), "")
+    # Groups' topics keep their names, which may be longer than those that people give.
+    named = "" if is_group_topic(name) else refused_name(target_name)
+    problem = next(filter(None, (named, *map(unsupported, source.values()), *odd)), "")
     copied = {source: queue for source, queue in known.items() if source.broker not in forgotten}
     if problem:
         return TopicPlan(topic=name, target_topic=target_name, queue_map=copied, problem=problem)

@@ -21,6 +21,8 @@ __all__ = [
     "MAX_TOPIC",
     "TopicSelector",
     "compile_patterns",
+    "refuse_template",
+    "refused_name",
     "rename",
     "rename_retries",
 ]
@@ -116,19 +118,26 @@ def _any(patterns: tuple[re.Pattern[str], ...], topic: str) -> bool:
     return any(pattern.fullmatch(topic) for pattern in patterns)
 
 
-def rename(template: str, topic: str, *, source: str, target: str) -> str:
-    """The name at the target of a topic that is none of a group.
+def refused_name(name: str) -> str:
+    """Why no broker would take a topic of that name; empty where one would."""
+    if len(name) <= MAX_TOPIC and _LEGAL.fullmatch(name):
+        return ""
+    return f"brokers refuse the name {name!r}: at most {MAX_TOPIC} letters, digits, %, |, _ and - are possible"
+
+
+def refuse_template(template: str, *, source: str, target: str) -> None:
+    """Whether `template` gives any topic a name that is possible.
 
     Raises:
-        ConfigError: no broker would take that name.
+        ConfigError: not even one with the shortest name.
     """
-    name = template.format(topic=topic, source=source, target=target)
-    if len(name) > MAX_TOPIC or not _LEGAL.fullmatch(name):
-        raise ConfigError(
-            f"rename = {template!r} makes {name!r} of topic {topic!r}, which brokers refuse",
-            hint=f"at most {MAX_TOPIC} letters, digits, %, |, _ and - are possible",
-        )
-    return name
+    if problem := refused_name(rename(template, "T", source=source, target=target)):
+        raise ConfigError(f"rename = {template!r} fits no topic: {problem}", hint="give another template")
+
+
+def rename(template: str, topic: str, *, source: str, target: str) -> str:
+    """The name at the target of a topic that is none of a group; brokers may refuse it."""
+    return template.format(topic=topic, source=source, target=target)
 
 
 def rename_retries(retries: str, topics: Mapping[str, str]) -> str:

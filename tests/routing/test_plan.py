@@ -175,10 +175,29 @@ def test_ordinary_topics_can_be_copied(attributes: dict[str, str]) -> None:
     assert unsupported(topic(attributes=attributes)) == ""
 
 
-def test_a_name_that_no_broker_takes_is_a_mistake_of_the_settings() -> None:
+@pytest.mark.parametrize("source", [{"T": topic()}, {}], ids=["a topic", "none yet"])
+def test_a_template_that_fits_no_topic_is_a_mistake_of_the_settings(source: dict[str, TopicConfig]) -> None:
     """Found while planning, before anything is written."""
     with pytest.raises(ConfigError, match="brokers refuse"):
-        plan({"a": {"T": topic()}}, {"x": {}}, template="{topic}.copy")
+        plan({"a": source}, {"x": {}}, template="{topic}.copy")
+
+
+def test_a_topic_whose_name_would_be_too_long_keeps_no_other_from_being_copied() -> None:
+    """It may turn up at any time, and what is known of it is kept."""
+    long = "x" * 126
+    source = {"a": {each: topic(each, 1) for each in ("T", long)}}
+    known: dict[str, QueueMap] = {long: {Queue("a", 0): Queue("x", 0)}}
+    fine, odd = plan(source, {"x": {}}, known, template="dr-{topic}")
+    assert (fine.target_topic, fine.problem, len(fine.writes)) == ("dr-T", "", 1)
+    assert (odd.topic, odd.writes, odd.queue_map) == (long, (), known[long])
+    assert f"brokers refuse the name 'dr-{long}': at most 127 letters" in odd.problem
+
+
+def test_topics_of_groups_may_have_longer_names() -> None:
+    """Brokers make them by themselves."""
+    name = "%RETRY%" + "g" * 200
+    (made,) = plan_topics({"a": {name: topic(name)}}, {"x": {}}, {}, {name: name})
+    assert made.problem == ""
 
 
 @pytest.mark.parametrize("side", ["source", "target"])

@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replicator.errors import ConfigError
-from replicator.routing.selector import MAX_TOPIC, TopicSelector, compile_patterns, rename, rename_retries
+from replicator.routing.selector import (
+    MAX_TOPIC,
+    TopicSelector,
+    compile_patterns,
+    refuse_template,
+    refused_name,
+    rename,
+    rename_retries,
+)
 
 LEGAL = st.text(
     st.sampled_from("abcXYZ0189%|_-"),
@@ -110,16 +118,21 @@ def test_a_template_names_the_topic() -> None:
 @pytest.mark.parametrize(
     ("template", "source"), [("{topic}.x", "s"), ("{source}{topic}", "a.b"), ("x" * MAX_TOPIC + "{topic}", "s")]
 )
-def test_an_impossible_name_is_refused(template: str, source: str) -> None:
+def test_a_template_that_fits_no_topic_is_refused(template: str, source: str) -> None:
     """Dots, and more than 127 characters."""
-    with pytest.raises(ConfigError, match="brokers refuse") as caught:
-        rename(template, "T", source=source, target="t")
-    assert "127" in caught.value.hint
+    with pytest.raises(ConfigError, match=r"brokers refuse the name .* at most 127") as caught:
+        refuse_template(template, source=source, target="t")
+    assert caught.value.hint
 
 
-def test_the_longest_name_is_possible() -> None:
+def test_a_template_that_fits_a_topic_is_none_to_refuse() -> None:
+    refuse_template("x" * (MAX_TOPIC - 1) + "{topic}", source="s", target="t")
+
+
+@pytest.mark.parametrize(("name", "possible"), [("x" * MAX_TOPIC, True), ("x" * 128, False), ("a.b", False)])
+def test_the_longest_name_is_possible(name: str, *, possible: bool) -> None:
     """127 characters."""
-    assert len(rename("{topic}", "x" * MAX_TOPIC, source="s", target="t")) == MAX_TOPIC
+    assert (refused_name(name) == "") is possible
 
 
 @pytest.mark.parametrize(
