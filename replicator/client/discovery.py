@@ -30,6 +30,8 @@ class Discovery:
         self.failures: dict[str, ReplicatorError] = {}
         #: Brokers whose masters have told their topics at the last look.
         self.masters: set[str] = set()
+        #: Rises whenever any topic is found to differ from the look before, whoever has looked.
+        self.revision = 0
         self._masters_only = masters_only
         self._tables: dict[str, TopicTable] = {}
         self._configs: dict[str, BrokerConfig] = {}
@@ -43,11 +45,8 @@ class Discovery:
     def configs(self) -> Mapping[str, BrokerConfig]:
         return self._configs
 
-    async def refresh(self) -> tuple[Topology, bool]:
-        """Looks at all brokers that are there now.
-
-        Returns:
-            who is there, and whether any topic differs from the last look.
+    async def refresh(self) -> Topology:
+        """Looks at all brokers that are there now, and returns who is there.
 
         Raises:
             Unreachable, StartupError: the name servers could not be asked.
@@ -64,9 +63,9 @@ class Discovery:
             if broker.master is not None or not self._masters_only
         ]
         masters: set[str] = set()
-        changed = await asyncio.gather(*(self._look(name, masters) for name in names))
+        await asyncio.gather(*(self._look(name, masters) for name in names))
         self.masters = masters
-        return topology, any(changed)
+        return topology
 
     def forget(self, broker: str) -> bool:
         """No more waiting for the return of `broker`; whether it was known."""
@@ -77,8 +76,8 @@ class Discovery:
         self.cluster.forget(broker)
         return known
 
-    async def _look(self, name: str, masters: set[str]) -> bool:
-        """Whether a broker's topics differ from the last look; puts it into `masters` if its master says so."""
+    async def _look(self, name: str, masters: set[str]) -> None:
+        """Reads a broker's topics and limits; puts it into `masters` if its master says so."""
         broker: Endpoint = self.cluster.master(name) if self._masters_only else self.cluster.reader(name)
         known = self._tables.get(name)
         try:
@@ -86,7 +85,7 @@ class Discovery:
             table, self._configs[name] = await asyncio.gather(read_topics(broker, known=known), read_config(broker))
         except (ClientError, ProtocolError) as error:
             self.failures[name] = error
-            return False
+            return
         if self.cluster.is_master(name, broker.address):
             masters.add(name)
         elif known is not None:
@@ -94,4 +93,5 @@ class Discovery:
             table = TopicTable({**known.topics, **table.topics}, table.raw)
         self.failures.pop(name, None)
         self._tables[name] = table
-        return table is not known
+        if table is not known:
+            self.revision += 1

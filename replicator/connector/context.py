@@ -166,7 +166,7 @@ async def first_look(
         StartupError: it cannot be used; says why and the way out.
     """
     try:
-        topology, _ = await discovery.refresh()
+        topology = await discovery.refresh()
     except ReplicatorError as error:
         namesrv = ",".join(settings.namesrv)
         away = OutOfReach if is_absence(error) else StartupError

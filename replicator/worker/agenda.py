@@ -17,7 +17,7 @@ class Agenda:
     def __init__(self) -> None:
         #: Connectors have changed, or a task that stood in the way of a change has ended.
         self.reconcile = False
-        #: The clusters have changed since the connectors were planned last, or could not be made ready.
+        #: The connectors are to be planned again: brokers were forgotten or are back, or the target is not ready.
         self.plan = False
         #: There is something new to make ready at the target.
         self.make_ready = False

@@ -44,6 +44,8 @@ class Refresher:
         #: When both clusters were looked at last, in seconds since the epoch.
         self.refreshed_at = 0.0
         self._sides: dict[Side, Discovery] = {"source": source, "target": target}
+        #: What the connectors were planned by last; others look at the clusters, too, and see a change before us.
+        self._planned = self._revisions()
         self._forgotten = forgotten
         self._control = control
         self._mirror = mirror
@@ -51,6 +53,9 @@ class Refresher:
         self._routes = routes
         self._runner = runner
         self._agenda = agenda
+
+    def _revisions(self) -> dict[Side, int]:
+        return {side: discovery.revision for side, discovery in self._sides.items()}
 
     async def refresh(self) -> None:
         """Looks for new topics and queues, and for brokers and masters that have moved."""
@@ -68,9 +73,12 @@ class Refresher:
             route.follow_clusters()
         if failures:
             return
-        log.debug("cluster metadata refreshed", changed=agenda.plan)
-        if agenda.plan or self._routes.problems:
+        revisions = self._revisions()
+        changed = agenda.plan or revisions != self._planned
+        log.debug("cluster metadata refreshed", changed=changed)
+        if changed or self._routes.problems:
             self._routes.plan()
+            self._planned = revisions
             agenda.plan = False
             agenda.make_ready = True
         if self._group.coordinator.holds_lease(now()):
@@ -80,9 +88,8 @@ class Refresher:
 
     async def _look(self, side: Side) -> None:
         discovery = self._sides[side]
-        topology, changed = await discovery.refresh()
-        forgot = self._forgotten.follow(side, discovery, topology)
-        self._agenda.plan |= changed or forgot
+        topology = await discovery.refresh()
+        self._agenda.plan |= self._forgotten.follow(side, discovery, topology)
 
     async def sample(self) -> None:
         """The lag of queues that are not being pulled now, and how far their brokers' clocks are ahead."""

@@ -1,0 +1,128 @@
+"""When connectors are planned again: after each change of a cluster, whoever has noticed it first."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from replicator.client import discovery as module
+from replicator.client.discovery import Discovery
+from replicator.client.topics import TopicConfig, TopicTable
+from replicator.errors import Unreachable
+from replicator.worker.agenda import Agenda
+from replicator.worker.refresher import Refresher
+
+ORDERS = TopicConfig(name="orders", read_queues=1, write_queues=1)
+
+
+class Side:
+    """A cluster of one broker, with its topics; `away` keeps its name servers from answering."""
+
+    def __init__(self) -> None:
+        self.table = TopicTable({"orders": ORDERS}, (b"1",))
+        self.away = False
+        self.address = "h:1"
+        cluster: Any = SimpleNamespace(
+            refresh=self._refresh, reader=lambda _: self, master=lambda _: self, is_master=lambda *_: True
+        )
+        self.discovery = Discovery(cluster, masters_only=False)
+
+    async def _refresh(self) -> Any:
+        if self.away:
+            raise Unreachable(self.address, "refused")
+        return SimpleNamespace(cluster="c", brokers={"a": SimpleNamespace(name="a", master="h:1")})
+
+    def refuse_pause(self) -> None: ...
+
+    def change(self) -> None:
+        """A topic is deleted."""
+        self.table = TopicTable({}, (b"2",))
+
+
+class Scene:
+    """A worker that has just been built; `planned` counts how often its routes were planned since."""
+
+    def __init__(self) -> None:
+        self.source, self.target = Side(), Side()
+        self.agenda = Agenda()
+        self.planned = 0
+
+    async def built(self) -> None:
+        for side in (self.source, self.target):
+            await side.discovery.refresh()
+        control: Any = SimpleNamespace(refresh=self._nothing)
+        forgotten: Any = SimpleNamespace(follow=lambda *_: False)
+        group: Any = SimpleNamespace(coordinator=SimpleNamespace(holds_lease=lambda _: False))
+        routes: Any = Routes(self)
+        runner: Any = None
+        self.refresher = Refresher(
+            self.source.discovery,
+            self.target.discovery,
+            control,
+            None,
+            forgotten=forgotten,
+            group=group,
+            routes=routes,
+            runner=runner,
+            agenda=self.agenda,
+        )
+
+    async def _nothing(self) -> None: ...
+
+
+class Routes(list[Any]):
+    """None, but planned all the same."""
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__()
+        self.problems: dict[str, str] = {}
+        self._scene = scene
+
+    def plan(self) -> None:
+        self._scene.planned += 1
+
+
+@pytest.fixture
+async def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    async def read_topics(side: Side, *, known: TopicTable | None) -> TopicTable:
+        return known if known is not None and known.raw == side.table.raw else side.table
+
+    async def read_config(_: Side) -> None: ...
+
+    monkeypatch.setattr(module, "read_topics", read_topics)
+    monkeypatch.setattr(module, "read_config", read_config)
+    scene = Scene()
+    await scene.built()
+    return scene
+
+
+async def test_nothing_is_planned_while_nothing_changes(scene: Scene) -> None:
+    await scene.refresher.refresh()
+    assert scene.planned == 0
+    scene.target.change()
+    await scene.refresher.refresh()
+    await scene.refresher.refresh()
+    assert scene.planned == 1
+    assert scene.agenda.make_ready
+
+
+async def test_a_change_that_somebody_else_has_noticed_is_planned_by(scene: Scene) -> None:
+    """As the leader does, which looks at the target before it makes topics there."""
+    scene.target.change()
+    await scene.target.discovery.refresh()
+    await scene.refresher.refresh()
+    assert scene.planned == 1
+    await scene.refresher.refresh()
+    assert scene.planned == 1
+
+
+async def test_a_change_is_planned_by_once_both_sides_answer(scene: Scene) -> None:
+    scene.source.change()
+    scene.target.away = True
+    await scene.refresher.refresh()
+    assert scene.planned == 0
+    scene.target.away = False
+    await scene.refresher.refresh()
+    assert scene.planned == 1
