@@ -128,8 +128,15 @@ class Releases:
         release = self._releases[route.name] = Release(route.name, self._context, partial(self._concerns, route))
         begun = self._begun[route.name] = asyncio.Event()
         see_to_it = self._see_to_it(route, release, begun)
-        self._tasks[route.name] = self._work.create_task(see_to_it, name=f"release of {route.name}")
+        task = self._work.create_task(see_to_it, name=f"release of {route.name}")
+        task.add_done_callback(partial(self._forget, route.name))
+        self._tasks[route.name] = task
         return begun
+
+    def _forget(self, name: str, task: asyncio.Task[None]) -> None:
+        """One that has ended, for whatever reason, must not keep a later look from going on with it."""
+        if self._tasks.get(name) is task:
+            del self._tasks[name]
 
     async def _end(self, name: str) -> None:
         task = self._tasks.pop(name, None)

@@ -55,7 +55,9 @@ class Scene:
         self.beginning = asyncio.Event()
         self.beginning.set()
         self.is_given_up = False
-        connectors = SimpleNamespace(all=lambda: {"route": SimpleNamespace(state=state)})
+        self.bugs = 0
+        self.connector = SimpleNamespace(state=state)
+        connectors = SimpleNamespace(all=lambda: {"route": self.connector})
         context = SimpleNamespace(settle_timeout=0.0)
         routes = _Routes({"route": route})
         self.releases = Releases(
@@ -73,6 +75,9 @@ class Scene:
 
             async def begin(self, plan: list[str], mine: Callable[[], bool]) -> None:
                 await scene.beginning.wait()
+                if scene.bugs:
+                    scene.bugs -= 1
+                    raise RuntimeError("a bug")
                 assert mine() or scene.is_given_up
                 self.waiting = plan
 
@@ -176,3 +181,22 @@ async def test_another_worker_takes_over_in_the_middle(monkeypatch: pytest.Monke
         with pytest.raises(ReplicatorError, match="another worker sees to it"):
             await ordered
         assert (here.sent, here.order["done"]) == ([], False)
+
+
+async def test_a_release_that_has_ended_is_gone_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a bug, and after a moment in which the route was running again."""
+    async with scene(monkeypatch) as here:
+        here.bugs = 1
+        monkeypatch.setattr(releases, "_PATIENCE", 0.1)
+        with pytest.raises(ReplicatorError, match="could not be released"):
+            await here.releases.order(here.route, frozenset(), {}, publish=nothing)
+        await here.releases.look()
+        await asyncio.sleep(0.01)
+        here.connector.state = State.RUNNING
+        here.due.set()
+        await asyncio.sleep(0.01)
+        assert (here.sent, here.order["done"]) == ([], False)
+        here.connector.state = State.STOPPED
+        await here.releases.look()
+        await until(lambda: here.order["done"])
+        assert here.sent == [*PARKED]
