@@ -141,8 +141,9 @@ class Release:
         async def send(lane: list[Parked]) -> list[Parked]:
             late = []
             try:
-                for parked in lane:
-                    if not may_go_on():
+                for number, parked in enumerate(lane):
+                    if not may_go_on():  # maybe for a moment only, and then they are still to be sent
+                        late += lane[number:]
                         break
                     if not failures and not await self._first(parked):
                         late.append(parked)
