@@ -12,15 +12,16 @@ import itertools
 import socket
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, cast
 
 from replicator.client.line_window import LineWindow
 from replicator.client.security import Security
-from replicator.client.send_queue import unacknowledged
+from replicator.client.send_queue import SendQueue
 from replicator.client.writer import SocketWriter
 from replicator.errors import ClientError, NoTls, ProtocolError, RequestTimeout, Unreachable
 from replicator.observe.logging import get_logger
-from replicator.protocol.codes import Response
+from replicator.protocol.codes import Request, Response
 from replicator.protocol.frame import ONE_WAY, RESPONSE, Frame, FrameDecoder, encode_answer, encode_request
 from replicator.protocol.signing import sign
 
@@ -35,6 +36,9 @@ OnAnswer = Callable[[Answer], None]
 #: Seconds between two looks for requests that are overdue; one timer serves all requests.
 _SWEEP: Final = 0.25
 
+#: Requests that store something.
+_SENDS: Final = frozenset({Request.SEND_MESSAGE_V2, Request.SEND_BATCH_MESSAGE})
+
 #: SO_LINGER on, 0 s: closing the socket resets it.
 _RESET: Final = struct.pack("ii", 1, 0)
 
@@ -43,6 +47,27 @@ _LENGTH: Final = struct.Struct(">I")
 
 #: Bytes in the socket's own buffer above which senders wait.
 _HIGH_WATER: Final = 8 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A request without an answer.
+
+    Attributes:
+        seconds: for its answer.
+        sent: when it was.
+        deadline: when it is looked at, or is overdue.
+        end: bytes of all requests up to this one.
+        late: its time was up before the peer's system had taken all of it.
+    """
+
+    on_answer: OnAnswer
+    code: int
+    seconds: float
+    sent: float
+    deadline: float
+    end: int
+    late: bool = False
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -66,7 +91,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._decoder = FrameDecoder()
         self._opaque = itertools.count(1)
-        self._waiting: dict[int, tuple[OnAnswer, float, float, int]] = {}
+        self._waiting: dict[int, _Waiting] = {}
         self._sweeper: asyncio.TimerHandle | None = None
         self._last_heard = self._loop.time()
         self._writable = asyncio.Event()
@@ -75,8 +100,7 @@ class Connection(asyncio.BufferedProtocol):
         self._held: list[bytes] | None = None
         self._may_go_on = may_go_on
         self._writer: SocketWriter | None = None
-        #: Bytes of all requests so far.
-        self._given = 0
+        self._queue: SendQueue | None = None
 
     def request(
         self,
@@ -92,21 +116,21 @@ class Connection(asyncio.BufferedProtocol):
         Args:
             timeout: seconds until `RequestTimeout`.
         """
-        if self.closed or self._transport is None:
+        if self.closed or self._queue is None:
             self._loop.call_soon(on_answer, Unreachable(self.address, self._why_closed))
             return
         if (account := self._security.credentials) is not None:
             fields = sign(fields, body, access_key=account.access_key, secret_key=account.secret_key)
         opaque = next(self._opaque) & 0x7FFFFFFF
         now = self._loop.time()
-        self._waiting[opaque] = (on_answer, now, now + timeout, code)
+        self._write(encode_request(code, opaque, fields, body=body), self._queue)
+        self._waiting[opaque] = _Waiting(on_answer, code, timeout, now, now + timeout, self._queue.given)
         if self._sweeper is None:
             self._sweeper = self._loop.call_later(_SWEEP, self._sweep)
-        self._write(encode_request(code, opaque, fields, body=body))
 
-    def _write(self, frame: Sequence[bytes]) -> None:
+    def _write(self, frame: Sequence[bytes], queue: SendQueue) -> None:
         """Writes a frame, which begins with how long the rest of it is, behind all others."""
-        self._given += _LENGTH.size + _LENGTH.unpack_from(frame[0])[0]
+        queue.given += _LENGTH.size + _LENGTH.unpack_from(frame[0])[0]
         if self._held is None:
             self._write_out(frame)
         else:
@@ -151,32 +175,32 @@ class Connection(asyncio.BufferedProtocol):
         Raises:
             RequestTimeout: in vain; nothing of the request is written.
         """
-        delivered = self._delivered
+        queue = self._queue
+        assert queue is not None  # noqa: S101 - nothing is full before it is connected
+        queue.look()
+        taken = queue.taken
         try:
             async with asyncio.timeout(timeout):
                 await self._writable.wait()
         except TimeoutError:
-            if self._delivered <= delivered:
+            queue.look()
+            if queue.taken == taken:
                 # Who waits here has made no request yet, and late answers to earlier ones make the peer look alive:
                 # nothing else would end the connection to a machine that is gone.
                 self._broken("it takes nothing any more")
             raise RequestTimeout(self.address, code, timeout) from None
 
     @property
-    def _delivered(self) -> int:
-        """Bytes that the peer's system has taken, of all that were ever given; with TLS roughly."""
-        return self._given - self._backlog()
-
-    def _backlog(self) -> int:
-        """Bytes that are still on this side."""
-        if self._transport is None:
-            return 0
-        own = self._transport.get_write_buffer_size() if self._writer is None else self._writer.waiting
-        return own + unacknowledged(self._transport.get_extra_info("socket"))
+    def is_moving(self) -> bool:
+        """Whether the peer is still taking what was sent: answers that are late were perhaps not asked for yet."""
+        if self.closed or self._queue is None:
+            return False
+        self._queue.look()
+        return self._queue.is_moving
 
     def close(self) -> None:
         """Ends the connection; whoever still waits gets `Unreachable`."""
-        if self._waiting:
+        if self._waiting or (self._queue is not None and self._queue.waiting):  # of requests that were given up
             self._discard_unsent()
         self._end("closed by us")
 
@@ -192,6 +216,7 @@ class Connection(asyncio.BufferedProtocol):
                 on_full=lambda full: self.pause_writing() if full else self.resume_writing(),
                 on_broken=self._broken,
             )
+        self._queue = SendQueue(self._transport, self._writer, self._loop.time)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._decoder.room()
@@ -217,10 +242,11 @@ class Connection(asyncio.BufferedProtocol):
         if frame.flag & RESPONSE:
             entry = self._waiting.pop(frame.opaque, None)
             if entry is not None:
-                entry[0](frame)
-        elif not frame.flag & ONE_WAY:
+                entry.on_answer(frame)
+        elif not frame.flag & ONE_WAY and self._queue is not None:
             # 40, 39 and others: news for push consumers, which we are not.
-            self._write([encode_answer(Response.REQUEST_CODE_NOT_SUPPORTED, frame.opaque, "not a consumer")])
+            answer = encode_answer(Response.REQUEST_CODE_NOT_SUPPORTED, frame.opaque, "not a consumer")
+            self._write([answer], self._queue)
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -264,20 +290,53 @@ class Connection(asyncio.BufferedProtocol):
             self._sweeper.cancel()
             self._sweeper = None
         waiting, self._waiting = self._waiting, {}
-        for on_answer, *_ in waiting.values():
-            self._loop.call_soon(on_answer, kind(self.address, why))
+        for entry in waiting.values():
+            self._loop.call_soon(entry.on_answer, kind(self.address, why))
 
     def _sweep(self) -> None:
         self._sweeper = None
         now = self._loop.time()
-        overdue = [opaque for opaque, entry in self._waiting.items() if entry[2] <= now]
-        silent = False
-        for opaque in overdue:
-            on_answer, sent, deadline, code = self._waiting.pop(opaque)
-            silent = silent or self._last_heard < sent
-            on_answer(RequestTimeout(self.address, code, deadline - sent))
-        if silent and not self.closed:
-            # Nothing at all came since: half open or hung. A new connection finds out which.
-            self._broken("it stopped responding")
-        elif self._waiting and not self.closed:
+        if self._queue is not None:
+            self._queue.look()
+        if overdue := [opaque for opaque, entry in self._waiting.items() if entry.deadline <= now]:
+            self._give_up(overdue)
+        if self._waiting and not self.closed:
             self._sweeper = self._loop.call_later(_SWEEP, self._sweep)
+
+    def _give_up(self, overdue: Sequence[int]) -> None:
+        """Ends requests whose time is up, except for what it is too early to give up; maybe the connection, too."""
+        queue, why = self._queue, ""
+        assert queue is not None  # noqa: S101 - there are no requests before it is connected
+        for opaque in overdue:
+            entry = self._waiting.get(opaque)
+            if entry is None:  # who was told of another one has closed the connection
+                continue
+            taken, moving = queue.has_taken(entry.end), queue.is_moving
+            if entry.code in _SENDS and self._wait_on(entry, taken=taken, moving=moving):
+                continue
+            del self._waiting[opaque]
+            if not taken and entry.code in _SENDS:
+                # Its sender looks what is stored and sends it again: what is left of it must not arrive after that.
+                why = "it takes nothing any more"
+            elif self._last_heard < entry.sent and (taken or not moving):
+                # Nothing at all came since: half open or hung. A new connection finds out which.
+                why = why or "it stopped responding"
+            entry.on_answer(RequestTimeout(self.address, entry.code, entry.seconds))
+        if why and not self.closed:
+            self._broken(why)
+
+    def _wait_on(self, entry: _Waiting, *, taken: bool, moving: bool) -> bool:
+        """Whether a send that is overdue is still waited for.
+
+        Over a slow line it may take longer than its time until the peer has it. It can't be given up alone, for it
+        would arrive behind its own repetition; and if the connection were dropped each time, a long message would
+        never get through. So its time begins anew once it is there.
+        """
+        now = self._loop.time()
+        if not taken and moving:
+            entry.late, entry.deadline = True, now
+            return True
+        if taken and entry.late:
+            entry.late, entry.sent, entry.deadline = False, now, now + entry.seconds
+            return True
+        return False

@@ -16,8 +16,8 @@ from replicator.protocol.frame import Frame
 
 __all__ = ["SEND_TIMEOUT", "Stored", "new_fields", "send_batch", "send_single"]
 
-#: Seconds until a send's outcome counts as unknown. A busy broker answers in 0.2 s by itself
-#: (`waitTimeMillsInSendQueue`); a synchronous flush or slave takes up to 5 s.
+#: Seconds until a send's outcome counts as unknown, once the broker's system has it. A busy broker answers in 0.2 s
+#: by itself (`waitTimeMillsInSendQueue`); a synchronous flush or slave takes up to 5 s.
 SEND_TIMEOUT: Final = 10.0
 
 

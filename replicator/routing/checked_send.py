@@ -34,7 +34,8 @@ async def outcome(send: Awaitable[Stored]) -> Stored:
 
     Raises:
         TargetBlocked, MessageRejected: nothing was stored.
-        OutcomeUnknown: it may have been stored or not.
+        OutcomeUnknown: it may have been stored or not. What had not reached the broker by then never will: the
+            connection was dropped with it.
     """
     try:
         return await send

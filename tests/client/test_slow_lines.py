@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from replicator.client import connection as module
+from replicator.client import send_queue as send_queue_module
 from replicator.client import writer as writer_module
 from replicator.client.connection import Connection
 from replicator.errors import RequestTimeout, Unreachable
@@ -19,6 +20,9 @@ from tests.support.worker import until
 WRITERS = pytest.mark.parametrize("may_go_on", [None, lambda: True], ids=["transport", "own"])
 
 MayGoOn = Callable[[], bool] | None
+
+#: More than the kernels on both sides take at once.
+LONG = (bytes(8 * 1024 * 1024),)
 
 
 @pytest.fixture(autouse=True)
@@ -67,9 +71,8 @@ def read_slowly(session: Session, *, pause: float) -> None:
 async def fill(connection: Connection) -> list[asyncio.Task[Frame]]:
     """Requests until others have to wait, for a while."""
     sent: list[asyncio.Task[Frame]] = []
-    body = (bytes(8 * 1024 * 1024),)
     while connection._writable.is_set():
-        sent.append(asyncio.create_task(connection.invoke(1, {}, body=body, timeout=30)))
+        sent.append(asyncio.create_task(connection.invoke(1, {}, body=LONG, timeout=30)))
         await asyncio.sleep(0.05)
     return sent
 
@@ -105,3 +108,92 @@ async def test_a_connection_that_is_only_slow_is_not_ended(may_go_on: MayGoOn) -
         assert not connection.closed
         assert {answer.code for answer in await asyncio.gather(*sent)} == {0}
         assert all(request.code == 1 for request in peer.requests)
+
+
+@WRITERS
+async def test_a_send_that_gets_there_slowly_is_waited_for(may_go_on: MayGoOn) -> None:
+    """Its time begins once the peer has it: else a long message would never get through."""
+    async with (
+        Peer(on_connect=lambda session: read_slowly(session, pause=0.05)) as peer,
+        connected(peer, may_go_on=may_go_on) as connection,
+    ):
+        answer = await connection.invoke(320, {}, body=LONG, timeout=0.2)
+        assert answer.code == 0
+        assert [len(request.body) for request in peer.requests] == [len(LONG[0])]
+
+
+async def test_a_question_that_waits_behind_a_slow_send_is_given_up_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was heard since, but the peer takes what is sent."""
+    monkeypatch.setattr(module, "_HIGH_WATER", 4 * len(LONG[0]))
+    async with (
+        Peer(on_connect=lambda session: read_slowly(session, pause=0.05)) as peer,
+        connected(peer) as connection,
+    ):
+        send = asyncio.create_task(connection.invoke(320, {}, body=LONG, timeout=0.2))
+        await asyncio.sleep(0)
+        with pytest.raises(RequestTimeout):
+            await connection.invoke(30, {}, timeout=0.2)
+        assert connection.is_moving
+        assert (await send).code == 0
+        assert not connection.is_moving
+
+
+@WRITERS
+async def test_a_send_that_is_given_up_does_not_arrive_later(
+    may_go_on: MayGoOn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though the peer has answered something else after it was sent, so that the connection seems to be alive."""
+    monkeypatch.setattr(send_queue_module, "_DEAD", 0.3)
+    deaf = Deaf()
+    async with asyncio.timeout(20), Peer(deaf.handler) as peer, connected(peer, may_go_on=may_go_on) as connection:
+        early = asyncio.create_task(connection.invoke(1, {}, timeout=30))
+        await until(lambda: deaf.first)
+        send = asyncio.create_task(connection.invoke(320, {}, body=LONG, timeout=0.3))
+        await asyncio.sleep(0.1)
+        deaf.answer()
+        assert (await early).code == 0
+        with pytest.raises(RequestTimeout):
+            await send
+        assert connection.closed
+        deaf.hear()
+        await until(lambda: peer.sessions[0].lost)
+        assert [request.code for request in peer.requests] == [1]
+
+
+async def test_a_send_that_the_peer_has_is_given_up_alone() -> None:
+    """Others over the same connection go on."""
+
+    def handler(session: Session, request: Frame) -> None:
+        if request.code != 320:
+            session.answer(request)
+
+    async with Peer(handler) as peer, connected(peer) as connection:
+        send = asyncio.create_task(connection.invoke(320, {}, body=(b"x",), timeout=0.2))
+        await until(lambda: peer.requests)
+        assert (await connection.invoke(1, {}, timeout=10)).code == 0
+        with pytest.raises(RequestTimeout):
+            await send
+        assert not connection.closed
+
+
+@WRITERS
+async def test_what_was_given_up_is_not_delivered_once_the_connection_is_closed(may_go_on: MayGoOn) -> None:
+    """Nobody waits for it any more, but it is still on its way."""
+    deaf = Deaf()
+    async with asyncio.timeout(20), Peer(deaf.handler) as peer, connected(peer, may_go_on=may_go_on) as connection:
+        early = asyncio.create_task(connection.invoke(1, {}, timeout=30))
+        await until(lambda: deaf.first)
+        # Two, so that one is in the systems' queues as a whole, and could be delivered.
+        given_up = [
+            asyncio.create_task(connection.invoke(15, {}, body=(bytes(700_000),), timeout=0.3)) for _ in range(2)
+        ]
+        await asyncio.sleep(0.1)
+        deaf.answer()
+        await early
+        assert {type(each) for each in await asyncio.gather(*given_up, return_exceptions=True)} == {RequestTimeout}
+        assert not connection.closed
+        connection.close()
+        await asyncio.sleep(0.1)
+        deaf.hear()
+        await until(lambda: peer.sessions[0].lost)
+        assert [request.code for request in peer.requests] == [1]
