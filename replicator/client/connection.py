@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import math
 import socket
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -93,7 +94,7 @@ class Connection(asyncio.BufferedProtocol):
         self._opaque = itertools.count(1)
         self._waiting: dict[int, _Waiting] = {}
         self._sweeper: asyncio.TimerHandle | None = None
-        self._last_heard = self._loop.time()
+        self._last_heard = -math.inf
         self._writable = asyncio.Event()
         self._writable.set()
         self._why_closed = "closed by us"

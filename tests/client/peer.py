@@ -28,6 +28,8 @@ class Session(asyncio.Protocol):
         self.requests: list[Frame] = []
         self.answers: list[Frame] = []
         self.lost = False
+        #: Seconds in which nothing is read, after each read.
+        self.pause = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
@@ -36,6 +38,9 @@ class Session(asyncio.Protocol):
             self._peer.on_connect(self)
 
     def data_received(self, data: bytes) -> None:
+        if self.pause:
+            self.transport.pause_reading()
+            asyncio.get_running_loop().call_later(self.pause, self.transport.resume_reading)
         for frame in feed(self._decoder, data):
             if frame.is_response:
                 self.answers.append(frame)

@@ -131,6 +131,22 @@ async def test_half_open_silence_ends_the_connection() -> None:
         await until(lambda: peer.sessions[0].lost)
 
 
+async def test_silence_from_the_first_moment_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Event loops may have the same time for the connection and its first request."""
+    loop = asyncio.get_running_loop()
+    moment = loop.time()
+    async with Peer(silent) as peer:
+        with monkeypatch.context() as frozen:
+            frozen.setattr(loop, "time", lambda: moment)
+            scope = connected(peer)
+            connection = await scope.__aenter__()
+            waiting = start(connection, 1, timeout=0.1)
+            await asyncio.sleep(0)
+        await outcomes(waiting)
+        assert connection.closed
+        await scope.__aexit__(None, None, None)
+
+
 async def test_a_peers_requests_are_refused_and_its_news_ignored() -> None:
     """40, 39 and others get code 3; one-way commands get nothing; the connection lives on."""
 

@@ -54,17 +54,10 @@ class Deaf:
         self.first[0].transport.resume_reading()
 
 
-def read_slowly(session: Session, *, pause: float) -> None:
+def read_slowly(session: Session) -> None:
     """A quarter of a MiB at most, and then nothing for a while; without end."""
     deafen(session)
-    loop, received = asyncio.get_running_loop(), session.data_received
-
-    def data_received(data: bytes) -> None:
-        session.transport.pause_reading()
-        loop.call_later(pause, session.transport.resume_reading)
-        received(data)
-
-    session.data_received = data_received  # type: ignore[method-assign]
+    session.pause = 0.05
     session.transport.resume_reading()
 
 
@@ -99,7 +92,7 @@ async def test_who_waits_to_write_does_not_wait_for_ever(may_go_on: MayGoOn) -> 
 async def test_a_connection_that_is_only_slow_is_not_ended(may_go_on: MayGoOn) -> None:
     """Who waits for longer than a request may last is told so, and all that was written arrives."""
     async with (
-        Peer(on_connect=lambda session: read_slowly(session, pause=0.05)) as peer,
+        Peer(on_connect=read_slowly) as peer,
         connected(peer, may_go_on=may_go_on) as connection,
     ):
         sent = await fill(connection)
@@ -114,7 +107,7 @@ async def test_a_connection_that_is_only_slow_is_not_ended(may_go_on: MayGoOn) -
 async def test_a_send_that_gets_there_slowly_is_waited_for(may_go_on: MayGoOn) -> None:
     """Its time begins once the peer has it: else a long message would never get through."""
     async with (
-        Peer(on_connect=lambda session: read_slowly(session, pause=0.05)) as peer,
+        Peer(on_connect=read_slowly) as peer,
         connected(peer, may_go_on=may_go_on) as connection,
     ):
         answer = await connection.invoke(320, {}, body=LONG, timeout=0.2)
@@ -126,7 +119,7 @@ async def test_a_question_that_waits_behind_a_slow_send_is_given_up_alone(monkey
     """Nothing was heard since, but the peer takes what is sent."""
     monkeypatch.setattr(module, "_HIGH_WATER", 4 * len(LONG[0]))
     async with (
-        Peer(on_connect=lambda session: read_slowly(session, pause=0.05)) as peer,
+        Peer(on_connect=read_slowly) as peer,
         connected(peer) as connection,
     ):
         send = asyncio.create_task(connection.invoke(320, {}, body=LONG, timeout=0.2))
