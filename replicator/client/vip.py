@@ -91,6 +91,12 @@ class VipChannel(Endpoint):
         self._fallen_back = True
         return connection
 
+    def drop(self) -> None:
+        """As `Endpoint.drop`; while the listen port serves, its connection is the one with what was sent."""
+        super().drop()
+        if self._fallen_back:
+            self._listen.drop()
+
     def _try_again(self) -> None:
         """Tries the VIP port beside what runs over the listen port, every few seconds."""
         if self._trial is None or self._trial.done():

@@ -185,3 +185,17 @@ async def test_a_broker_that_is_away_is_unreachable_and_no_fall() -> None:
         assert each.reasons == []
         await each.vip.__aenter__()
         assert await each.served_by() == "vip"
+
+
+async def test_what_is_dropped_is_what_serves() -> None:
+    """While the listen port does, too: what was sent there is not delivered any more."""
+    async with broker(vip=False) as each:
+        assert await each.served_by() == "listen"
+        each.channel.drop()
+        assert each.endpoint.live is None
+        await each.vip.__aenter__()
+        assert await each.served_by() == "vip"
+        await each.endpoint.connection()
+        each.channel.drop()
+        assert each.channel.live is None
+        assert each.endpoint.live is not None
