@@ -89,9 +89,9 @@ class TargetWatch:
         for queue in turn:  # to the end of the line
             if queue in queues:
                 queues[queue] = queues.pop(queue)
-        await self._compare_ends(writer, turn)
+        await self._compare_ends(writer, connection, turn)
 
-    async def _compare_ends(self, writer: Endpoint, queues: Sequence[Watched]) -> None:
+    async def _compare_ends(self, writer: Endpoint, connection: Connection, queues: Sequence[Watched]) -> None:
         limit = asyncio.Semaphore(_AT_ONCE)
 
         async def one(queue: Watched) -> None:
@@ -103,7 +103,10 @@ class TargetWatch:
                 try:
                     end = await max_offset(writer, queue.topic, state.target.queue_id)
                 except RequestTimeout:
-                    writer.drop()  # it may lead to a machine that is gone: a new connection shows that
+                    # It may lead to a machine that is gone: a new connection shows that. Not where the question
+                    # waits behind what is being sent over a slow line, which would begin again.
+                    if not connection.is_moving:
+                        writer.drop()
                     return
                 except ClientError as error:
                     queue.recheck(str(error))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from replicator.errors import RequestTimeout
 from replicator.routing import target_watch as module
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import QueueState
@@ -67,3 +68,24 @@ async def test_a_message_of_ours_is_nobody_elses(
 ) -> None:
     """One that was acknowledged while the end was asked for, or is on its way."""
     assert await looked(monkeypatch, 12, meanwhile) == []
+
+
+@pytest.mark.parametrize("moving", [False, True])
+async def test_an_end_that_is_not_told_in_time(monkeypatch: pytest.MonkeyPatch, moving: bool) -> None:
+    """The machine may be gone; but not where it takes what is sent, slowly."""
+    connection, dropped = SimpleNamespace(is_moving=moving), []
+
+    async def connected() -> object:
+        return connection
+
+    async def max_offset(*_: object) -> int:
+        raise RequestTimeout("b:10909", 30, 10)
+
+    monkeypatch.setattr(module, "max_offset", max_offset)
+    writer = SimpleNamespace(connection=connected, address="b:10909", drop=lambda: dropped.append(True))
+    target: Any = SimpleNamespace(writer=lambda _: writer)
+    watch, queue = TargetWatch(), Idle(connection)
+    watch.add(queue)
+    await watch.look(target, "b")
+    assert dropped == ([] if moving else [True])
+    assert queue.told == []
