@@ -111,10 +111,7 @@ class Store:
             self._forget_clean_end()
         except OSError as error:
             os.close(self._lock)
-            raise StartupError(
-                f"store_path = {str(directory)!r} cannot be written ({error.strerror})",
-                hint="free space there, or name a directory that this user can write",
-            ) from None
+            raise self._unwritable(error) from None
         except StartupError:
             os.close(self._lock)
             raise
@@ -196,10 +193,23 @@ class Store:
         return self._identity
 
     def save_identity(self, identity: Mapping[str, Any]) -> None:
-        """Keeps what must stay the same from run to run."""
+        """Keeps what must stay the same from run to run.
+
+        Raises:
+            StartupError: the directory cannot be written.
+        """
         if identity != self._identity:
+            try:
+                state_file.write(self.directory / _IDENTITY, dict(identity))
+            except OSError as error:
+                raise self._unwritable(error) from None
             self._identity = dict(identity)
-            state_file.write(self.directory / _IDENTITY, self._identity)
+
+    def _unwritable(self, error: OSError) -> StartupError:
+        return StartupError(
+            f"store_path = {str(self.directory)!r} cannot be written ({error.strerror})",
+            hint="free space there, or name a directory that this user can write",
+        )
 
     def queue_maps(self, route: str) -> dict[str, Mapping[Queue, Queue]]:
         """The queue maps of all topics that `route` ever copied, by source topic."""

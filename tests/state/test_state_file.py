@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 
 from replicator.errors import StartupError
 from replicator.state import state_file
+from replicator.state.store import Store
 
 CONTENT = {"T/east-a/0": {"position": 17, "start": 0}, "ü": [1, 2.5, None, True, "x"], "empty": {}}
 
@@ -231,3 +232,20 @@ def test_a_file_that_cannot_be_set_aside_is_refused(path: Path, monkeypatch: pyt
     with pytest.raises(StartupError, match="and cannot be set aside") as caught:
         state_file.read(path)
     assert caught.value.hint
+
+
+def test_ids_that_cannot_be_written_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that is full at a first start; once there is room they are written."""
+    store, ids = Store(tmp_path), {"source_id": "east"}
+
+    def full(*_: object) -> None:
+        raise OSError(27, "File too large")
+
+    with monkeypatch.context() as context:
+        context.setattr(state_file, "write", full)
+        with pytest.raises(StartupError, match="cannot be written"):
+            store.save_identity(ids)
+    assert store.identity() == {}
+    store.save_identity(ids)
+    store.close()
+    assert state_file.read(tmp_path / "identity.json") == ids
