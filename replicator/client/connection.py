@@ -79,7 +79,8 @@ class Connection(asyncio.BufferedProtocol):
     Args:
         security: in whose name each request is signed.
         may_go_on: asked before the rest of a request is written that did not fit into the socket at once; where
-            it says no, the connection ends. Not with TLS, whose records are written by others.
+            it says no, the connection ends. Not with TLS, whose records are written by others. And asked again for
+            a request that had to wait before anything of it was written.
     """
 
     def __init__(self, address: str, security: Security, may_go_on: Callable[[], bool] | None = None) -> None:
@@ -176,7 +177,7 @@ class Connection(asyncio.BufferedProtocol):
         Raises:
             RequestTimeout: in vain; nothing of the request is written.
         """
-        queue = self._queue
+        queue, might_go_on = self._queue, self._may_go_on is not None and self._may_go_on()
         assert queue is not None  # noqa: S101 - nothing is full before it is connected
         queue.look()
         taken = queue.taken
@@ -190,6 +191,8 @@ class Connection(asyncio.BufferedProtocol):
                 # nothing else would end the connection to a machine that is gone.
                 self._broken("it takes nothing any more")
             raise RequestTimeout(self.address, code, timeout) from None
+        if might_go_on and self._may_go_on is not None and not self._may_go_on():
+            self._broken("request aborted: this worker may not send now")
 
     @property
     def is_moving(self) -> bool:

@@ -190,3 +190,22 @@ async def test_what_was_given_up_is_not_delivered_once_the_connection_is_closed(
         deaf.hear()
         await until(lambda: peer.sessions[0].lost)
         assert [request.code for request in peer.requests] == [1]
+
+
+async def test_what_waits_to_be_written_is_not_once_it_may_not_be() -> None:
+    """As after a pause in which the lease has expired; what never needed it is written."""
+    allowed = True
+    async with Peer() as peer, connected(peer, may_go_on=lambda: allowed) as connection:
+        connection.pause_writing()
+        with_lease = asyncio.create_task(connection.invoke(320, {}, timeout=10))
+        await asyncio.sleep(0)
+        allowed = False
+        connection.resume_writing()
+        with pytest.raises(Unreachable, match="may not send now"):
+            await with_lease
+    async with Peer() as peer, connected(peer, may_go_on=lambda: allowed) as connection:
+        connection.pause_writing()
+        without = asyncio.create_task(connection.invoke(30, {}, timeout=10))
+        await asyncio.sleep(0)
+        connection.resume_writing()
+        assert (await without).code == 0
