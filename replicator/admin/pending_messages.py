@@ -151,7 +151,8 @@ class _Counting:
 
         async def count(place: tuple[str, int, int]) -> None:
             topic, queue_id, offset = place
-            self.found.counts[topic, "retry"] += max(0, await max_offset(reader, topic, queue_id) - offset)
+            left = max(0, await max_offset(reader, topic, queue_id) - offset)
+            self.found.counts[topic, "retry"] += left  # which others count meanwhile
 
         await bounded(count, places, at_once=_AT_ONCE)
 
