@@ -15,12 +15,11 @@ from typing import Any, Final
 from replicator.client.broker_identity import is_broker
 from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
-from replicator.client.nameservers import NameServers, NoBrokers, NothingKnown
+from replicator.client.nameservers import NameServers, NoBrokers, NothingKnown, parsed
 from replicator.client.order import read_orders
 from replicator.client.security import Security
 from replicator.client.vip import VipChannel, vip_address
 from replicator.errors import ProtocolError, ReplicatorError, StartupError, Unreachable, WrongBroker
-from replicator.protocol import fastjson
 from replicator.protocol.codes import Request, Response
 from replicator.protocol.frame import Frame
 
@@ -117,7 +116,7 @@ class Cluster:
         Raises:
             Unreachable: no name server answered.
             NoBrokers: no broker is registered yet.
-            StartupError: it is no name server, which cluster is meant is not clear, or none of them knows it.
+            StartupError: it is no name server, which cluster is meant is not clear, or none knows it, or is well.
         """
         topology = await self._nameservers.read(Request.GET_BROKER_CLUSTER_INFO, {}, self._read)
         self._brokers.update(topology.brokers)
@@ -139,7 +138,7 @@ class Cluster:
                 f"{address} refused to list its brokers: code {answer.code}, {answer.remark or 'no remark'}",
                 hint="check its credentials and the account's rights",
             )
-        topology = _read_topology(fastjson.parse(answer.body), address, self._name)
+        topology = _read_topology(parsed(address, answer), address, self._name)
         for broker in topology.brokers.values():
             for place in broker.addresses.values():
                 if not self._security.broker_hosts.allow(place):

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from replicator.client.address_server import AddressServer
 from replicator.client.endpoint import Endpoint
 from replicator.client.security import Security
-from replicator.errors import ClientError, NoTls, RequestTimeout, StartupError, Unreachable
+from replicator.errors import ClientError, NoTls, ProtocolError, RequestTimeout, StartupError, Unreachable
 from replicator.observe.logging import get_logger
+from replicator.protocol import fastjson
+from replicator.protocol.codes import Response
 from replicator.protocol.frame import Frame
 from replicator.settings.clusters import is_address_server
 
-__all__ = ["NameServers", "NoBrokers", "NothingKnown"]
+__all__ = ["NameServers", "NoBrokers", "NotServed", "NothingKnown", "parsed"]
 
 #: Seconds until another name server is asked.
 _TIMEOUT: Final = 5.0
 #: Seconds until an address server is asked again, as by RocketMQ's clients; and when no name server answers.
 _LOOK: Final = 120.0
 _LOOK_IN_NEED: Final = 5.0
+
+#: What a name server says that is not well: it is full, or something in it fails.
+_UNWELL: Final = (Response.SYSTEM_ERROR, Response.SYSTEM_BUSY)
 
 log = get_logger(__name__)
 
@@ -33,6 +38,26 @@ class NothingKnown(StartupError):
 
 class NoBrokers(NothingKnown):
     """No broker of any cluster is registered: waiting helps, unlike with a wrong cluster name."""
+
+
+class NotServed(NothingKnown):
+    """A name server answers that it cannot, or with what cannot be read: another one may be well."""
+
+
+#: The worst comes first: one that is told where several are.
+_WORST: Final = (NothingKnown, NoBrokers, NotServed)
+
+
+def parsed(address: str, answer: Frame) -> Any:
+    """The JSON in the answer of the name server at `address`.
+
+    Raises:
+        ProtocolError: there is none.
+    """
+    try:
+        return fastjson.parse(answer.body)
+    except ProtocolError as error:
+        raise ProtocolError(f"name server {address} returned {error.message}") from None
 
 
 class NameServers:
@@ -57,22 +82,19 @@ class NameServers:
         return [endpoint.address for endpoint in self._endpoints] or self._given
 
     async def invoke(self, code: int, fields: Mapping[str, str]) -> tuple[str, Frame]:
-        """The answer, whatever its code, and the address of the name server that gave it.
-
-        Raises:
-            Unreachable: none of them answered; the reasons of all are in it.
-        """
+        """The answer, and the address of the name server that gave it; errors as `read`."""
         return await self.read(code, fields, lambda address, answer: (address, answer))
 
     async def read(self, code: int, fields: Mapping[str, str], reader: Callable[[str, Frame], T]) -> T:
         """What `reader` makes of the first answer that it finds something in.
 
         Args:
-            reader: is given a name server's address and its answer; by `NothingKnown` it has the next one asked.
+            reader: is given a name server's address and its answer, whatever the code, unless that says that the name
+                server is not well; by `NothingKnown` or `ProtocolError` it has the next one asked.
 
         Raises:
             Unreachable: none of them answered, and the reasons of all are in it; or the address server does not.
-            NothingKnown: none of those that answered knows anything; the reasons of all are in it.
+            NothingKnown: none of those that answered knows anything, or serves; the reasons of all are in it.
         """
         if self._server is not None:
             await self._look_up(self._server)
@@ -81,9 +103,13 @@ class NameServers:
         for endpoint in endpoints[first:] + endpoints[:first]:
             try:
                 answer = await endpoint.invoke(code, fields, timeout=_TIMEOUT)
+                _refuse_unwell(endpoint.address, code, answer)
                 read = reader(endpoint.address, answer)
             except (Unreachable, RequestTimeout, NothingKnown) as error:
                 failures.append(error)
+                continue
+            except ProtocolError as error:
+                failures.append(NotServed(error.message, hint="find out who answers there"))
                 continue
             if endpoints is self._endpoints:
                 self._current = endpoints.index(endpoint)
@@ -91,7 +117,7 @@ class NameServers:
         self._look_at = self._looked + _LOOK_IN_NEED
         ignorant = [failure for failure in failures if isinstance(failure, NothingKnown)]
         if ignorant:
-            worst = next((each for each in ignorant if not isinstance(each, NoBrokers)), ignorant[0])
+            worst = min(ignorant, key=lambda each: _WORST.index(type(each)))
             raise type(worst)("; ".join(each.message for each in failures), hint=worst.hint)
         reasons = "; ".join(
             failure.reason if isinstance(failure, Unreachable) else failure.message for failure in failures
@@ -131,3 +157,11 @@ class NameServers:
     async def close(self) -> None:
         for endpoint in self._endpoints:
             await endpoint.close()
+
+
+def _refuse_unwell(address: str, code: int, answer: Frame) -> None:
+    if answer.code in _UNWELL:
+        raise NotServed(
+            f"name server {address} refused request {code} with code {answer.code}: {answer.remark or 'no remark'}",
+            hint="look into its log; where it asks for accounts, check the credentials and the account's rights",
+        )

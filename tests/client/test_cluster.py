@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from replicator.client.brokers import read_config
 from replicator.client.cluster import Broker, Cluster, Topology, _read_topology
+from replicator.client.nameservers import NoBrokers
 from replicator.errors import ProtocolError, StartupError, Unreachable
 from replicator.protocol.fastjson import parse
 from replicator.sandbox import ClusterSpec
@@ -150,6 +151,53 @@ async def test_a_name_server_that_does_not_know_the_cluster_yet_is_no_answer() -
     ):
         cluster = Cluster([first.address, second.address], name="east")
         assert (await cluster.refresh()).cluster == "east"
+        await cluster.close()
+
+
+UNWELL = pytest.mark.parametrize(
+    ("code", "body"), [(1, b""), (2, b""), (0, b"[]"), (0, b"<html>")], ids=["error", "busy", "no list", "no JSON"]
+)
+
+
+@UNWELL
+async def test_a_name_server_that_is_not_well_keeps_no_other_from_being_asked(code: int, body: bytes) -> None:
+    """It answers, with an error or with what cannot be read."""
+    async with (
+        Peer(lambda session, request: session.answer(request, code, body=body)) as first,
+        Peer(lambda session, request: session.answer(request, body=info(east=EAST))) as second,
+    ):
+        cluster = Cluster([first.address, second.address])
+        for _ in range(2):
+            assert (await cluster.refresh()).cluster == "east"
+        assert (len(first.requests), len(second.requests)) == (1, 2)
+        await cluster.close()
+
+
+@UNWELL
+async def test_when_no_name_server_is_well_the_error_names_each(code: int, body: bytes) -> None:
+    """With its code and remark."""
+    async with (
+        Peer(lambda session, request: session.answer(request, code, body=body, remark="full")) as first,
+        Peer(lambda session, request: session.answer(request, 2, remark="overloaded")) as second,
+    ):
+        cluster = Cluster([first.address, second.address])
+        with pytest.raises(StartupError, match="code 2: overloaded") as caught:
+            await cluster.refresh()
+        assert all(address in caught.value.message for address in cluster.addresses)
+        assert caught.value.hint
+        assert code == 0 or f"code {code}: full" in caught.value.message
+        await cluster.close()
+
+
+async def test_brokers_that_may_register_are_waited_for_where_others_are_not_well() -> None:
+    """Waiting helps there."""
+    async with (
+        Peer(lambda session, request: session.answer(request, 2)) as first,
+        Peer(lambda session, request: session.answer(request, body=info())) as second,
+    ):
+        cluster = Cluster([first.address, second.address])
+        with pytest.raises(NoBrokers):
+            await cluster.refresh()
         await cluster.close()
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from replicator.client import nameservers as module
 from replicator.client.nameservers import NameServers
+from replicator.client.order import read_orders
 from replicator.client.security import Security
 from replicator.errors import Unreachable
 from tests.client.peer import Peer, silent, unused_port
@@ -67,6 +68,21 @@ async def test_an_error_code_is_an_answer() -> None:
         assert (await servers.invoke(106, {}))[1].code == 3
         assert other.requests == []
         await servers.close()
+
+
+async def test_order_configurations_are_those_of_one_that_is_well() -> None:
+    """One that has none has said so."""
+    table = b'{"table":{"T":"east-a:8"}}'
+    async with (
+        Peer(lambda session, request: session.answer(request, 2)) as busy,
+        Peer(lambda session, request: session.answer(request, body=b'{"table":[]}')) as unreadable,
+        Peer(lambda session, request: session.answer(request, body=table)) as well,
+        Peer(lambda session, request: session.answer(request, 22)) as empty,
+    ):
+        for last, found in ((well, {"T": "east-a:8"}), (empty, {})):
+            servers = NameServers([busy.address, unreadable.address, last.address], Security())
+            assert await read_orders(servers) == found
+            await servers.close()
 
 
 async def test_when_all_are_dead_one_error_names_them_all(monkeypatch: pytest.MonkeyPatch) -> None:
