@@ -89,7 +89,7 @@ class NameServers:
         """What `reader` makes of the first answer that it finds something in.
 
         Args:
-            reader: is given a name server's address and its answer, whatever the code, unless that says that the name
+            reader: is given a name server's address and its answer, whatever the code, unless it says that the
                 server is not well; by `NothingKnown` or `ProtocolError` it has the next one asked.
 
         Raises:
