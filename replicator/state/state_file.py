@@ -6,7 +6,9 @@ A file that fails its checksum is set aside as `NAME.corrupt-TIMESTAMP`, and the
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
+import threading
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +24,12 @@ __all__ = ["VERSION", "Damaged", "decode", "encode", "read", "write"]
 VERSION: Final = 1
 
 log = get_logger(__name__)
+
+#: Of the writes of this process, in the order in which they began.
+_numbers = itertools.count(1)
+#: By file, the write that it is from; held while a file gets its name.
+_newest: dict[Path, int] = {}
+_naming = threading.Lock()
 
 
 class Damaged(Exception):
@@ -62,18 +70,26 @@ def decode(data: bytes, name: str) -> Any:
 def write(path: Path, content: object) -> None:
     """Replaces `path` by `content`; a crash leaves the old file or the new one.
 
+    Of two writes at once, in two threads, the one that began last wins, whichever ends last.
+
     Raises:
         OSError: the directory cannot be written.
     """
+    number = next(_numbers)
     data = encode(content)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{number}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
+        with _naming:
+            if number < _newest.get(path, 0):
+                temporary.unlink(missing_ok=True)
+                return
+            temporary.replace(path)
+            _newest[path] = number
     except OSError:
         temporary.unlink(missing_ok=True)
         raise

@@ -250,7 +250,7 @@ def test_a_clean_end_is_believed_once(directory: Path) -> None:
 def test_what_killed_processes_left_half_written_is_cleared(directory: Path) -> None:
     """Else it would pile up; files that were set aside stay."""
     saved(directory, state())
-    (directory / ".offset.json.4711").write_text('{"version":')
+    (directory / ".offset.json.4711.17").write_text('{"version":')
     (directory / "offset.json.corrupt-20260131T060000").write_text("kept")
     Store(directory).close()
     assert {path.name for path in directory.iterdir()} == {
