@@ -74,6 +74,11 @@ class Progress:
         """Writes what has changed; where that takes long it is done less often, unless `force` is set."""
         if not force and time.monotonic() - self._saved < _SAVE_PAUSE * self._saving_cost:
             return
+        # What is written in a thread goes on when this is cut off at the end: then it keeps its turn, and whoever
+        # saves next waits for it.
+        await asyncio.shield(asyncio.create_task(self._write(), name="state save"))
+
+    async def _write(self) -> None:
         async with self._saving:
             started = time.monotonic()
             self._routes.keep(ended=True)

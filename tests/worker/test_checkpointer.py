@@ -54,6 +54,28 @@ async def test_two_saves_at_once_write_one_after_the_other(tmp_path: Path) -> No
     assert kept == {"position": 2, "start": 0}
 
 
+async def test_a_save_that_is_cut_off_is_over_before_the_next_one_begins(tmp_path: Path) -> None:
+    """As the last one of a worker does, whose periodic save had got its time to finish and did not."""
+    store = SlowStore(tmp_path)
+    routes: Any = SimpleNamespace(keep=lambda *, ended: ended)
+    progress = Progress(store, cast("Any", None), routes, HALTED, cast("Any", None))
+    store.put(Kind.POSITION, "T", {"position": 1, "start": 0})
+    periodic = asyncio.create_task(progress.save())
+    await until(lambda: store.begun)
+    periodic.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await periodic
+    store.put(Kind.POSITION, "T", {"position": 2, "start": 0})
+    last = asyncio.create_task(progress.save(force=True))
+    await asyncio.sleep(0.1)  # time in which it could begin, which it must not
+    assert len(store.begun) == 1
+    store.may_go_on.set()
+    await last
+    assert len(store.begun) == 2
+    store.close()
+    assert Store(tmp_path).state.get(Kind.POSITION, "T") == {"position": 2, "start": 0}
+
+
 async def test_progress_that_takes_long_to_add_up_is_told_less_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
