@@ -66,7 +66,7 @@ async def test_kinds_that_cannot_be_copied(
     source: ClusterSpec,
     kinds: dict[Make, str],
 ) -> None:
-    """Those that are created later do not disturb the others; a start with one that is selected is refused."""
+    """Those that are created later do not disturb the others, nor workers that start; a first start is refused."""
     east, west = await clusters.pair(source, NEW)
     prefix = topic_name("t")
     await create_topic(east, f"{prefix}plain")
@@ -89,6 +89,12 @@ async def test_kinds_that_cannot_be_copied(
             (event,) = [e for e in worker.events if e["event"] == "topic cannot be copied" and e["topic"] == topic]
             assert words in event["reason"]
         assert worker.running == [f"{prefix}plain"]
+        async with Worker(east, west, tmp_path / "second", "--worker-id", "second", *flags) as second:
+            await until(lambda: "what the group runs has problems" in second.log, what="a second one joins")
+            assert await worker.drain() == 0
+            await until(lambda: second.running == [f"{prefix}plain"], what="it takes over")
+            await worker.start()
+        await until(lambda: worker.running == [f"{prefix}plain"], what="the first one starts again")
     there = [topic for topics in (await topics_of(west)).values() for topic in topics if topic.startswith(prefix)]
     assert there == [f"{prefix}plain"]
     _, examined = await doctor("--source", east.namesrv, "--target", west.namesrv, *flags)
