@@ -97,6 +97,10 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
         if not is_ours(worker, route):
             raise NotNow("another worker has begun a failover of this connector", hint="wait for its end")
         report = await _switch(worker, connector.name, route, how)
+    try:
+        await worker.changed()  # that the next one may begin
+    except ClientError as error:
+        log.warning("others hear later that the failover has ended", connector=route.name, reason=str(error))
     told = ("connector", "topics", "drained", "problems")
     log.warning("failed over to the target", **{name: report[name] for name in told})
     return report

@@ -334,7 +334,7 @@ class Connection(asyncio.BufferedProtocol):
 
         Over a slow line it may take longer than its time until the peer has it. It can't be given up alone, for it
         would arrive behind its own repetition; and if the connection were dropped each time, a long message would
-        never get through. So its time begins anew once it is there.
+        never get through. So its time begins again once it is there.
         """
         now = self._loop.time()
         if not taken and moving:

@@ -222,6 +222,11 @@ class SimSocket:
     def fileno(self) -> int:
         return self._number if self._open and not self._wire.gone else -1
 
+    @property
+    def unacknowledged(self) -> int:
+        """Bytes on their way to the server."""
+        return 0 if self._wire.gone else self._wire.up.size
+
     def dup(self) -> SimSocket:
         return SimSocket(self._wire)
 
@@ -270,6 +275,9 @@ class ClientTransport(asyncio.Transport):
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass
+
+    def get_write_buffer_size(self) -> int:
+        return 0  # the wire takes it at once
 
     def write(self, data: Any) -> None:
         if not self._wire.gone:
