@@ -181,6 +181,8 @@ class Membership:
             return
         member = self._members.setdefault(heartbeat.worker, _Member(heartbeat))
         if heartbeat.incarnation != member.heartbeat.incarnation:
+            if at > max(member.last, member.seen):  # it was started in that one's place, and has its tasks
+                member.seen, member.leased = at, max(member.leased, until)
             return
         if heartbeat.sequence >= member.heartbeat.sequence:
             member.heartbeat = heartbeat
@@ -201,7 +203,7 @@ class Membership:
             return True
         # Who hears nothing elsewhere either does not know; and has no target to send to, for which it may wait.
         since, until = listened
-        return until - max(member.last, member.seen) > self.timeout / 2 and until - since > self.timeout
+        return until - max(member.last, member.seen, since) > self.timeout
 
     def takes_tasks(self) -> set[str]:
         """The other workers that may be given tasks: online, and heard on both sides."""

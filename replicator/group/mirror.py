@@ -167,9 +167,10 @@ class Mirror:
         return fresh and not self._unwritten and not self.reason
 
     def listened(self) -> tuple[float, float] | None:
-        """Since when, and until when, our own heartbeats have come back; None: none ever did, or none may now."""
+        """Since when, and until when, our own heartbeats have come back; None: none does, though it is stored."""
         until = self.membership.echo
-        return None if self._refused or until == -inf else (self._listens_since, until)
+        unread = not self._beat_failed and now() - until > _PATIENCE * self.membership.timeout
+        return None if self._refused or unread else (self._listens_since, until)
 
     @property
     def started(self) -> bool:
@@ -267,7 +268,7 @@ class Mirror:
             self._beat_failed = True
             self._fails(error)
         else:
-            self._beat_failed = False
+            self._beat_failed = self._refused = False
 
     async def _write(self, topic: str, group: str, body: bytes) -> None:
         assert self._log is not None  # noqa: S101 - after use
@@ -374,7 +375,7 @@ class Mirror:
         if heartbeat.incarnation != self.incarnation or sent is None:
             return
         if self._echo is None or heartbeat.sequence > self._echo[0]:
-            if self._echo is None or heartbeat.sequence > self._echo[0] + 1:  # one was lost: the target was away
+            if sent - self.membership.echo > self.membership.timeout / 2:  # the target was away
                 self._listens_since = sent
             self._echo = heartbeat.sequence, Echo(said.queue.broker, said.stored)
         self._past.beaten(said.queue.broker, said.stored)

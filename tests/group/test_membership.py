@@ -116,8 +116,8 @@ def test_who_does_not_reach_the_target_is_given_nothing_whatever_its_lease() -> 
     ("since", "until", "gone"),
     [
         (-100.0, 2.0, False),
-        (-100.0, 2.0 + TIMEOUT / 2, False),
-        (-100.0, 2.1 + TIMEOUT / 2, True),
+        (-100.0, 2.0 + TIMEOUT, False),
+        (-100.0, 2.1 + TIMEOUT, True),
         (50.0, 50.0 + TIMEOUT, False),
         (50.0, 50.1 + TIMEOUT, True),
     ],
@@ -146,3 +146,14 @@ def test_a_later_process_takes_the_place_of_one_that_was_not_heard_itself() -> N
     membership.holds_lease(_said("first"), 0.0, 100.0)
     membership.heard(Side.SOURCE, _said("second"), 1.0, place="a")
     assert membership.others["w"].incarnation == "second"
+
+
+def test_who_was_started_in_place_of_another_holds_its_lease() -> None:
+    """Nobody hears it where leases are held, where its predecessor is known still."""
+    membership = _membership()
+    membership.heard(Side.SOURCE, _said("first"), 0.0, place="a")
+    membership.holds_lease(_said("second"), 4.0, 7.5)
+    membership.echoed(Side.SOURCE, TIMEOUT + 1.0)
+    assert membership.expire() == []
+    membership.echoed(Side.SOURCE, 8.0)
+    assert membership.expire() == ["w"]
