@@ -118,14 +118,14 @@ async def _switch(worker: Worker, name: str, route: Route, how: FailoverOptions)
     await _publish(worker, how)
     if how.source_dead:
         await asyncio.sleep(_HEARTBEATS * worker.settings.heartbeat_interval)  # what others run is said by then
+        if not is_ours(worker, route):
+            raise NotNow("another worker has begun a failover of this connector", hint="wait for its end")
     has_stopped = await stopped(worker, (name,), source_dead=how.source_dead)
     if has_stopped:
         log.info("failover writes offsets and opens topics", connector=name)
     report = await _report(worker, connector, route, how, has_stopped=has_stopped)
     if how.topics:
         ledger = route.sync.ledger
-        if report["topics_opened"]:
-            ledger.put("failover", {**ledger.get("failover"), "opened": True})
         done = has_stopped and not report["problems"]
         if done:
             _leave_out(worker, name, how.topics)
@@ -150,7 +150,8 @@ def _state_before(connector: Connector, route: Route, how: FailoverOptions) -> S
     known, before = route.sync.ledger.get("failover"), connector.state
     if known.get("resume") and before == State.STOPPED:
         before = State(known["resume"])
-    route.sync.ledger.put("failover", {**known, "resume": before if how.topics else None})
+    kept = {"resume": before} if how.topics else {"resume": None, "opened": None}
+    route.sync.ledger.put("failover", {**known, **kept})
     return before
 
 
@@ -215,10 +216,16 @@ async def _report(
     if dead and not worker.sees_others:
         failed.append(_UNSEEN)
     # Only a route that runs sends again what the target has lost: it does, if no topic is opened before.
-    if has_stopped is not False and not (lost and how.topics):
+    if has_stopped is not False and not (lost and how.topics and not dead):
+        before = route.sync.ledger.get("failover").get("opened")
+        if how.topics and has_stopped:  # known before it is so: whoever repeats this must not write to them
+            route.sync.ledger.put("failover", {**route.sync.ledger.get("failover"), "opened": True})
+            await _publish(worker, how)
         done, unknown = await route.sync.hand_over(
             open_all=how.open_all, dry_run=how.dry_run, concerns=how.concerns
         )
+        if how.topics and has_stopped and not _opened(done):
+            route.sync.ledger.put("failover", {**route.sync.ledger.get("failover"), "opened": before})
         failed += unknown
     groups = group_standings(await route.sync.places())
     pending = _pending_of_dead(route) if dead else await pending_of(route, worker.context, missing)
@@ -232,15 +239,18 @@ async def _report(
         "drained": not missing and not lost,
         "missing": missing,
         "offsets": sum(not each.error for each in done if each.action.kind == "offsets"),
-        "topics_opened": sorted(
-            {each.action.key for each in done if each.action.kind == "topics" and not each.error}
-        ),
+        "topics_opened": _opened(done),
         "groups": [group for group in groups if how.concerns(group["topic"])],
         "pending": {**pending, "messages": [each for each in pending["messages"] if how.concerns(each["topic"])]},
         "released": released,
         "problems": [*lost, *failed]
         + [f"{each.action.key} at {each.action.broker}: {each.error}" for each in done if each.error],
     }
+
+
+def _opened(done: Sequence[Done]) -> list[str]:
+    """The topics whose settings were changed."""
+    return sorted({each.action.key for each in done if each.action.kind == "topics" and not each.error})
 
 
 def _pending_of_dead(route: Route) -> dict[str, Any]:

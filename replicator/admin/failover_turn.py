@@ -66,7 +66,8 @@ def is_ours(worker: Worker, route: Route) -> bool:
 
 def decided_by_hand(ledger: SyncLedger) -> None:
     """Somebody says what state the connector is in: no failover, interrupted or going on, returns it to another."""
-    if ledger.get("failover").get("resume"):
+    known = ledger.get("failover")
+    if known.get("resume") or known.get("opened"):
         ledger.put("failover", {**ledger.get("failover"), "resume": None, "opened": None})
 
 

@@ -333,6 +333,8 @@ async def test_what_the_target_has_lost_is_not_called_copied(setup: Setup, monke
     await setup.switch(topics=frozenset({"T1"}))
     assert setup.told[-1] == "RUNNING", "which sends again what was lost"
     assert "handed over" not in setup.told
+    await setup.switch(topics=frozenset({"T1"}), source_dead=True)
+    assert "handed over" in setup.told, "nobody could send it again"
 
 
 async def test_topics_that_were_opened_are_not_written_to_whoever_repeats_it(setup: Setup) -> None:
@@ -348,6 +350,25 @@ async def test_topics_that_were_opened_are_not_written_to_whoever_repeats_it(set
         setup.state = state
         await setup.switch(topics=frozenset({"T1"}))
         assert "RUNNING" not in setup.told
+
+
+async def test_topics_are_not_written_to_though_what_came_after_their_opening_failed(setup: Setup) -> None:
+    """The first time nobody gets to say that they were opened."""
+    opened: Any = [SimpleNamespace(error="", action=SimpleNamespace(kind="topics", key="T1", broker="x"))]
+
+    async def hand_over(**_how: Any) -> tuple[list[Any], list[str]]:
+        found, opened[:] = list(opened), []
+        return found, ["an offset is not known"]
+
+    async def fails() -> list[Any]:
+        raise Unreachable("target", "dead")
+
+    setup.sync.hand_over, places, setup.sync.places = hand_over, setup.sync.places, fails
+    with pytest.raises(Unreachable):
+        await setup.switch(topics=frozenset({"T1"}))
+    setup.sync.places, setup.state = places, "STOPPED"
+    await setup.switch(topics=frozenset({"T1"}))
+    assert "RUNNING" not in setup.told
 
 
 async def test_what_others_changed_while_it_drained_stays(setup: Setup) -> None:
