@@ -169,7 +169,19 @@ class Connection(asyncio.BufferedProtocol):
                 future.set_result(answer)
 
         self.request(code, fields, settle, body=body, timeout=timeout)
-        return await future
+        end = 0 if self._queue is None else self._queue.given
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self._given_up(code, end)
+            raise
+
+    def _given_up(self, code: int, end: int) -> None:
+        """Nobody waits for a request any more; a send that the peer does not have yet must not arrive later."""
+        if code in _SENDS and self._queue is not None and not self.closed:
+            self._queue.look()
+            if not self._queue.has_taken(end):
+                self._broken("a send was given up before it was there")
 
     async def _until_writable(self, code: int, timeout: float) -> None:
         """Waits behind what others have given.
@@ -337,6 +349,8 @@ class Connection(asyncio.BufferedProtocol):
         never get through. So its time begins again once it is there.
         """
         now = self._loop.time()
+        if self._queue is None or self._queue.has_tls:  # what TLS holds back cannot be seen: no line looks slow
+            return False
         if not taken and moving:
             entry.late, entry.deadline = True, now
             return True

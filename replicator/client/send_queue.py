@@ -45,6 +45,7 @@ class SendQueue:
 
     Attributes:
         given: bytes so far; whoever gives some adds them.
+        has_tls: whether the bytes go through TLS, which has some on its own way.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class SendQueue:
         self._transport = transport
         self._writer = writer
         self._clock = clock
-        self._has_tls = transport.get_extra_info("sslcontext") is not None
+        self.has_tls = transport.get_extra_info("sslcontext") is not None
         #: At the last look: bytes still on this side, bytes that had been taken, and since when these.
         self._left = 0
         self._taken = 0
@@ -79,7 +80,7 @@ class SendQueue:
 
     def has_taken(self, end: int) -> bool:
         """Whether the peer's system had taken the first `end` bytes; with TLS that is sure only when it has all."""
-        return not self._left or (not self._has_tls and end <= self._taken)
+        return not self._left or (not self.has_tls and end <= self._taken)
 
     @property
     def is_moving(self) -> bool:

@@ -92,21 +92,23 @@ class TargetWatch:
         await self._compare_ends(writer, connection, turn)
 
     async def _compare_ends(self, writer: Endpoint, connection: Connection, queues: Sequence[Watched]) -> None:
-        limit = asyncio.Semaphore(_AT_ONCE)
+        limit, unanswered = asyncio.Semaphore(_AT_ONCE), False
 
         async def one(queue: Watched) -> None:
+            nonlocal unanswered
             state = queue.state
             async with limit:
                 acknowledged = state.progress.target_end
-                if acknowledged is None or state.progress.in_flight:
+                if acknowledged is None or state.progress.in_flight or unanswered:
                     return
                 try:
                     end = await max_offset(writer, queue.topic, state.target.queue_id)
                 except RequestTimeout:
                     # It may lead to a machine that is gone: a new connection shows that. Not where the question
                     # waits behind what is being sent over a slow line, which would begin again.
-                    if not connection.is_moving:
+                    if not (connection.closed or connection.is_moving):
                         writer.drop()
+                    unanswered = True  # the others would wait as long, and brokers that answer with them
                     return
                 except ClientError as error:
                     queue.recheck(str(error))

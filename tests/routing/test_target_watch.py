@@ -73,7 +73,7 @@ async def test_a_message_of_ours_is_nobody_elses(
 @pytest.mark.parametrize("moving", [False, True])
 async def test_an_end_that_is_not_told_in_time(monkeypatch: pytest.MonkeyPatch, moving: bool) -> None:
     """The machine may be gone; but not where it takes what is sent, slowly."""
-    connection, dropped = SimpleNamespace(is_moving=moving), []
+    connection, dropped = SimpleNamespace(is_moving=moving, closed=False), []
 
     async def connected() -> object:
         return connection
