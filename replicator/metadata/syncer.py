@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -207,13 +208,16 @@ class Syncer:
         """What is to be done to the target's groups."""
         source, target = await self._refreshed(self._groups)
         self._unresponsive = UnresponsiveBrokers({})
+        placed = defaultdict[str, set[str]](set)
+        for plan in copy.plans:
+            placed[plan.target_topic] |= needed_queues(plan.queue_map).keys()
         planned = groups.plan_groups(
             source,
             target,
             ledger,
             selector=self.options.selector,
             topics={plan.topic: plan.target_topic for plan in copy.plans},
-            placed={plan.target_topic: needed_queues(plan.queue_map).keys() for plan in copy.plans},
+            placed=placed,
             policy=self.options.groups,
         )
         planned = self._sure_of_deletions(planned, self._groups[0].masters, lambda _: copy.all_brokers)

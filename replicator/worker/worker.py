@@ -311,8 +311,8 @@ class Worker:
         while self.coordinator.stage is not MemberState.LEFT:
             self.agenda.begin_turn()
             if self._conflict is not None:
-                await self.leader.end()
                 await self.runner.fence()
+                await self.leader.end()
                 return
             if stop.is_set() and self.coordinator.stage is MemberState.ONLINE:
                 self.coordinator.stage = MemberState.LEAVING
