@@ -153,6 +153,18 @@ async def test_a_send_that_is_given_up_does_not_arrive_later(
         assert [request.code for request in peer.requests] == [1]
 
 
+@WRITERS
+async def test_a_send_that_nobody_waits_for_any_more_does_not_arrive_later(may_go_on: MayGoOn) -> None:
+    """A queue that is restarted looks what is stored, and sends again: the first one must not come after that."""
+    async with Peer(on_connect=read_slowly) as peer, connected(peer, may_go_on=may_go_on) as connection:
+        sending = asyncio.create_task(connection.invoke(320, {}, body=LONG, timeout=30))
+        await asyncio.sleep(0.1)
+        sending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+        assert connection.closed
+
+
 async def test_a_send_that_the_peer_has_is_given_up_alone() -> None:
     """Others over the same connection go on."""
 
