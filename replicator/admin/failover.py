@@ -11,7 +11,7 @@ from functools import partial
 from math import inf
 from typing import Any, Final
 
-from replicator.admin.failover_turn import NotNow, decided_by_hand, is_ours, taking_turn
+from replicator.admin.failover_turn import NotNow, decided_by_hand, note, refuse_replaced, taking_turn
 from replicator.admin.pending_messages import Pending
 from replicator.admin.readiness import group_standings, pending_of
 from replicator.admin.running_tasks import running, stopped
@@ -94,8 +94,7 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
         await _publish(worker, how)
         if not how.source_dead:
             await _drain(worker, connector, route, how)
-        if not is_ours(worker, route):
-            raise NotNow("another worker has begun a failover of this connector", hint="wait for its end")
+        refuse_replaced(worker, route)
         report = await _switch(worker, connector.name, route, how)
     try:
         await worker.changed()  # that the next one may begin
@@ -118,8 +117,7 @@ async def _switch(worker: Worker, name: str, route: Route, how: FailoverOptions)
     await _publish(worker, how)
     if how.source_dead:
         await asyncio.sleep(_HEARTBEATS * worker.settings.heartbeat_interval)  # what others run is said by then
-        if not is_ours(worker, route):
-            raise NotNow("another worker has begun a failover of this connector", hint="wait for its end")
+        refuse_replaced(worker, route)
     has_stopped = await stopped(worker, (name,), source_dead=how.source_dead)
     if has_stopped:
         log.info("failover writes offsets and opens topics", connector=name)
@@ -150,8 +148,10 @@ def _state_before(connector: Connector, route: Route, how: FailoverOptions) -> S
     known, before = route.sync.ledger.get("failover"), connector.state
     if known.get("resume") and before == State.STOPPED:
         before = State(known["resume"])
-    kept = {"resume": before} if how.topics else {"resume": None, "opened": None}
-    route.sync.ledger.put("failover", {**known, **kept})
+    if how.topics:
+        note(route.sync.ledger, resume=before)
+    else:
+        note(route.sync.ledger, resume="", opened=False)
     return before
 
 
@@ -217,15 +217,15 @@ async def _report(
         failed.append(_UNSEEN)
     # Only a route that runs sends again what the target has lost: it does, if no topic is opened before.
     if has_stopped is not False and not (lost and how.topics and not dead):
-        before = route.sync.ledger.get("failover").get("opened")
+        before = route.sync.ledger.get("failover").get("opened", False)
         if how.topics and has_stopped:  # known before it is so: whoever repeats this must not write to them
-            route.sync.ledger.put("failover", {**route.sync.ledger.get("failover"), "opened": True})
+            note(route.sync.ledger, opened=True)
             await _publish(worker, how)
         done, unknown = await route.sync.hand_over(
             open_all=how.open_all, dry_run=how.dry_run, concerns=how.concerns
         )
         if how.topics and has_stopped and not _opened(done):
-            route.sync.ledger.put("failover", {**route.sync.ledger.get("failover"), "opened": before})
+            note(route.sync.ledger, opened=before)
         failed += unknown
     groups = group_standings(await route.sync.places())
     pending = _pending_of_dead(route) if dead else await pending_of(route, worker.context, missing)

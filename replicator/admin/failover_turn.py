@@ -18,7 +18,7 @@ from replicator.errors import ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.worker.worker import Worker
 
-__all__ = ["NotNow", "decided_by_hand", "is_ours", "taking_turn"]
+__all__ = ["NotNow", "decided_by_hand", "note", "refuse_replaced", "taking_turn"]
 
 #: Seconds between two looks at whether another worker is still at it.
 _LOOK: Final = 0.2
@@ -48,27 +48,39 @@ async def taking_turn(worker: Worker, route: Route, *, source_dead: bool) -> Asy
     worker.switching.add(name)
     try:
         await _others_end(worker, route, source_dead=source_dead)
-        mirror = None if worker.mirror is None else worker.mirror.incarnation
-        process = {"by": worker.id, "incarnation": worker.group.incarnation, "at_target": mirror}
-        ledger.put("failover", {**ledger.get("failover"), **process})
+        mirror = "" if worker.mirror is None else worker.mirror.incarnation
+        note(ledger, by=worker.id, incarnation=worker.group.incarnation, at_target=mirror)
         yield
     finally:
         worker.switching.discard(name)
-        if is_ours(worker, route):
-            known = ledger.get("failover")
-            ledger.put("failover", {name: known[name] for name in ("resume", "opened") if known.get(name)})
+        if _is_ours(worker, route):
+            note(ledger, by="", incarnation="", at_target="")
 
 
-def is_ours(worker: Worker, route: Route) -> bool:
-    """Whether the group's record still names this worker."""
+def note(ledger: SyncLedger, **changes: object) -> None:
+    """Changes the group's record; what is empty is not in it."""
+    record = {**ledger.get("failover"), **changes}
+    ledger.put("failover", {name: value for name, value in record.items() if value})
+
+
+def refuse_replaced(worker: Worker, route: Route) -> None:
+    """Checks that the group's record still names this worker.
+
+    Raises:
+        NotNow: another one has begun at the same moment, and its record is the later one.
+    """
+    if not _is_ours(worker, route):
+        raise NotNow("another worker has begun a failover of this connector", hint="wait for its end")
+
+
+def _is_ours(worker: Worker, route: Route) -> bool:
     return bool(route.sync.ledger.get("failover").get("incarnation") == worker.group.incarnation)
 
 
 def decided_by_hand(ledger: SyncLedger) -> None:
     """Somebody says what state the connector is in: no failover, interrupted or going on, returns it to another."""
-    known = ledger.get("failover")
-    if known.get("resume") or known.get("opened"):
-        ledger.put("failover", {**ledger.get("failover"), "resume": None, "opened": None})
+    if ledger.get("failover").keys() & {"resume", "opened"}:
+        note(ledger, resume="", opened=False)
 
 
 async def _others_end(worker: Worker, route: Route, *, source_dead: bool) -> None:

@@ -248,9 +248,15 @@ class SyncRelease(Struct):
 
 
 class SyncFailover(Struct, omit_defaults=True):
-    """A failover of some topics that has not ended: the state to which the route returns; empty: there is none."""
+    """A failover that has not ended: which process is at it, by its incarnations where leases are held and at the
+    target. Of some topics: the state to which the route returns, and whether one was opened. Empty: there is none.
+    """
 
+    by: Text = ""
+    incarnation: Text = ""
+    at_target: Text = ""
     resume: Literal["", "RUNNING", "PAUSED", "STOPPED"] = ""
+    opened: bool = False
 
 
 class EarlierAnswer(Struct):

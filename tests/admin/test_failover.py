@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -22,6 +23,7 @@ from replicator.routing.queue_map import Queue
 from replicator.routing.selector import TopicSelector
 from replicator.settings import RouteSettings
 from replicator.state.connector_configs import Connector
+from replicator.state.record_types import fit
 from replicator.worker.worker import Worker
 from tests.metadata.test_syncer import copying
 
@@ -61,7 +63,7 @@ class Setup:
             hand_over=self.hand_over,
             places=self.places,
             in_flight_problems=[],
-            ledger=SimpleNamespace(get=lambda what: self.kept.get(what, {}), put=self.kept.__setitem__),
+            ledger=SimpleNamespace(get=lambda what: self.kept.get(what, {}), put=self.keep),
         )
         self.route: Any = SimpleNamespace(
             name="route",
@@ -90,6 +92,11 @@ class Setup:
             settings=SimpleNamespace(heartbeat_interval=0.001, session_timeout=0.1),
             coordinator=SimpleNamespace(running=set(), membership=SimpleNamespace(others={})),
         )
+
+    def keep(self, what: str, value: dict[str, Any]) -> None:
+        """As others take it: only what is of the record's form."""
+        fit("sync", f"route/{what}", [1, "w"], value, now=time.time())
+        self.kept[what] = value
 
     def get(self, name: str) -> Any:
         return SimpleNamespace(name=name, settings=self.settings, state=self.state)
