@@ -103,13 +103,13 @@ def plan_groups(
     names = sorted({name for table in source.values() for name in table.groups if selector.selects(name)})
     planned = Planned([], {})
     for broker, table in sorted(target.items()):
+        here = {topic: name_there for topic, name_there in topics.items() if broker in placed[name_there]}
         for name in names:
             model = _model(name, source, broker)
             planned.wanted[broker, name] = (settings_of(model), name)
             entry = ledger.get((broker, name))
             planned.actions.extend(_plan_group(name, model, source, broker, table, entry=entry, policy=policy))
             _plan_bans(name, source, broker, table, ledger=ledger, topics=topics, policy=policy, planned=planned)
-            here = {topic: name_there for topic, name_there in topics.items() if broker in placed[name_there]}
             _plan_modes(name, source, broker, table, ledger=ledger, topics=here, policy=policy, planned=planned)
     planned.actions.extend(_deletions(names, source, target, ledger, selector, policy))
     return planned
