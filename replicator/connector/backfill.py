@@ -279,6 +279,7 @@ def _take(state: QueueState, outcome: CopyOutcome) -> None:
     if outcome.resets:  # what was known is of a source queue that is no more
         progress.offsets.clear()
         progress.seen = None
+        counters.skipped_to = 0
         state.audit.restart()
     if outcome.tail is not None:
         source, stored, target = outcome.tail
@@ -293,4 +294,4 @@ def _take(state: QueueState, outcome: CopyOutcome) -> None:
     counters.foreign += outcome.foreign
     for reason, count in outcome.left_out.items():
         counters.skip(reason, count)
-    counters.skipped_to = outcome.end if outcome.resets else max(counters.skipped_to, outcome.end)
+    counters.read_up_to(outcome.end)

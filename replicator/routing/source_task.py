@@ -264,7 +264,8 @@ class SourceTask:
         missing = end - start - len(messages)
         if missing:
             if self._options.filtered:
-                self._state.counters.skip("filter", self._uncounted(start, end, messages))
+                counters = self._state.counters
+                counters.skip("filter", counters.unread(start, end, offsets_of(messages)))
             elif not self._from_master:
                 self._fail(SourceLost(f"slave {self._connection.address} has not all that its master had"))
                 return False
@@ -276,17 +277,12 @@ class SourceTask:
             self._fail(SourceEnded("everything was read"))
         return not over
 
-    def _uncounted(self, start: int, end: int, messages: Sequence[StoredMessage]) -> int:
-        """Offsets in [start, end) that no message has and that were not read before."""
-        since = max(start, self._state.counters.skipped_to)
-        return max(0, end - since) - sum(offset >= since for offset in offsets_of(messages))
-
     def _put(self, messages: Sequence[StoredMessage], end: int, size: int) -> None:
         """Leaves out what is not to be copied and puts the rest into the channel."""
         kept, copies = select(messages, self._options, self._state)
         self._budget.charge(size)
         self._state.progress.read_to = end
-        self._state.counters.skipped_to = max(end, self._state.counters.skipped_to)
+        self._state.counters.read_up_to(end)
         self._channel.put(Chunk(kept, end, size, copies=copies, last_stored=self._left_out(messages, kept, end)))
 
     def _left_out(self, messages: Sequence[StoredMessage], kept: Sequence[StoredMessage], end: int) -> int:

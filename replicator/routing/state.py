@@ -5,7 +5,7 @@ Written by the tasks of that queue only; read by status, metrics and the state s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
@@ -161,6 +161,15 @@ class QueueCounters:
         """Counts `count` messages left out for `reason`."""
         if count:
             self.skipped[reason] = self.skipped.get(reason, 0) + count
+
+    def unread(self, start: int, end: int, offsets: Iterable[int]) -> int:
+        """Offsets in [start, end) that are not among `offsets`, and were not read before."""
+        since = max(start, self.skipped_to)
+        return max(0, end - since) - sum(offset >= since for offset in offsets)
+
+    def read_up_to(self, end: int) -> None:
+        """All before the source offset `end` is counted: read again, it is not counted again."""
+        self.skipped_to = max(end, self.skipped_to)
 
     def anomalies(self) -> dict[str, Any]:
         """The counters that outlive this owner, as JSON; those that are 0 are left out."""

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from replicator.errors import ReplicatorError
 from replicator.protocol.message import StoredMessage
+from replicator.protocol.uniform_run import offsets_of
 from replicator.ranges.access import run
 from replicator.ranges.copier import CopyFailed, CopyOutcome, Range, TargetJob, refuse_later_start, run_pair
 from replicator.ranges.suspend_guard import awake
@@ -219,11 +220,9 @@ class _ArchiveTask:
     def _put(self, messages: list[StoredMessage], end: int) -> None:
         kept, copies = select(messages, self._options, self._state)
         counters = self._state.counters
-        since = max(
-            self._next, counters.skipped_to
-        )  # what was read before the target was checked again has counted
-        counters.gaps += max(0, end - since) - sum(message.queue_offset >= since for message in messages)
-        counters.skipped_to = max(end, counters.skipped_to)
+        # What was read before the target was checked again is counted already.
+        counters.gaps += counters.unread(self._next, end, offsets_of(messages))
+        counters.read_up_to(end)
         self._next = end
         size = sum(len(message.body) + len(message.properties) for message in messages)
         self._budget.charge(size)
