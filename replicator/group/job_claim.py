@@ -4,7 +4,8 @@ Its heartbeats are on the workers' topic, in a group of their own, so that it is
 announces itself before it listens for workers: later workers know of it, earlier ones are seen.
 
 Its tasks send only while its heartbeats name it (see `job_lease`). Where these have not come back for a while,
-others may have taken it for ended: it is named again when it has listened for them anew, and ends if there are any.
+others may have taken it for ended: it is named again when it has listened for them once more, and ends if there are
+any.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import asyncio
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import inf
 from typing import Any, Final
@@ -34,7 +35,7 @@ from replicator.routing.task_id import TaskId
 from replicator.settings import RouteSettings, Settings
 from replicator.state.connector_configs import Connectors
 
-__all__ = ["JobClaim", "claimed", "copies_ours", "copies_topics", "jobs_of"]
+__all__ = ["JobClaim", "claimed", "copies_ours", "copies_topics", "jobs_of", "topics_of"]
 
 #: Brokers that each heartbeat is written to, if there are as many.
 _COPIES: Final = 2
@@ -52,17 +53,25 @@ def jobs_of(group: str) -> str:
     return f"{group}/jobs"
 
 
+def topics_of(info: Mapping[str, Any], topics: Iterable[str]) -> list[str]:
+    """Those of `topics` that the job copies that says `info` of itself.
+
+    With patterns that no job starts with it is none.
+    """
+    try:
+        job = TopicSelector.of(info.get("topics", ()), info.get("exclude_topics", ()))
+    except ConfigError:
+        return []
+    return sorted(filter(job.selects, topics))
+
+
 def copies_ours(route: RouteSettings, connectors: Connectors, source: Discovery, info: Mapping[str, Any]) -> bool:
     """Whether the job that says `info` of itself copies a topic that `route` or one of `connectors` selects."""
     held = (connector.settings for connector in connectors.all().values())
     routes = [route, *(each for each in held if isinstance(each, RouteSettings))]
     ours = [TopicSelector.of(each.topics, each.exclude_topics) for each in routes]
-    try:
-        job = TopicSelector.of(info.get("topics", ()), info.get("exclude_topics", ()))
-    except ConfigError:
-        return False  # no job starts with such patterns
-    topics = {topic for there in source.topics.values() for topic in there}
-    return any(job.selects(topic) and any(each.selects(topic) for each in ours) for topic in topics)
+    copied = topics_of(info, {topic for there in source.topics.values() for topic in there})
+    return any(each.selects(topic) for topic in copied for each in ours)
 
 
 def copies_topics(worker: Heartbeat, topics: Collection[str]) -> bool:
@@ -191,15 +200,10 @@ class JobClaim:
             self._echo = Echo(said.queue.broker, said.stored)
             self._heard = max(self._heard, self._sent.pop(heard.sequence, -inf))
         elif heard is not None:
-            self._listen(said, heard, rival=self._is_same(heard.info))
+            self._listen(said, heard, rival=bool(topics_of(heard.info, self._topics)))
         elif (worker := self._signer.heartbeat(said.queue.topic, said.body, self._workers)) is not None:
             waits = bool(worker.info.get("waiting_for"))  # for us, or for another job, and for us then
             self._listen(said, worker, rival=not waits and copies_topics(worker, self._topics))
-
-    def _is_same(self, info: Mapping[str, Any]) -> bool:
-        """Whether another job copies topics of ours."""
-        theirs = TopicSelector.of(info.get("topics", ()), info.get("exclude_topics", ()))
-        return any(map(theirs.selects, self._topics))
 
     def _listen(self, said: LogMessage, heartbeat: Heartbeat, *, rival: bool) -> None:
         age = self._freshness.age(said.queue.broker, said.stored, heartbeat.echo)

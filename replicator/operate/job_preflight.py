@@ -20,7 +20,7 @@ from replicator.connector.permissions import refuse_missing_rights
 from replicator.connector.topics import RouteTopics
 from replicator.errors import ClientError, ConfigError, StartupError
 from replicator.group.freshness import Freshness
-from replicator.group.job_claim import JobClaim, claimed, copies_topics, jobs_of
+from replicator.group.job_claim import JobClaim, claimed, copies_topics, jobs_of, topics_of
 from replicator.group.membership import MemberState
 from replicator.group.signature import Signer
 from replicator.observe.audit import Audit
@@ -34,7 +34,6 @@ from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery_slots import RecoverySlots
-from replicator.routing.selector import TopicSelector
 from replicator.service import cluster_of
 from replicator.settings import Settings
 from replicator.state.store import Store
@@ -219,8 +218,8 @@ class _Listening:
                 hint="stop the group's workers, and start them again after the backfill",
             )
         if job is not None and job.stage is not MemberState.LEFT and job.incarnation != self._incarnation:
-            theirs = TopicSelector.of(job.info.get("topics", ()), job.info.get("exclude_topics", ()))
-            if both := sorted(filter(theirs.selects, self._topics)):
+            both = topics_of(job.info, self._topics)
+            if both:
                 raise StartupError(
                     f"{job.worker} copies the same queues, of {both[0]}", hint="wait for its end, or stop it"
                 )

@@ -11,7 +11,7 @@ import pytest
 from replicator.errors import ReplicatorError, StartupError
 from replicator.group import job_claim as module
 from replicator.group.control_log import LogMessage
-from replicator.group.job_claim import JobClaim, claimed, jobs_of
+from replicator.group.job_claim import JobClaim, claimed, jobs_of, topics_of
 from replicator.group.job_lease import JOBS
 from replicator.group.membership import Heartbeat, MemberState
 from replicator.group.signature import Signer
@@ -185,3 +185,9 @@ def _run_until_it_ends(claim: JobClaim) -> None:
     for _ in range(600):
         claim.check()
         time.sleep(0.05)
+
+
+def test_what_no_job_starts_with_copies_nothing() -> None:
+    """Somebody else wrote it: it must end neither the reader of the log nor the job."""
+    assert topics_of({"topics": ["or.*"], "exclude_topics": ["orx"]}, ["orders", "orx", "other"]) == ["orders"]
+    assert topics_of({"topics": ["("]}, ["orders"]) == []
