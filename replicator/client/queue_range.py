@@ -7,13 +7,14 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from replicator.aio.clock import now
+from replicator.client.brokers import max_offset, offset_near
 from replicator.client.endpoint import Endpoint
 from replicator.client.pull import Pulled, pull
 from replicator.errors import NothingShown
 from replicator.protocol.codes import Response
 from replicator.protocol.message import StoredMessage
 
-__all__ = ["read_range"]
+__all__ = ["read_range", "recent_range"]
 
 #: Messages that a broker gives at most in one pull, unless its settings were raised.
 _PULLED: Final = 32
@@ -21,6 +22,24 @@ _PULLED: Final = 32
 #: Seconds for which a broker may give nothing of a queue that goes on, as busy ones do, and between two attempts.
 _PATIENCE: Final = 10.0
 _PAUSE: Final = 0.05
+
+
+async def recent_range(broker: Endpoint, topic: str, queue_id: int, seconds: float) -> tuple[int, int]:
+    """[start, end) of a queue: what was stored in so many seconds before its newest message, by the broker's clock.
+
+    On 4.9 it may begin somewhat earlier (`offset_near`).
+
+    Raises:
+        BrokerRefused, Unreachable, RequestTimeout: see there.
+    """
+    end = await max_offset(broker, topic, queue_id)
+    if end == 0:
+        return 0, 0
+    last = await pull(broker, topic, queue_id, end - 1, count=1)
+    if not last.messages:
+        return last.next_offset, end
+    since = max(0, last.messages[-1].store_timestamp - int(seconds * 1000))
+    return await offset_near(broker, topic, queue_id, since), end
 
 
 async def read_range(

@@ -18,6 +18,7 @@ from replicator.client.cluster import Cluster
 from replicator.client.endpoint import Endpoint
 from replicator.client.nameservers import NoBrokers
 from replicator.client.pull import GROUP, pull
+from replicator.client.queue_range import recent_range
 from replicator.client.send import send_single
 from replicator.client.topics import READABLE, WRITABLE, TopicConfig, is_missing, write_topic
 from replicator.errors import ClientError, ProtocolError, ReplicatorError, StartupError, is_absence
@@ -297,16 +298,7 @@ class ControlLog:
         self._on_reset(queue)
 
     async def _begin(self, queue: MessageQueue, past: float) -> tuple[int, int]:
-        """Where to begin, in the broker's own time: some `past` seconds before its newest message."""
-        broker = self._cluster.reader(queue.broker)
-        end = await max_offset(broker, queue.topic, queue.queue_id)
-        if end == 0:
-            return 0, 0
-        last = await pull(broker, queue.topic, queue.queue_id, end - 1, count=1)
-        if not last.messages:
-            return last.next_offset, end
-        since = max(0, last.messages[-1].store_timestamp - int(past * 1000))
-        return await offset_near(broker, queue.topic, queue.queue_id, since), end
+        return await recent_range(self._cluster.reader(queue.broker), queue.topic, queue.queue_id, past)
 
     async def _read(self, queue: MessageQueue, at: int, end: int) -> tuple[int, int]:
         """Reads from `at`, with several pulls if `end` is far; returns where to continue, and the queue's end."""

@@ -10,11 +10,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
-from replicator.client.brokers import max_offset, offset_near
 from replicator.client.cluster import Cluster
 from replicator.client.endpoint import Endpoint
-from replicator.client.pull import pull
-from replicator.client.queue_range import read_range
+from replicator.client.queue_range import read_range, recent_range
 from replicator.errors import ClientError, ProtocolError, ReplicatorError
 from replicator.group.signature import Forged, Signer
 from replicator.group.wire import NewerForm, Unreadable, read_message
@@ -56,12 +54,7 @@ class GroupLog:
 
     async def _bodies(self, broker: Endpoint) -> AsyncIterator[bytes]:
         """What was written last, by the broker's own clock."""
-        end = await max_offset(broker, self.topic, 0)
-        newest = (await pull(broker, self.topic, 0, end - 1, count=1)).messages if end else ()
-        if not newest:
-            return
-        since = max(0, newest[-1].store_timestamp - int(self.past * 1000))
-        start = await offset_near(broker, self.topic, 0, since)
+        start, end = await recent_range(broker, self.topic, 0, self.past)
         async for message in read_range(broker, self.topic, 0, start, end):
             yield message.content
 

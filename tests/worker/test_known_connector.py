@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from replicator.client import queue_range
 from replicator.errors import BrokerRefused, Unreachable
 from replicator.group.signature import Signer
 from replicator.group.wire import Author, write_records
@@ -35,8 +36,9 @@ class Brokers:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **logs: list[bytes] | Exception) -> None:
         self.logs = logs
         self.cluster: Any = SimpleNamespace(refresh=self._refresh, brokers=lambda: list(logs), reader=logs.get)
-        for each in (self.max_offset, self.pull, self.offset_near, self.read_range):
-            monkeypatch.setattr(module, each.__name__, each)
+        for each in (self.max_offset, self.pull, self.offset_near):
+            monkeypatch.setattr(queue_range, each.__name__, each)
+        monkeypatch.setattr(module, "read_range", self.read_range)
 
     async def _refresh(self) -> None:
         return None
