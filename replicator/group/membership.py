@@ -141,13 +141,9 @@ class Membership:
         Args:
             place: where; heartbeats of one place come in the order in which they were said.
         """
-        # Over another broker an older heartbeat may come later than the farewell.
-        if heartbeat.worker == self._me or heartbeat.incarnation in self._left:
+        member = self._member(heartbeat)
+        if member is None:
             return
-        if heartbeat.stage is MemberState.LEFT:
-            self._leaves(heartbeat)
-            return
-        member = self._members.setdefault(heartbeat.worker, _Member(heartbeat))
         known = member.heartbeat
         if heartbeat.incarnation != known.incarnation:
             if member.places and place not in member.places:
@@ -160,13 +156,22 @@ class Membership:
         member.heard[side] = max(member.heard[side], at)
         member.last = max(member.last, at)
 
-    def _leaves(self, heartbeat: Heartbeat) -> None:
-        self._left[heartbeat.incarnation] = None
-        if len(self._left) > _REMEMBERED:
-            del self._left[next(iter(self._left))]
+    def _member(self, heartbeat: Heartbeat) -> _Member | None:
+        """What is known of the other worker that says this; None: it is not there any more."""
+        # Over another broker an older heartbeat may come later than the farewell.
+        if heartbeat.worker == self._me or heartbeat.incarnation in self._left:
+            return None
         member = self._members.get(heartbeat.worker)
-        if member is not None and member.heartbeat.incarnation == heartbeat.incarnation:
-            del self._members[heartbeat.worker]
+        if heartbeat.stage is MemberState.LEFT:
+            self._left[heartbeat.incarnation] = None
+            if len(self._left) > _REMEMBERED:
+                del self._left[next(iter(self._left))]
+            if member is not None and member.heartbeat.incarnation == heartbeat.incarnation:
+                del self._members[heartbeat.worker]
+            return None
+        if member is None:
+            member = self._members[heartbeat.worker] = _Member(heartbeat)
+        return member
 
     def holds_lease(self, heartbeat: Heartbeat, at: float, until: float) -> None:
         """Another worker is known to hold its lease, and has said `heartbeat` at `at`, not where leases are held.
@@ -174,12 +179,9 @@ class Membership:
         Each of two workers may reach another broker of the cluster that holds the leases: neither hears the other
         there. Until then nobody may take its tasks.
         """
-        if heartbeat.worker == self._me or heartbeat.incarnation in self._left:
+        member = self._member(heartbeat)
+        if member is None:
             return
-        if heartbeat.stage is MemberState.LEFT:
-            self._leaves(heartbeat)
-            return
-        member = self._members.setdefault(heartbeat.worker, _Member(heartbeat))
         if heartbeat.incarnation != member.heartbeat.incarnation:
             if at > max(member.last, member.seen):  # it was started in that one's place, and has its tasks
                 member.seen, member.leased = at, max(member.leased, until)
