@@ -62,6 +62,11 @@ async def test_a_worker_that_is_cut_off_from_one_cluster(
             assert verdict.copies == producer.acknowledged
 
 
+def _one_each(workers: Sequence[Worker]) -> list[set[str]] | None:
+    shares = share(workers, len(workers))
+    return shares if shares is not None and all(shares) else None
+
+
 async def test_two_workers_that_no_broker_of_the_source_reaches_both(
     clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
 ) -> None:
@@ -80,9 +85,7 @@ async def test_two_workers_that_no_broker_of_the_source_reaches_both(
             producing(producers),
             workers_of(source, target, tmp_path, 2, "--topics", topic_name(".*")) as workers,
         ):
-            before = [{topic} for topic in topics]
-            await until(lambda: share(workers, 2) in (before, before[::-1]), what="each has one")
-            before = share(workers, 2) or []
+            before = await until(lambda: _one_each(workers), what="each has one")
             for network, worker in zip(networks, workers, strict=True):
                 network.cut(worker.pid)
             for worker in workers:
