@@ -24,7 +24,7 @@ from replicator.admin.dead_letters import (
 from replicator.aio.clock import now
 from replicator.client.brokers import max_offset
 from replicator.client.endpoint import Endpoint
-from replicator.client.pull import GROUP, pull
+from replicator.client.pull import GROUP, message_at
 from replicator.client.queue_range import read_range
 from replicator.client.send import SEND_TIMEOUT, new_fields, send_batch
 from replicator.errors import BrokerRefused, ConfigError, ReplicatorError
@@ -140,13 +140,11 @@ class Resend:
 
     async def _letter(self) -> Letter:
         topic = self._settings.dead_letter_topic
-        found = await pull(
-            self.worker.context.target.cluster.reader(self.broker), topic, DEAD_LETTER_QUEUE, self.offset, count=1
-        )
-        for message in found.messages[:1]:
-            letter = letter_of(self.broker, message) if message.queue_offset == self.offset else None
-            if letter is not None and is_of(self.worker, self.connector.name, letter):
-                return letter
+        reader = self.worker.context.target.cluster.reader(self.broker)
+        message = await message_at(reader, topic, DEAD_LETTER_QUEUE, self.offset)
+        letter = None if message is None else letter_of(self.broker, message)
+        if letter is not None and is_of(self.worker, self.connector.name, letter):
+            return letter
         raise Unknown(f"{topic} of {self.broker} has no dead letter of this connector at offset {self.offset}")
 
     def _queue(self, letter: Letter) -> Queue:
@@ -165,11 +163,9 @@ class Resend:
         else:
             reader = context.target.cluster.reader(self.broker)
             place = (self._settings.dead_letter_topic, DEAD_LETTER_QUEUE, letter.offset)
-        found = await pull(reader, *place, count=1)
-        for message in found.messages[:1]:
-            same = not letter.omitted or message.store_timestamp == source.stored
-            if message.queue_offset == place[2] and same:
-                return message
+        message = await message_at(reader, *place)
+        if message is not None and (not letter.omitted or message.store_timestamp == source.stored):
+            return message
         raise Unknown(
             f"the {letter.omitted} of the message did not fit into the letter, and the source no longer has it",
             hint="only the application can send it again",

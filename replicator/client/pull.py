@@ -20,6 +20,7 @@ __all__ = [
     "SUSPEND",
     "Pulled",
     "Subscription",
+    "message_at",
     "pull",
     "pull_fields",
     "read",
@@ -170,3 +171,9 @@ async def pull(
         timeout=PULL_TIMEOUT + suspend,
     )
     return read(frame, broker.address)
+
+
+async def message_at(broker: Endpoint, topic: str, queue_id: int, offset: int) -> StoredMessage | None:
+    """The message at `offset`; None: there is none there, any more or yet. Errors as `pull`."""
+    pulled = await pull(broker, topic, queue_id, offset, count=1)
+    return next((message for message in pulled.messages if message.queue_offset == offset), None)

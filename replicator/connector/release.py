@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from replicator.aio.bounded import bounded
 from replicator.client.brokers import read_settings
-from replicator.client.pull import GROUP, pull
+from replicator.client.pull import GROUP, message_at
 from replicator.client.send import Stored, send_batch, send_single
 from replicator.client.system_topics import RETRY_PREFIX
 from replicator.connector.context import ConnectorContext
@@ -198,8 +198,7 @@ class Release:
     async def _message(self, parked: Parked) -> StoredMessage | None:
         topic, queue, offset = parked.place
         master = self._target.master(queue.broker)
-        found = (await pull(master, topic, queue.queue_id, offset, count=1)).messages
-        return found[0] if found and found[0].queue_offset == offset else None
+        return await message_at(master, topic, queue.queue_id, offset)
 
     async def _now(self, parked: Parked) -> None:
         done, late = self.done, parked.due / 1000 < time.time() - _SOON

@@ -11,7 +11,7 @@ from typing import Final
 from replicator.client.brokers import max_offset, min_offset
 from replicator.client.cluster import Cluster
 from replicator.client.offsets import OffsetTable, read_offsets
-from replicator.client.pull import pull
+from replicator.client.pull import message_at
 from replicator.client.unresponsive import UnresponsiveBrokers
 from replicator.errors import ClientError
 from replicator.metadata.clusters import Tables
@@ -229,12 +229,11 @@ class GroupPositions:
 
     async def _born_there(self, place: GroupQueue, at: int) -> int | None:
         broker, queue_id = place.queue.source
-        pulled = await pull(self._source.reader(broker), place.topic, queue_id, at, count=1)
-        for message in pulled.messages:
-            found = provenance.of(message, place.topic)
-            if message.queue_offset == at and found is not None and found.cluster == self._identity.target:
-                return found.offset + 1 if Queue(found.broker, found.queue_id) == place.queue.target else None
-        return None
+        message = await message_at(self._source.reader(broker), place.topic, queue_id, at)
+        found = None if message is None else provenance.of(message, place.topic)
+        if found is None or found.cluster != self._identity.target:
+            return None
+        return found.offset + 1 if Queue(found.broker, found.queue_id) == place.queue.target else None
 
 
 def _before(in_flight: InFlight | None, place: GroupQueue) -> GroupQueue:

@@ -18,7 +18,7 @@ from replicator.client.brokers import max_offset, min_offset, offset_at
 from replicator.client.cluster import Topology
 from replicator.client.discovery import Discovery
 from replicator.client.endpoint import Endpoint
-from replicator.client.pull import pull
+from replicator.client.pull import message_at
 from replicator.command_app import CommandApp
 from replicator.command_output import Output, Shown, show
 from replicator.connector.context import first_look
@@ -169,8 +169,8 @@ async def _contents(
 
 async def _stored(place: tuple[Endpoint, str, int], offset: int) -> int:
     """When the message at `offset` was stored (ms); 0 where there is none any more."""
-    found = next(iter((await pull(*place, offset, count=1)).messages), None)
-    return found.store_timestamp if found is not None and found.queue_offset == offset else 0
+    found = await message_at(*place, offset)
+    return 0 if found is None else found.store_timestamp
 
 
 def _show(archive: Archive, output: Output) -> None:

@@ -10,7 +10,7 @@ from replicator.aio.clock import now
 from replicator.client.brokers import check_filter, first_after, max_offset, min_offset, offset_at
 from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
-from replicator.client.pull import pull
+from replicator.client.pull import message_at
 from replicator.routing.channel import Channel, Source
 from replicator.routing.faults import SourceLost, SourceReset
 from replicator.routing.fork import last_common
@@ -109,10 +109,8 @@ class BrokerSource:
         That is no answer: retention has deleted it, or the queue ends before it, which pulling will show.
         """
         state = self._state
-        pulled = await pull(self._reader(), state.topic, state.source.queue_id, offset, count=1)
-        if not pulled.messages or pulled.messages[0].queue_offset != offset:
-            return None
-        return pulled.messages[0].store_timestamp == stored
+        found = await message_at(self._reader(), state.topic, state.source.queue_id, offset)
+        return None if found is None else found.store_timestamp == stored
 
     async def first_offset(self) -> int:
         state, start_from = self._state, self._shared.options.start_from

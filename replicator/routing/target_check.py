@@ -15,7 +15,7 @@ from structlog.stdlib import BoundLogger
 from replicator.aio.clock import now
 from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
-from replicator.client.pull import pull
+from replicator.client.pull import message_at, pull
 from replicator.routing import provenance
 from replicator.routing.faults import QueueFailed, TargetBlocked
 from replicator.routing.fork import last_common
@@ -216,10 +216,9 @@ class TargetCheck:
 
     async def copy_at(self, target: int) -> CopyRecord | None:
         """Our copy at the target offset `target`; None: something else is there, or nothing any more."""
-        pulled = await pull(*self.place(), target, count=1)
-        message = next(iter(pulled.messages), None)
+        message = await message_at(*self.place(), target)
         found = None if message is None else provenance.of(message, self._topic)
-        if message is None or message.queue_offset != target or found is None or not self.is_ours(found):
+        if found is None or not self.is_ours(found):
             return None
         return CopyRecord(found.offset, found.stored, target)
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 
 from replicator.client.brokers import max_offset
-from replicator.client.pull import GROUP, Subscription, pull, pull_fields, read
+from replicator.client.endpoint import Endpoint
+from replicator.client.pull import GROUP, Subscription, message_at, pull, pull_fields, read
 from replicator.client.topics import TopicConfig, delete_topic, write_topic
 from replicator.errors import BrokerRefused, ProtocolError, WrongEnds
 from replicator.protocol.codes import Response
 from replicator.protocol.frame import Frame
 from replicator.sandbox import ClusterSpec
 from tests.support.clusters import ClusterPool
+from tests.support.stored import stored
 from tests.support.traffic import connected, create_topic, send
 from tests.support.worker import until
 
@@ -28,6 +31,20 @@ def test_a_plain_pull_neither_waits_nor_commits() -> None:
     assert (fields["maxMsgNums"], fields["suspendTimeoutMillis"]) == ("99", "0")
     assert int(fields["sysFlag"]) == 4
     assert (fields["subscription"], fields["expressionType"]) == ("*", "TAG")
+
+
+@pytest.mark.parametrize(("offset", "found"), [(7, True), (6, False)])
+async def test_a_message_is_at_its_offset_or_none_is(offset: int, *, found: bool) -> None:
+    """A broker may answer with what follows the offset that was asked for."""
+
+    class Broker:
+        address = "a:1"
+
+        async def invoke(self, *_: object, **__: object) -> Frame:
+            return Frame(0, 1, 1, "", {**ENDS, "nextBeginOffset": "8"}, stored(7))
+
+    message = await message_at(cast("Endpoint", Broker()), "T", 0, offset)
+    assert (message is not None) == found
 
 
 def test_a_long_poll_and_a_filter_say_so() -> None:

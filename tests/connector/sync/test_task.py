@@ -225,11 +225,12 @@ async def test_a_source_that_is_away_is_not_asked_for_every_group(
     async def end(*_: object) -> int:
         return 0
 
-    async def pull(broker: Any, *_: object, count: int) -> None:
+    async def message_at(broker: Any, *_: object) -> None:
         pulls.append(broker.name)
         raise Unreachable(broker.name, "away")
 
-    for name, fake in (("read_offsets", read), ("min_offset", end), ("max_offset", end), ("pull", pull)):
+    fakes = (("read_offsets", read), ("min_offset", end), ("max_offset", end), ("message_at", message_at))
+    for name, fake in fakes:
         monkeypatch.setattr(group_positions, name, fake)
     copied = CopiedQueue(Queue("a", 0), Queue("x", 0), "T", position=9, start=0, offsets=OffsetMap(), floor=0)
     found = await setup.task._syncer.places.look(lambda _topic, _queue: copied)
