@@ -27,10 +27,11 @@ from replicator.client.endpoint import Endpoint
 from replicator.client.pull import GROUP, message_at
 from replicator.client.queue_range import read_range
 from replicator.client.send import SEND_TIMEOUT, new_fields, send_batch
-from replicator.errors import BrokerRefused, ConfigError, ReplicatorError
+from replicator.errors import BrokerRefused, ConfigError, ReplicatorError, RequestTimeout
 from replicator.observe.logging import get_logger
 from replicator.protocol import properties
 from replicator.protocol.batch import KEPT_SYS_FLAGS, entry, header_fields, new_entry
+from replicator.protocol.codes import Request
 from replicator.protocol.message import StoredMessage
 from replicator.routing.provenance import ORIGIN, PREFIX
 from replicator.routing.queue_map import Queue
@@ -45,8 +46,10 @@ log = get_logger(__name__)
 #: What the message has then, beside its own properties and its birthplace: where it came from, as `__RPL_SOURCE` of
 #: a copy says it. It is no copy for recovery and offsets, since it stands behind messages that came after it.
 RESENT: Final = PREFIX + b"RESENT"
-#: Seconds after which a resend that is neither done nor refused has failed; half of them to begin to send in.
+#: Seconds after which a resend that is neither done nor refused has failed; half of them to begin to send in, and
+#: those in which what is sent must have arrived, however slow the line is.
 _PATIENCE: Final = 3 * SEND_TIMEOUT
+_SENT: Final = 2.7 * SEND_TIMEOUT
 #: Seconds within which what was written should be shown, and between two looks.
 _SHOWN: Final = 5.0
 _PAUSE: Final = 0.02
@@ -116,7 +119,8 @@ class Resend:
             found = None if unknown is None else await self._stored(reader, place, letter, unknown.number)
             if found is None and now() - begun_at > _PATIENCE / 2:
                 raise BeingSent("the target answers too slowly", hint=f"ask again in {_PATIENCE:g} seconds")
-            stored = await self._send(letter, message, place) if found is None else found
+            left = _SENT - (now() - begun_at)
+            stored = await self._send(letter, message, place, seconds=left) if found is None else found
         except (BeingSent, BrokerRefused, ConfigError):
             await self._step("not-sent", letter.offset, own.offset)
             raise
@@ -200,7 +204,8 @@ class Resend:
                 return message.queue_offset
         return None
 
-    async def _send(self, letter: Letter, message: StoredMessage, place: dict[str, Any]) -> int:
+    async def _send(self, letter: Letter, message: StoredMessage, place: dict[str, Any], *, seconds: float) -> int:
+        """The offset; what has not arrived within `seconds` is cut off, since others may send it then."""
         raw = resent_properties(message, letter)
         if len(raw) > properties.MAX_PROPERTIES:
             raise ConfigError(
@@ -217,7 +222,11 @@ class Resend:
         )
         writer = self.worker.context.target.cluster.writer(place["broker"])
         body = [entry(message.body, raw, body_crc=message.body_crc, flag=message.flag)]
-        return (await send_batch(writer, fields, body)).offset
+        try:
+            async with asyncio.timeout(seconds):
+                return (await send_batch(writer, fields, body)).offset
+        except TimeoutError:
+            raise RequestTimeout(writer.address, Request.SEND_BATCH_MESSAGE, seconds) from None
 
     def _record(self, letter: Letter, place: dict[str, Any]) -> None:
         source = f"{letter.topic}/{letter.source.broker}/{letter.source.queue_id}/{letter.source.offset}"

@@ -223,8 +223,9 @@ def _topics(found: dict[str, Any]) -> Any:
     audits = {audit["topic"]: audit for audit in found["verified"]}
     rows = [
         [
-            *(topic[name] for name in ("topic", "target", "messages")),
-            float(topic["seconds"]),
+            *(topic[name] for name in ("topic", "target")),
+            topic["messages"] if topic["counted"] else f"up to {topic['messages']}",
+            float(topic["seconds"]) if topic["seconds_known"] else "not known",
             audits[topic["topic"]]["not_verified"],
             sum(audits[topic["topic"]]["differences"].values()),
             topic["problem"],

@@ -10,7 +10,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from replicator.errors import SandboxError
@@ -41,17 +41,28 @@ class RecordedProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One cluster that was started."""
+    """One cluster that was started.
+
+    Attributes:
+        by: the command that starts it, process id and start time.
+    """
 
     name: str
     version: str
     acl: str
     tls: bool
     processes: tuple[RecordedProcess, ...]
+    by: tuple[int, int]
 
     @property
     def running(self) -> bool:
         return any(process.id.running() for process in self.processes)
+
+    @property
+    def starting(self) -> bool:
+        """Whether another command than this one is still at it."""
+        pid, started = self.by
+        return pid != os.getpid() and ProcessId(pid=pid, started=started).running()
 
 
 def directory() -> Path:
@@ -74,7 +85,11 @@ class State:
             content = json.loads(self._file.read_text(encoding="utf-8"))
             return {
                 entry["name"]: Record(
-                    **{**entry, "processes": tuple(RecordedProcess(**each) for each in entry["processes"])}
+                    **{
+                        **entry,
+                        "processes": tuple(RecordedProcess(**each) for each in entry["processes"]),
+                        "by": tuple(entry.get("by", (0, 0))),  # not there: of an older version
+                    }
                 )
                 for entry in content["clusters"]
             }
@@ -87,14 +102,23 @@ class State:
             ) from error
 
     def add(self, spec: ClusterSpec) -> None:
-        """Record a cluster that is about to start; an earlier one of its name must have ended."""
+        """Record a cluster that is about to start here; an earlier one of its name must have ended."""
         with self._exclusive():
             records = self.read()
-            if spec.name in records and records[spec.name].running:
+            old = records.get(spec.name)
+            if old is not None and old.starting:
+                raise SandboxError(f"cluster {spec.name} is being started", hint="replicator sandbox status")
+            if old is not None and old.running:
                 raise SandboxError(f"cluster {spec.name} is already running", hint="replicator sandbox down")
             shutil.rmtree(self.cluster_directory(spec.name), ignore_errors=True)
+            own = ProcessId.of(os.getpid())
             records[spec.name] = Record(
-                name=spec.name, version=spec.version, acl=spec.acl, tls=spec.tls, processes=()
+                name=spec.name,
+                version=spec.version,
+                acl=spec.acl,
+                tls=spec.tls,
+                processes=(),
+                by=(own.pid, own.started),
             )
             self._write(records)
 
@@ -111,14 +135,10 @@ class State:
         )
         with self._exclusive():
             records = self.read()
+            if spec.name not in records:
+                raise SandboxError(f"cluster {spec.name} was ended while it started", hint="start it again")
             old = records[spec.name]
-            records[spec.name] = Record(
-                name=old.name,
-                version=old.version,
-                acl=old.acl,
-                tls=old.tls,
-                processes=(*old.processes, process),
-            )
+            records[spec.name] = replace(old, processes=(*old.processes, process))
             self._write(records)
 
     async def end(self, name: str) -> None:

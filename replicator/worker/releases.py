@@ -163,9 +163,10 @@ class Releases:
                 self._faults[route.name] = str(error)
                 log.warning("parked messages cannot be released now", connector=route.name, reason=str(error))
                 await asyncio.sleep(backoff.next())
-            except Exception:  # a bug here ends neither the worker nor the copying
+            except Exception as error:  # a bug here ends neither the worker nor the copying
+                self._faults[route.name] = f"a bug: {error!r}"
                 log.exception("parked messages cannot be released", connector=route.name)
-                return
+                await asyncio.sleep(backoff.next())
             else:
                 break
         if mine() and not release.done.waiting:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
-from replicator.admin.dead_letter_resend import BeingSent, first_to_send, resent_properties
+from replicator.admin import dead_letter_resend
+from replicator.admin.dead_letter_resend import BeingSent, Resend, first_to_send, resent_properties
 from replicator.admin.dead_letters import Step, letter_of
+from replicator.errors import RequestTimeout
 from replicator.protocol.properties import decode
 from replicator.routing import provenance
 from tests.admin.test_dead_letters import LETTER, message
@@ -54,3 +60,26 @@ def test_it_has_its_own_properties_its_birthplace_and_where_it_came_from() -> No
     }
     assert provenance.read(raw) is None
     assert provenance.birthplace(raw, b"west") == b"north"
+
+
+async def test_a_send_over_a_slow_line_ends_before_others_may_send_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    given_up: list[bool] = []
+
+    async def send(*_: object) -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            given_up.append(True)
+            raise
+
+    monkeypatch.setattr(dead_letter_resend, "send_batch", send)
+    stored = message({**LETTER, "KEYS": "k"})
+    letter = letter_of("west-a", stored)
+    assert letter is not None
+    cluster = SimpleNamespace(writer=lambda _: SimpleNamespace(address="west-a:10909"))
+    worker = SimpleNamespace(context=SimpleNamespace(target=SimpleNamespace(cluster=cluster)))
+    resend = Resend(cast("Any", worker), cast("Any", None), "west-a", 4)
+    place = {"topic": "orders", "broker": "west-a", "queue": 1}
+    with pytest.raises(RequestTimeout, match="west-a:10909"):
+        await resend._send(letter, stored, place, seconds=0.05)
+    assert given_up

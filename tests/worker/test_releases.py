@@ -55,7 +55,7 @@ class Scene:
         self.beginning = asyncio.Event()
         self.beginning.set()
         self.is_given_up = False
-        self.bugs = 0
+        self.bugs = self.began = 0
         self.connector = SimpleNamespace(state=state)
         connectors = SimpleNamespace(all=lambda: {"route": self.connector})
         context = SimpleNamespace(settle_timeout=0.0)
@@ -74,6 +74,7 @@ class Scene:
                 return [topic for topic in PARKED if concerns(topic) and topic not in scene.sent]
 
             async def begin(self, plan: list[str], mine: Callable[[], bool]) -> None:
+                scene.began += 1
                 await scene.beginning.wait()
                 if scene.bugs:
                     scene.bugs -= 1
@@ -200,3 +201,18 @@ async def test_a_release_that_has_ended_is_gone_on_with(monkeypatch: pytest.Monk
         await here.releases.look()
         await until(lambda: here.order["done"])
         assert here.sent == [*PARKED]
+
+
+async def test_after_a_bug_a_release_waits_longer_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others look every two seconds, but not at one that waits."""
+    async with scene(monkeypatch) as here:
+        here.bugs = 3
+        monkeypatch.setattr(releases, "_PATIENCE", 0.1)
+        monkeypatch.setattr(releases, "_BACKOFF_FIRST", 30.0)
+        monkeypatch.setattr(releases, "_BACKOFF_MOST", 60.0)
+        with pytest.raises(ReplicatorError, match="a bug"):
+            await here.releases.order(here.route, frozenset(), {}, publish=nothing)
+        for _ in range(5):
+            await here.releases.look()
+            await asyncio.sleep(0.01)
+        assert here.began == 1
