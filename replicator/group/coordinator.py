@@ -214,7 +214,10 @@ class Coordinator:
 
     def _startable(self, now: float, wanted: Callable[[str], bool]) -> frozenset[str]:
         """Our own tasks that do not run and that nobody else can still be running."""
-        if self.stage is not MemberState.ONLINE or now < self._start_from or not self.agreed:
+        if self.stage is not MemberState.ONLINE or now < self._start_from:
+            return frozenset()
+        idle = self.owned - self.running
+        if not idle or not self.agreed:
             return frozenset()
         releasing = self.releasing.union(*(other.releasing for other in self.membership.others.values()))
         ending: defaultdict[str, set[str]] = defaultdict(set)
@@ -224,8 +227,7 @@ class Coordinator:
         def is_free(task: TaskId) -> bool:
             return ending[task.name] <= {task.connector}
 
-        idle = self.owned - self.running - releasing
-        return frozenset(task for task in idle if wanted(task) and is_free(TaskId.parse(task)))
+        return frozenset(task for task in idle - releasing if wanted(task) and is_free(TaskId.parse(task)))
 
     def _next_assignment(self, now: float, tasks: Collection[str] | None) -> Assignment | None:
         if tasks is None or not self.leads():

@@ -125,7 +125,8 @@ class Membership:
     @property
     def unheard(self) -> set[str]:
         """The other workers that nothing was heard from for too long, but may hold their lease."""
-        return {name for name, member in self._members.items() if self.echo - member.last > self.timeout}
+        echo, timeout = self._echo[Side.SOURCE], self.timeout  # this is asked for every heartbeat that comes
+        return {name for name, member in self._members.items() if echo - member.last > timeout}
 
     def echoed(self, side: Side, sent: float) -> None:
         """A heartbeat of our own has come back."""
@@ -192,20 +193,28 @@ class Membership:
 
     def expire(self) -> list[str]:
         """Forgets the workers that have fallen silent; their ids."""
+        unheard = self.unheard
+        if not unheard:
+            return []
         listened = self.listened()
-        gone = [name for name, member in self._members.items() if self._is_gone(member, listened)]
+        gone = [
+            name
+            for name, member in self._members.items()
+            if name in unheard and not self._may_go_on(member, listened)
+        ]
         for name in gone:
             del self._members[name]
         return gone
 
-    def _is_gone(self, member: _Member, listened: tuple[float, float] | None) -> bool:
-        if self.echo - member.last <= self.timeout or self.echo <= member.leased:
-            return False
-        if listened is None:
+    def _may_go_on(self, member: _Member, listened: tuple[float, float] | None) -> bool:
+        """Whether a worker that is not heard any more may hold its lease."""
+        if self.echo <= member.leased:
             return True
+        if listened is None:
+            return False
         # Who hears nothing elsewhere either does not know; and has no target to send to, for which it may wait.
         since, until = listened
-        return until - max(member.last, member.seen, since) > self.timeout
+        return until - max(member.last, member.seen, since) <= self.timeout
 
     def takes_tasks(self) -> set[str]:
         """The other workers that may be given tasks: online, and heard on both sides."""

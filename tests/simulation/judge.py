@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from replicator.protocol import properties
-from replicator.protocol.message import parse_messages
+from replicator.protocol.message import StoredMessage, parse_messages
 from replicator.routing import provenance
 from replicator.routing.state import Phase, QueueState
 from tests.simulation.cluster import Node, SimCluster
@@ -59,10 +59,11 @@ class Judge:
             self.originals[message.place] = message
 
     def _copied(self, node: Node, queue: int, offset: int, count: int) -> None:
-        for message in _messages(node, queue, offset, count):
-            if message.origin is None:
-                raise Violation(f"{message.place} at the target does not say where it comes from")
-            self.copies[message.origin.lane][message.origin.offset].append(message.place)
+        for message in _stored(node, queue, offset, count):
+            place, origin = Place(node.name, queue, message.queue_offset), _origin(message)
+            if origin is None:
+                raise Violation(f"{place} at the target does not say where it comes from")
+            self.copies[origin.lane][origin.offset].append(place)
 
     def target_goes_back(self, node: Node) -> None:
         """The disk of a target broker is an older one now."""
@@ -203,12 +204,20 @@ def _all(node: Node, queue: int) -> list[Message]:
     return _messages(node, queue, stored.first, len(stored.messages))
 
 
-def _messages(node: Node, queue: int, offset: int, count: int) -> list[Message]:
+def _stored(node: Node, queue: int, offset: int, count: int) -> list[StoredMessage]:
     stored = node.broker.store.queue(TOPIC, queue)
-    encoded = b"".join(stored.messages[offset - stored.first : offset - stored.first + count])
+    return parse_messages(b"".join(stored.messages[offset - stored.first : offset - stored.first + count]))
+
+
+def _origin(message: StoredMessage) -> Place | None:
+    copy = provenance.read(message.properties)
+    return None if copy is None else Place(copy.broker, copy.queue_id, copy.offset)
+
+
+def _messages(node: Node, queue: int, offset: int, count: int) -> list[Message]:
     found = []
-    for message in parse_messages(encoded):
-        told, copy = properties.decode(message.properties), provenance.read(message.properties)
+    for message in _stored(node, queue, offset, count):
+        told = properties.decode(message.properties)
         found.append(
             Message(
                 Place(node.name, queue, message.queue_offset),
@@ -217,7 +226,7 @@ def _messages(node: Node, queue: int, offset: int, count: int) -> list[Message]:
                 tags=told.pop("TAGS", ""),
                 flag=message.flag,
                 properties={name: value for name, value in told.items() if name not in _RESERVED},
-                origin=None if copy is None else Place(copy.broker, copy.queue_id, copy.offset),
+                origin=_origin(message),
             )
         )
     return found

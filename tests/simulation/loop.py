@@ -32,6 +32,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._host = host
         self._network = network
         self._kernel = process.kernel
+        self._finalizer = self._close_generator
 
     # Callbacks.
 
@@ -42,12 +43,10 @@ class SimLoop(asyncio.AbstractEventLoop):
     def within(self, do: Callable[[], object]) -> None:
         """Calls `do` as this loop would."""
         events._set_running_loop(self)
-        hooks = sys.get_asyncgen_hooks()
-        sys.set_asyncgen_hooks(finalizer=self._close_generator)
+        sys.set_asyncgen_hooks(finalizer=self._finalizer)  # no other loop runs between two of these
         try:
             do()
         finally:
-            sys.set_asyncgen_hooks(*hooks)
             events._set_running_loop(None)
 
     def _close_generator(self, generator: Any) -> None:

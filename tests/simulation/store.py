@@ -6,6 +6,7 @@ import socket
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 from replicator.protocol.message import checksum
@@ -21,6 +22,7 @@ _TAIL = struct.Struct(">iQI")
 _SHORT_TOPIC: Final = 127
 
 
+@cache
 def host_bytes(address: str) -> bytes:
     """An IPv4 address and a port as brokers store them."""
     host, _, port = address.rpartition(":")
