@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
@@ -21,7 +23,7 @@ class NotAskedAgain(Unreachable):
 
 
 class UnresponsiveBrokers:
-    """Who has not answered in one look.
+    """Who has not answered in one look. Until a broker has answered once, others wait for what it is asked first.
 
     Args:
         known: brokers that have not answered just before, each with why.
@@ -29,6 +31,8 @@ class UnresponsiveBrokers:
 
     def __init__(self, known: Mapping[str, str]) -> None:
         self._why = dict(known)
+        self._answered: set[str] = set()
+        self._first: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def ask(self, broker: str, question: Callable[[], Awaitable[T]]) -> T:
         """What `question` gives.
@@ -36,6 +40,13 @@ class UnresponsiveBrokers:
         Raises:
             ClientError: as the question; `NotAskedAgain` at once where `broker` has once not answered.
         """
+        if broker not in self._answered:
+            async with self._first[broker]:
+                if broker not in self._answered:
+                    return await self._asked(broker, question)
+        return await self._asked(broker, question)
+
+    async def _asked(self, broker: str, question: Callable[[], Awaitable[T]]) -> T:
         if broker in self._why:
             raise NotAskedAgain(broker, self._why[broker])
         try:
@@ -43,3 +54,6 @@ class UnresponsiveBrokers:
         except (Unreachable, RequestTimeout) as error:
             self._why[broker] = str(error)
             raise
+        finally:
+            if broker not in self._why:
+                self._answered.add(broker)

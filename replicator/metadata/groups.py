@@ -224,6 +224,8 @@ def _plan_bans(
         # Wanted and known, somebody has lifted it; not wanted and not known, somebody has set it.
         by_hand = (entry is not None) == (topic in wanted)
         blocked, note = unless_repaired(DRIFT, repair=policy.repair) if by_hand else ("", "")
+        if table.modes is None:  # 4.9 has no bans either
+            blocked, note = UNTAKEN, ""
         planned.actions.append(
             Action(
                 kind=KIND,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple
 
@@ -13,7 +13,9 @@ __all__ = [
     "DRIFT",
     "FOREIGN",
     "FOUND",
+    "JUST_IDLE",
     "LIVE",
+    "OTHERS",
     "REPAIRED",
     "UNTAKEN",
     "Entry",
@@ -25,7 +27,6 @@ __all__ = [
     "differing",
     "remember",
     "unless_repaired",
-    "unsure",
 ]
 
 #: Why actions are blocked.
@@ -38,6 +39,11 @@ FOREIGN: Final = (
     " needs it"
 )
 LIVE: Final = "the source has deleted it, but it has consumers here: stop them, or delete it here"
+JUST_IDLE: Final = "the source has deleted it: it is deleted here once it has had no consumers for a minute"
+OTHERS: Final = (
+    "the source has deleted it, but it has an offset here in {topic}, which is not of this route: delete it here,"
+    " if nobody needs it"
+)
 #: The note on an action against somebody's hand.
 REPAIRED: Final = "put right"
 
@@ -47,12 +53,6 @@ Settings = Mapping[str, Any]
 def unless_repaired(why: str, *, repair: bool) -> tuple[str, str]:
     """Why an action against somebody's hand is blocked, and the note on it: one of them."""
     return ("", REPAIRED) if repair else (why, "")
-
-
-def unsure(away: Iterable[str]) -> str:
-    """Why an item does not count as gone from the source while the masters of the brokers `away` do not answer."""
-    names = ", ".join(sorted(away))
-    return f"the source may still have it: no master of {names} answers there: wait for one, or delete it manually"
 
 
 class Entry(NamedTuple):

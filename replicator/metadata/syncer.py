@@ -7,34 +7,47 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import inf
 from typing import Any, Final, NamedTuple, TypeVar
 
 from replicator.aio.bounded import bounded
-from replicator.aio.clock import now
 from replicator.client.brokers import max_offset
 from replicator.client.cluster import Cluster
-from replicator.client.groups import GroupTable, consumers, read_groups
+from replicator.client.groups import GroupTable, read_groups
+from replicator.client.offsets import read_offsets
+from replicator.client.system_topics import is_system
 from replicator.client.topics import WRITABLE, TopicTable, read_topics
 from replicator.client.unresponsive import UnresponsiveBrokers
-from replicator.errors import ClientError, ProtocolError, RequestTimeout, Unreachable
+from replicator.errors import ClientError, ProtocolError
 from replicator.metadata import groups, topics
-from replicator.metadata.action import Action, Commit, DropGroup, DropTopic, Forbid
+from replicator.metadata.action import Action, Commit, DropGroup, Write
 from replicator.metadata.apply import apply
 from replicator.metadata.clusters import Tables
+from replicator.metadata.deletions import emptied, is_deletion, unless, unsure
 from replicator.metadata.foreign_messages import has_foreign_messages
 from replicator.metadata.group_positions import GroupPositions, QueueLookup
-from replicator.metadata.ledger import DRIFT, FOREIGN, LIVE, Entry, Key, Ledger, Planned, remember, unsure
+from replicator.metadata.ledger import (
+    FOREIGN,
+    JUST_IDLE,
+    LIVE,
+    OTHERS,
+    Entry,
+    Key,
+    Ledger,
+    Planned,
+    remember,
+)
 from replicator.metadata.offsets import GroupQueue, plan_offsets
 from replicator.metadata.options import SyncOptions
+from replicator.metadata.target_consumers import GroupConsumers, TargetConsumers
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue, needed_queues
 
 __all__ = ["Applied", "ReplicationSnapshot", "Syncer"]
 
 T = TypeVar("T")
-#: Seconds after which a group may have consumers again.
-_IDLE: Final = 1.0
+#: Seconds for which a group that the source has deleted must have had no consumers: they come back within half a
+#: minute to a broker that was restarted.
+_QUIET: Final = 60.0
 #: Topics that are looked into at the same time.
 _AT_ONCE: Final = 8
 
@@ -87,8 +100,7 @@ class Syncer:
         self._groups = (_groups(source, masters_only=False), _groups(target, masters_only=True))
         self._ends: dict[str, dict[Queue, int]] = {}
         self._unresponsive = UnresponsiveBrokers({})
-        #: Groups without consumers at the target, each with when that was seen.
-        self._idle: dict[str, float] = {}
+        self._consumers = TargetConsumers(target)
 
     # Topics.
 
@@ -96,7 +108,8 @@ class Syncer:
         """What is to be done to the target's topics."""
         source, target = await self._refreshed(self._topics)
         self._unresponsive = UnresponsiveBrokers(self._topics[0].failures)
-        missing = {plan.topic: await self._missing(plan, copy, source) for plan in copy.plans}
+        waiting = await bounded(lambda plan: self._missing(plan, copy, source), copy.plans, at_once=_AT_ONCE)
+        missing = {plan.topic: left for plan, left in zip(copy.plans, waiting, strict=True)}
         planned = topics.plan_topics(
             copy.plans,
             {name: table.topics for name, table in source.items()},
@@ -111,13 +124,16 @@ class Syncer:
         def having(action: Action) -> Collection[str]:
             return copy.brokers_of(ledger[action.broker, action.key].source)
 
-        return await self._without_foreign(self._sure_of_deletions(planned, self._topics[0].masters, having))
+        lost = emptied(ledger, {name: table.topics for name, table in source.items()}, copy.brokers_of)
+        planned = self._sure_of_deletions(planned, self._topics[0].masters, having)
+        planned = unless(planned, lambda action: next((lost[b] for b in having(action) if b in lost), ""))
+        return await self._without_foreign(planned)
 
     async def _without_foreign(self, planned: Planned) -> Planned:
         """No topic is deleted in which applications, or routes from other clusters, have written."""
 
         async def allowed(action: Action) -> Action:
-            if action.blocked or not isinstance(action.write, DropTopic):
+            if not is_deletion(action):
                 return action
             topic = self._topics[1].tables[action.broker].topics[action.key]
             queues, source = range(topic.read_queues), self.options.identity.source
@@ -171,24 +187,9 @@ class Syncer:
         return await max_offset(self._source.reader(queue.broker), topic, queue.queue_id)
 
     def _sure_of_deletions(
-        self, planned: Planned, masters: Collection[str], brokers: Callable[[Action], Collection[str]]
+        self, planned: Planned, masters: Collection[str], having: Callable[[Action], Collection[str]]
     ) -> Planned:
-        """Only what the masters of all brokers that may have it have just denied counts as deleted at the source;
-        a ban to read a topic, as lifted there.
-
-        A broker that is away when a worker starts is unknown to it, and a slave learns of things later than its
-        master: that neither lists something proves nothing.
-        """
-
-        def sure(action: Action) -> Action:
-            lifts = isinstance(action.write, Forbid) and action.write.readable
-            if not lifts and not isinstance(action.write, DropTopic | DropGroup):
-                return action
-            having = brokers(action) or ("its brokers",)  # nobody remembers any
-            away = {*having, *self._source.brokers()} - {*masters}
-            return replace(action, blocked=unsure(away)) if away and action.blocked != DRIFT else action
-
-        return Planned([sure(action) for action in planned.actions], planned.wanted)
+        return unsure(planned, masters, having, self._source.brokers())
 
     async def remember_topics(
         self, planned: Planned, ledger: Ledger, applied: Collection[Applied]
@@ -207,7 +208,7 @@ class Syncer:
     async def plan_groups(self, copy: ReplicationSnapshot, ledger: Ledger) -> Planned:
         """What is to be done to the target's groups."""
         source, target = await self._refreshed(self._groups)
-        self._unresponsive = UnresponsiveBrokers({})
+        self._consumers.begin()
         placed = defaultdict[str, set[str]](set)
         for plan in copy.plans:
             placed[plan.target_topic] |= needed_queues(plan.queue_map).keys()
@@ -221,22 +222,44 @@ class Syncer:
             policy=self.options.groups,
         )
         planned = self._sure_of_deletions(planned, self._groups[0].masters, lambda _: copy.all_brokers)
-        return await self._without_consumers(planned)
+        known = {key: entry for key, entry in ledger.items() if key[1] == entry.source}  # groups, not their bans
+        lost = emptied(known, {name: table.groups for name, table in source.items()}, lambda _: source)
+        if len(lost) == len(source):  # a group that one of them has is no loss
+            planned = unless(planned, lambda _: next(iter(lost.values()), ""))
+        return await self._without_consumers(await self._without_others_offsets(planned, copy))
+
+    async def _without_others_offsets(self, planned: Planned, copy: ReplicationSnapshot) -> Planned:
+        """No group is deleted that reads what the route has not copied: its offsets there would go, too."""
+        drops = [action for action in planned.actions if is_deletion(action)]
+        if not drops:
+            return planned
+        tables, ours = await self._topics[1].refresh(), {plan.target_topic for plan in copy.plans}
+        why: dict[Key, str] = {}
+        for broker in {action.broker for action in drops}:
+            names = {name for name in getattr(tables.get(broker), "topics", ()) if not is_system(name)} - ours
+            try:
+                offsets = (await read_offsets(self._target.master(broker))).offsets
+            except (ClientError, ProtocolError) as error:
+                failed = f"the source has deleted it, but its offsets cannot be read here: {error}"
+                why |= {(broker, each.key): failed for each in drops}
+                continue
+            for group, topic in sorted(offsets):
+                if topic in names:
+                    why.setdefault((broker, group), OTHERS.format(topic=topic))
+        return unless(planned, lambda action: why.get((action.broker, action.key), ""))
 
     async def _without_consumers(self, planned: Planned) -> Planned:
-        """A group that somebody consumes in is not deleted, at no broker."""
-        live = await self._live(
-            action.write.name
-            for action in planned.actions
-            if not action.blocked and isinstance(action.write, DropGroup)
-        )
-        actions = [
-            replace(action, blocked=action.blocked or LIVE)
-            if isinstance(action.write, DropGroup) and action.write.name in live
-            else action
-            for action in planned.actions
-        ]
-        return Planned(actions, planned.wanted)
+        """A group that somebody consumes in is not deleted, at no broker; nor one of which that is not known."""
+        found = await self._consumers.look_for_long(each.key for each in planned.actions if is_deletion(each))
+        brokers = self._target.brokers()
+
+        def why(action: Action) -> str:
+            consumers, quiet = found[action.key]
+            if consumers.live:
+                return LIVE
+            return consumers.unsure(brokers) or ("" if quiet >= _QUIET else JUST_IDLE)
+
+        return unless(planned, why)
 
     async def remember_groups(
         self, planned: Planned, ledger: Ledger, applied: Collection[Applied]
@@ -258,37 +281,17 @@ class Syncer:
         """What is to be committed at the target, and where all groups stand."""
         places = await self.places.look(copy.queue)
         self.failures = self.places.failures
-        self._unresponsive = UnresponsiveBrokers({})
+        self._consumers.begin()
         planned = plan_offsets(places, live=(), forced=forced)
         asked = {
             action.write.group
             for action in planned
             if not action.blocked and isinstance(action.write, Commit) and action.write.group not in forced
         }
-        live = await self._live(asked)
-        self._idle = dict.fromkeys(asked - live, now())
-        return plan_offsets(places, live=live, forced=forced) if live else planned, places
-
-    async def _live(self, groups: Iterable[str]) -> set[str]:
-        """Those that have consumers at the target: at any broker, since one that was restarted knows of none for up
-        to half a minute.
-        """
-        live, brokers = set[str](), self._target.brokers()
-        for group in sorted({*groups}):
-            if any(await asyncio.gather(*(self._is_consumed(broker, group) for broker in brokers))):
-                live.add(group)
-        return live
-
-    async def _is_consumed(self, broker: str, group: str) -> bool:
-        async def ask() -> bool:
-            master = self._target.master(broker)
-            master.refuse_pause()
-            return bool(await consumers(master, group))
-
-        try:
-            return await self._unresponsive.ask(broker, ask)
-        except (Unreachable, RequestTimeout):
-            return False  # nothing can be written there either
+        found = await self._consumers.look(asked)
+        live = {group for group, consumers in found.items() if consumers.live}
+        planned = plan_offsets(places, live=live, forced=forced) if live else planned
+        return [_unless_unsure(action, found) for action in planned], places
 
     # All.
 
@@ -300,16 +303,30 @@ class Syncer:
 
     async def apply(self, action: Action) -> Applied:
         """Carries out one action."""
-        group = action.write.group if isinstance(action.write, Commit) else ""
         try:
-            if now() - self._idle.get(group, inf) > _IDLE:  # thousands of commits take long
-                if await self._live([group]):
-                    return Applied(action, "it has consumers at the target by now")
-                self._idle[group] = now()
+            if why := await self._consumers.since_then(_group_of(action.write), action.broker):
+                return Applied(action, why)  # thousands of commits take long
             await apply(self._target, action)
         except (ClientError, ProtocolError) as error:
             return Applied(action, str(error))
         return Applied(action, "")
+
+
+def _group_of(write: Write) -> str:
+    """Whose consumers it must not be changed under."""
+    match write:
+        case Commit(group=group):
+            return group
+        case DropGroup(name=name):
+            return name
+    return ""
+
+
+def _unless_unsure(action: Action, found: Mapping[str, GroupConsumers]) -> Action:
+    """Blocked where the broker has not said whether the group has consumers there."""
+    if action.blocked or not isinstance(action.write, Commit) or action.write.group not in found:
+        return action
+    return replace(action, blocked=found[action.write.group].unsure([action.broker]))
 
 
 def _topics(cluster: Cluster, *, masters_only: bool) -> Tables[TopicTable]:

@@ -89,7 +89,8 @@ def plan_topics(
 def plan_switch(plans: Iterable[TopicPlan], source: Topics, target: Topics, *, open_all: bool) -> Planned:
     """What applications need to use the target from now on: the perm that topics have at the source.
 
-    What can be written already stays so: the source's topics may be read-only because it is protected by now.
+    What can be written already stays so: the source's topics may be read-only because it is protected by now. So
+    does what can be read: of a topic that is write-only there, the copies are here to be read.
 
     Args:
         source: empty if it has been away since this worker's start; all copied topics are opened then.
@@ -103,7 +104,7 @@ def plan_switch(plans: Iterable[TopicPlan], source: Topics, target: Topics, *, o
             if current is None or (source and not configs):
                 continue
             perm = READABLE | WRITABLE if open_all or not configs else _together(configs)
-            perm |= current.perm & WRITABLE
+            perm |= current.perm & (READABLE | WRITABLE)
             wanted = replace(current, perm=perm, attributes={})
             planned.wanted[broker, current.name] = (settings_of(replace(current, perm=perm)), plan.topic)
             if perm != current.perm:

@@ -262,11 +262,11 @@ async def _perm_is(cluster: Cluster, topic: str, perm: int) -> bool:
 async def test_deletions_are_told_or_done(
     clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
 ) -> None:
-    """Told by default; done when opted in, but for a topic that others use; groups too."""
+    """Told by default; done when opted in, but for a topic that others use; of groups, once nobody consumes."""
     topic, group = topic_name("t"), topic_name("g")
     source, target = await clusters.pair(EAST, WEST)
-    await create_topic(source, topic)
-    await create_topic(source, f"{topic}-used")
+    for name in (topic, f"{topic}-used", f"{topic}-kept"):
+        await create_topic(source, name)
     await make_group(source, group)
     flags = ("--topics", f"{topic}.*", "--sync-groups", f"{group}.*", *SYNC_QUICKLY)
     async with Worker(source, target, tmp_path, *flags) as worker:
@@ -283,9 +283,27 @@ async def test_deletions_are_told_or_done(
         await until(lambda: _blocked_for(worker, group), what="its group is told, too")
         await changed(worker, sync_deletes=True)
         await until(lambda: _gone(target, topic), what="deleted at the target")
-        await until(lambda: _has_no(target, group), what="the group is, too")
+        await until(lambda: _blocked(worker, "once it has had no consumers for a minute"))
         await until(lambda: _blocked(worker, "it has messages here that were not copied from there"))
-        assert f"{topic}-used" in (await topics_of(target))["west-a"]
+        await remove_topic(source, f"{topic}-kept")  # all are gone now, as after the loss of a disk
+        await until(lambda: _blocked(worker, "gone there at once"))
+        assert {f"{topic}-used", f"{topic}-kept"} <= (await topics_of(target))["west-a"].keys()
+
+
+async def test_groups_are_deleted_after_a_quiet_minute(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    topic, group = topic_name("t"), topic_name("g")
+    source, target = await clusters.pair(EAST, WEST)
+    await create_topic(source, topic)
+    await make_group(source, group)
+    flags = ("--topics", topic, "--sync-groups", group, "--sync-deletes", *SYNC_QUICKLY)
+    async with Worker(source, target, tmp_path, *flags) as worker:
+        await ready(worker)
+        known = f"route/groups/west-a/{group}"
+        await until(lambda: known in (worker.store / "position.json").read_text(), what="it knows what it made")
+        await drop_group(source, group)
+        await until(lambda: _has_no(target, group), what="deleted at the target", seconds=150)
 
 
 async def _blocked_for(worker: Worker, name: str) -> bool:

@@ -142,7 +142,7 @@ def test_forbidden_topics_follow_under_their_name_at_the_target() -> None:
     """And are allowed again; other topics of the target are not looked at."""
     ledger: dict[Key, Entry] = {}
     source = {"a": table({"G": {}}, {"G": frozenset({"T", "not copied"})})}
-    target = {"x": table({"G": {}}, {"G": frozenset({"own"})})}
+    target = {"x": table({"G": {}}, {"G": frozenset({"own"})}, modes={})}
     after = applied(plan(source, target, ledger), target, ledger)
     assert after["x"].forbidden["G"] == {"own", "c_T"}
     assert plan(source, after, ledger).actions == []
@@ -153,19 +153,29 @@ def test_forbidden_topics_follow_under_their_name_at_the_target() -> None:
 def test_bans_of_the_target_are_its_own() -> None:
     """One that somebody has set there is told, not lifted; so is one of ours that somebody has lifted."""
     ledger: dict[Key, Entry] = {}
-    source, banned = {"a": table({"G": {}})}, {"x": table({"G": {}}, {"G": frozenset({"c_T"})})}
+    source, banned = {"a": table({"G": {}})}, {"x": table({"G": {}}, {"G": frozenset({"c_T"})}, modes={})}
     (told,) = plan(source, banned, ledger).actions
     assert (told.key, "manually" in told.blocked) == ("G reads c_T", True)
     banned = applied(plan(source, banned, ledger), banned, ledger)
     assert "manually" in plan(source, banned, ledger).actions[0].blocked
     assert applied(plan(source, banned, ledger, repair=True), banned, ledger)["x"].forbidden["G"] == frozenset()
 
-    source, free = {"a": table({"G": {}}, {"G": frozenset({"T"})})}, {"x": table({"G": {}}, {"G": frozenset()})}
+    source, free = (
+        {"a": table({"G": {}}, {"G": frozenset({"T"})})},
+        {"x": table({"G": {}}, {"G": frozenset()}, modes={})},
+    )
     set_by_us = applied(plan(source, free, ledger), free, ledger)
     assert set_by_us["x"].forbidden["G"] == {"c_T"}
     assert plan(source, set_by_us, ledger).actions == []
     assert "manually" in plan(source, free, ledger).actions[0].blocked
     assert applied(plan(source, free, ledger, repair=True), free, ledger) == set_by_us
+
+
+def test_a_broker_that_knows_no_bans_says_so() -> None:
+    """4.9: the group reads the topic there, and what it is asked for is refused each time."""
+    source = {"a": table({"G": {}}, {"G": frozenset({"T"})})}
+    (told,) = plan(source, {"x": table({"G": {}})}, repair=True).actions
+    assert told.blocked == UNTAKEN
 
 
 POP, PULL = {"mode": "POP", "popShareQueueNum": 2}, {"mode": "PULL", "popShareQueueNum": 0}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,14 +12,18 @@ import pytest
 from replicator.aio.clock import now
 from replicator.client.cluster import Cluster
 from replicator.client.groups import GroupTable
+from replicator.client.offsets import OffsetTable
 from replicator.client.topics import TopicConfig, TopicTable
-from replicator.errors import BrokerRefused, Unreachable
+from replicator.errors import BrokerRefused, RequestTimeout, Unreachable
 from replicator.metadata import syncer as under_test
-from replicator.metadata.action import Action, Commit
+from replicator.metadata import target_consumers
+from replicator.metadata.action import Action, Commit, DropGroup
 from replicator.metadata.groups import GroupSelector
-from replicator.metadata.ledger import DRIFT, FOREIGN, Entry, Key, Ledger, Planned
+from replicator.metadata.ledger import DRIFT, FOREIGN, JUST_IDLE, OTHERS, Entry, Key, Ledger, Planned
+from replicator.metadata.offsets import CopiedQueue, GroupQueue
 from replicator.metadata.options import SyncOptions
 from replicator.metadata.syncer import ReplicationSnapshot, Syncer
+from replicator.routing.offset_map import OffsetMap
 from replicator.routing.options import Identity
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
@@ -39,6 +44,7 @@ class Side:
         self.consuming: set[str] = set()
         self.bans: dict[str, frozenset[str]] = {}
         self.foreign: set[str] = set()
+        self.offsets: dict[tuple[str, str], dict[int, int]] = {}
 
     def brokers(self) -> Mapping[str, object]:
         return dict.fromkeys(self.topics)
@@ -62,7 +68,11 @@ async def read_topics(broker: Any, *, known: TopicTable | None) -> TopicTable:
 async def read_groups(broker: Any, *, known: GroupTable | None) -> GroupTable:
     if broker.name in broker.side.away:
         raise Unreachable(broker.name, "away")
-    return GroupTable(dict(broker.side.groups[broker.name]), broker.side.bans, ())
+    return GroupTable(dict(broker.side.groups[broker.name]), broker.side.bans, (), {})
+
+
+async def read_offsets(broker: Any) -> OffsetTable:
+    return OffsetTable(broker.side.offsets, b"")
 
 
 async def consumers(broker: Any, group: str) -> list[str]:
@@ -116,8 +126,10 @@ class Setup:
 
 @pytest.fixture
 def setup(monkeypatch: pytest.MonkeyPatch) -> Setup:
-    for fake in (read_topics, read_groups, consumers, has_foreign_messages):
+    for fake in (read_topics, read_groups, read_offsets, has_foreign_messages):
         monkeypatch.setattr(under_test, fake.__name__, fake)
+    monkeypatch.setattr(target_consumers, "consumers", consumers)
+    monkeypatch.setattr(under_test, "_QUIET", 0.0)
     return Setup()
 
 
@@ -244,23 +256,9 @@ async def test_a_read_only_topic_of_a_broker_that_is_away(setup: Setup, monkeypa
     assert asked == [("b", "R")]
 
 
-async def test_consumers_are_looked_for_at_all_brokers(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that was restarted knows of none for half a minute; one that does not answer holds up nothing."""
-    at = Side("x", "y", "z")
-    setup.syncer = Syncer(cast("Cluster", setup.source), cast("Cluster", at), setup.syncer.options)
-
-    asked = []
-
-    async def known(broker: Any, group: str) -> list[str]:
-        asked.append(broker.name)
-        if broker.name == "x":
-            raise Unreachable("x", "away")
-        return ["somebody"] if (broker.name, group) == ("z", "G") else []
-
-    monkeypatch.setattr(under_test, "consumers", known)
-    assert await setup.syncer._live(["G", "H"]) == {"G"}
-    assert asked.count("x") == 1  # until the next plan
-    assert asked.count("z") == 2
+def commit(broker: str = "x") -> Action:
+    write = Commit(group="G", topic="U", queue_id=0, offset=1)
+    return Action(kind="offsets", broker=broker, key="G", before=None, after={}, write=write)
 
 
 async def test_a_group_that_has_consumers_by_now_keeps_its_offset(
@@ -273,12 +271,73 @@ async def test_a_group_that_has_consumers_by_now_keeps_its_offset(
         done.append(action.key)
 
     monkeypatch.setattr(under_test, "apply", apply)
+    assert (await setup.syncer.apply(commit())).error == ""
+    await setup.syncer._consumers.look(["G"])
     setup.target.consuming = {"G"}
-    write = Commit(group="G", topic="U", queue_id=0, offset=1)
-    action = Action(kind="offsets", broker="x", key="G", before=None, after={}, write=write)
-    for seen, error in ((now(), ""), (now() - 60.0, "it has consumers at the target by now")):
-        setup.syncer._idle = {"G": seen}
-        assert (await setup.syncer.apply(action)).error == error
-    setup.syncer._idle = {}
-    assert (await setup.syncer.apply(action)).error == ""
+    assert (await setup.syncer.apply(commit())).error == ""
+    monkeypatch.setattr(target_consumers, "now", lambda: now() + 60.0)
+    assert (await setup.syncer.apply(commit())).error == "it has consumers at the target by now"
+    drop = Action(kind="groups", broker="x", key="G", before={}, after=None, write=DropGroup("G"))
+    assert (await setup.syncer.apply(drop)).error == "it has consumers at the target by now"
     assert done == ["G", "G"]
+
+
+async def test_no_offset_is_changed_at_a_broker_that_does_not_say_who_consumes(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over the other port it may still take commits."""
+    queue = CopiedQueue(Queue("b", 0), Queue("x", 0), "U", 10, 0, OffsetMap(), 0)
+    places = [GroupQueue("G", "U", replace(queue, target=Queue(broker, 0)), 5, None) for broker in ("x", "y")]
+
+    async def look(_: object) -> list[GroupQueue]:
+        return places
+
+    async def silent(broker: Any, group: str) -> list[str]:
+        if broker.name == "x":
+            raise RequestTimeout("x", 38, 3.0)
+        return []
+
+    monkeypatch.setattr(setup.syncer.places, "look", look)
+    monkeypatch.setattr(target_consumers, "consumers", silent)
+    planned, _ = await setup.syncer.plan_offsets(copying((), setup.copied))
+    assert {each.broker: "not known" in each.blocked for each in planned} == {"x": True, "y": False}
+
+
+async def test_a_group_with_offsets_of_others_is_not_deleted(setup: Setup) -> None:
+    """They would go with it; those of topics that the route copies, or that are gone, may."""
+    setup.target.topics["y"]["theirs"] = TopicConfig(name="theirs", read_queues=1, write_queues=1)
+    setup.target.offsets = {("G", "gone"): {0: 1}, ("G", "%RETRY%G"): {0: 1}}
+    assert (await setup.deletions())["groups"] == {""}
+    setup.target.offsets |= {("G", "theirs"): {0: 7}}
+    assert (await setup.deletions())["groups"] == {"", OTHERS.format(topic="theirs")}
+
+
+async def test_a_group_is_deleted_once_it_has_had_no_consumers_for_a_minute(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that was restarted knows of none until its clients have sent their next heartbeat."""
+    monkeypatch.setattr(under_test, "_QUIET", 60.0)
+    assert (await setup.deletions())["groups"] == {JUST_IDLE}
+    monkeypatch.setattr(target_consumers, "now", lambda: now() + 61.0)
+    assert (await setup.deletions())["groups"] == {""}
+
+
+async def test_what_a_broker_without_its_disk_denies_is_not_deleted(setup: Setup) -> None:
+    """It comes back by its name and has nothing: the copies are all that is left."""
+    setup.copied = {"U": {"b"}, "V": {"b"}, "W": {"a", "b"}}
+    entry = Entry({}, {}, "U")
+    for name in ("U", "V"):
+        setup.target.topics["x"][name] = TopicConfig(name=name, read_queues=1, write_queues=1)
+    topics = {("x", name): entry._replace(source=name) for name in ("U", "V")}
+    groups = {("x", name): entry._replace(source=name) for name in ("G", "H")}
+    setup.target.groups["x"]["H"] = {"groupName": "H"}
+
+    async def found() -> set[str]:
+        copy = copying((), setup.copied)
+        planned = [*(await setup.syncer.plan_topics(copy, topics)).actions]
+        return {each.blocked for each in [*planned, *(await setup.syncer.plan_groups(copy, groups)).actions]}
+
+    assert ["gone there at once" in each for each in await found()] == [True, True]
+    setup.source.topics["b"]["V"] = TopicConfig(name="V", read_queues=1, write_queues=1)
+    setup.source.groups["a"]["H"] = {"groupName": "H"}
+    assert await found() == {""}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -171,6 +172,14 @@ def test_a_switch_opens_what_the_source_has_open() -> None:
 
     assert switched(open_all=False)["x"] == {"T": topic(order=True), "frozen": topic("frozen", perm=4)}
     assert switched(open_all=True)["x"] == {"T": topic(order=True), "frozen": topic("frozen")}
+
+
+@pytest.mark.parametrize(("there", "here", "after"), [(2, 4, 6), (2, 6, 6), (0, 4, 4), (0, 6, 6)])
+def test_a_switch_leaves_what_was_copied_readable(there: int, here: int, after: int) -> None:
+    """Of topics that are write-only at the source, or closed altogether."""
+    source, target = {"a": {"T": topic(perm=there)}}, {"x": {"T": topic(perm=here)}}
+    switch = plan_switch(_plans(source, target), source, target, open_all=False)
+    assert applied(switch, target, {})["x"]["T"].perm == after
 
 
 def test_a_resumed_route_protects_again() -> None:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from structlog.contextvars import bound_contextvars
 
+from replicator.aio.bounded import bounded
 from replicator.aio.schedule import Schedule
 from replicator.connector.context import ConnectorContext
 from replicator.connector.sync.acl import KIND, AclSync, Done, Step
@@ -38,6 +39,8 @@ _REQUESTS: Final = 0.5
 #: made again, the second request must follow.
 _FINISH: Final = 2.0
 
+#: Offsets that are committed at the same time.
+_COMMITS: Final = 16
 #: Of all groups together, as they stood before what was done the last time.
 _SUMMED: Final = ("redelivered", "missed", "without_offset")
 
@@ -254,7 +257,7 @@ class SyncTask:
         planned, places = await self._syncer.plan_offsets(self.copy(), forced=forced)
         standings = [standing(place) for place in places]
         self._standings = {name: sum(getattr(each, name) for each in standings) for name in _SUMMED}
-        done = await self._apply(planned)
+        done = await self._apply(planned, at_once=_COMMITS)
         self._tell(kind, planned, done, self._syncer.failures)
         return [*done, *self._unasked(kind)]
 
@@ -317,17 +320,20 @@ class SyncTask:
             actions = (await self._plan(kind)).actions
         else:
             actions, _ = await self._syncer.plan_offsets(self.copy(concerns))
-        return [await apply(action) for action in actions if not action.blocked]
+        return await bounded(
+            apply,
+            (action for action in actions if not action.blocked),
+            at_once=_COMMITS if kind == "offsets" else 1,
+        )
 
-    async def _apply(self, actions: Iterable[Action]) -> list[Applied]:
-        done = []
-        for action in actions:
-            if action.blocked:
-                continue
-            if not self._may_go_on():
-                break  # another worker does it by now
-            done.append(await self._syncer.apply(action))
-        return done
+    async def _apply(self, actions: Iterable[Action], *, at_once: int = 1) -> list[Applied]:
+        """In their order, and what was done of them: another worker may do the rest by now."""
+
+        async def apply(action: Action) -> Applied | None:
+            return await self._syncer.apply(action) if self._may_go_on() else None
+
+        possible = (action for action in actions if not action.blocked)
+        return [each for each in await bounded(apply, possible, at_once=at_once) if each is not None]
 
     def _may_go_on(self) -> bool:
         return self._context.may_send() and not self._ending
