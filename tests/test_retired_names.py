@@ -48,20 +48,36 @@ RETIRED = {
 }
 
 
+#: Where they may stand: here, in what is generated or locked, and in what tells of earlier versions.
+ELSEWHERE = (":!tests/test_retired_names.py", ":!*.lock", ":!*.json", ":!*.so", ":!CHANGELOG.md")
+
+
 def test_no_retired_name_is_left() -> None:
     """The error says where each is, and what to write instead."""
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    found = []
-    for name in listed.splitlines():
-        file = ROOT / name
-        if file == Path(__file__) or (file.suffix in (".lock", ".json", ".so") and "dashboards" not in name):
-            continue
-        if name == "CHANGELOG.md" or not file.is_file():
-            continue
-        text = file.read_text(encoding="utf-8", errors="replace")
-        found += [
-            f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {match[0]!r}; now {new}"
-            for old, new in RETIRED.items()
-            for match in re.finditer(old, text)
-        ]
-    assert not found, "\n".join(found)
+    lines = [*found("--", ".", *ELSEWHERE), *found("--", "dashboards")]
+    told = [
+        f"{line}; now {new}"
+        for line in lines
+        for old, new in RETIRED.items()
+        if re.search(old, line.split(":", 2)[2])
+    ]
+    assert not lines, "\n".join(told)
+
+
+def found(*paths: str) -> list[str]:
+    """Lines with any of them: git searches twenty times as fast as Python."""
+    pattern = "|".join(f"(?:{old})" for old in RETIRED)
+    ended = subprocess.run(
+        ["git", "grep", "--line-number", "--perl-regexp", "-I", pattern, *paths],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode in (0, 1), ended.stderr
+    return ended.stdout.splitlines()
+
+
+def test_a_retired_name_is_found() -> None:
+    """Here is what must not be elsewhere."""
+    assert len(found("--", "tests/test_retired_names.py")) > 3
