@@ -108,6 +108,19 @@ async def test_one_that_does_not_drain_is_cut_off() -> None:
     assert scene.pairs.cut == 1
 
 
+async def test_what_is_cancelled_while_it_drains_counts_as_cut_off() -> None:
+    """The lease may be lost meanwhile: the worker must not say that it has drained."""
+    scene = _Scene()
+    async with asyncio.TaskGroup() as group:
+        queue, _ = await scene.started(group, "one", stubborn=True)
+        await scene.started(group, "two")
+        draining = group.create_task(scene.pairs.end([queue], 10))
+        await asyncio.sleep(0)
+        await scene.pairs.cancel()
+        await draining
+    assert (scene.pairs.cut, len(scene.pairs)) == (1, 0)
+
+
 async def test_one_that_takes_the_place_of_another_waits_for_its_end() -> None:
     scene = _Scene()
     async with asyncio.TaskGroup() as group:
