@@ -34,7 +34,7 @@ log = get_logger(__name__)
 
 
 class _Answer(NamedTuple):
-    """The answer to a pull at `wanted`: messages, or that the queue no longer has this offset."""
+    """The answer to a pull at `wanted`: messages, or where to go on since there are none at this offset."""
 
     state: QueueState
     wanted: int
@@ -112,7 +112,7 @@ class PluginSinkTask(PluginTask):
 
     async def _settle(self, task: SinkTask, answer: _Answer) -> None:
         """Moves the position here alone, in the order of the answers: never past one that was not put yet."""
-        if answer.pulled.code == Response.PULL_OFFSET_MOVED:
+        if not answer.pulled.messages:
             self._refuse_without_lease()
             self._moved(*answer)
         else:
@@ -153,14 +153,17 @@ class PluginSinkTask(PluginTask):
             if state.phase is Phase.WAITING:
                 state.set_phase(Phase.RUNNING)
             state.progress.max_offset = pulled.max_offset
-            if pulled.messages or moved:
+            if moved or pulled.next_offset > offset:
                 await self._inbox.put(_Answer(state, offset, pulled))
-                offset = pulled.min_offset if moved else pulled.next_offset
+                offset = _continues_at(pulled)
+            elif pulled.code == Response.PULL_RETRY_IMMEDIATELY:  # it is asked again, but not all the time
+                await asyncio.sleep(_LOOK)
 
     def _moved(self, state: QueueState, offset: int, pulled: Pulled) -> None:
-        """Continues at the oldest message when the queue does not have `offset`."""
-        if offset < pulled.min_offset:
-            state.counters.gaps += pulled.min_offset - offset
+        """Goes on at the oldest message when the queue does not have `offset`, or behind what it cannot read."""
+        begin = _continues_at(pulled)
+        if offset < begin:
+            state.counters.gaps += begin - offset
         else:
             state.counters.resets += 1
         log.error(
@@ -168,10 +171,14 @@ class PluginSinkTask(PluginTask):
             task=self.name,
             queue=_key(state),
             wanted=offset,
-            oldest=pulled.min_offset,
+            oldest=begin,
             end=pulled.max_offset,
         )
-        self._advance(state, pulled.min_offset)
+        self._advance(state, begin)
+
+
+def _continues_at(pulled: Pulled) -> int:
+    return pulled.min_offset if pulled.code == Response.PULL_OFFSET_MOVED else pulled.next_offset
 
 
 def _key(state: QueueState) -> str:

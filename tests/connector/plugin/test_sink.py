@@ -101,3 +101,34 @@ async def test_a_queue_that_moves_moves_the_position_after_what_came_before_it(
     assert (state.counters.gaps, state.counters.resets) == (gaps, resets)
     task.drain()
     await asyncio.wait_for(run, 10)
+
+
+async def test_what_a_broker_cannot_read_is_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says where to go on, without a message: asked again at the same place it would say so again."""
+    put = _Put()
+    put.through.set()
+    source = _Source(
+        monkeypatch,
+        _answer(Response.PULL_RETRY_IMMEDIATELY, range(9, 9), 0, 20),
+        _answer(Response.SUCCESS, range(9, 11), 0, 20),
+    )
+    task = _task(put, 3)
+    run = asyncio.create_task(task.run())
+    await asyncio.wait_for(source.over.wait(), 10)
+    await asyncio.sleep(0.05)
+    assert (source.asked, task.position) == ([3, 9, 11], {_QUEUE: 11})
+    assert (task.states[0].counters.gaps, put.bodies) == (6, [b"9", b"0"])
+    task.drain()
+    await asyncio.wait_for(run, 10)
+
+
+async def test_a_broker_that_makes_no_progress_is_not_asked_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    put = _Put()
+    monkeypatch.setattr(sink, "_LOOK", 0.3)
+    source = _Source(monkeypatch, *[_answer(Response.PULL_RETRY_IMMEDIATELY, range(3, 3), 0, 20)] * 50)
+    task = _task(put, 3)
+    run = asyncio.create_task(task.run())
+    await asyncio.sleep(0.1)
+    assert len(source.asked) == 1
+    task.drain()
+    await asyncio.wait_for(run, 10)
