@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from replicator.client.endpoint import Endpoint
 from replicator.client.tables import TABLE_TIMEOUT, members
-from replicator.errors import ProtocolError
+from replicator.errors import BrokerRefused, ProtocolError
 from replicator.protocol import fastjson
 from replicator.protocol.codes import Request
 
 __all__ = ["OffsetTable", "commit_offset", "read_offsets"]
+
+#: With this a broker says that it has ignored a commit (`ConsumerManageProcessor.updateConsumerOffset`).
+_RESET: Final = "Offset has been previously reset"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,9 @@ class OffsetTable:
 
 async def read_offsets(broker: Endpoint, *, known: OffsetTable | None = None) -> OffsetTable:
     """All offsets that `broker` keeps (43). `known` itself when nothing has changed.
+
+    Without those that 5.x keeps of consumers in broadcasting mode (`enableBroadcastOffsetStore`), each for itself:
+    the least of a group's clients is under `group@broadcast`, the name of no group.
 
     Raises:
         BrokerRefused, Unreachable, RequestTimeout: see there.
@@ -38,6 +45,8 @@ async def read_offsets(broker: Endpoint, *, known: OffsetTable | None = None) ->
         topic, at, group = key.partition("@")  # neither name can have an @
         if not at:
             raise ProtocolError(f"an offset table with the key {key!r}, which is not topic@group")
+        if "@" in group:
+            continue
         try:
             offsets[group, topic] = {int(queue): int(offset) for queue, offset in members(queues).items()}
         except (TypeError, ValueError):
@@ -46,10 +55,20 @@ async def read_offsets(broker: Endpoint, *, known: OffsetTable | None = None) ->
 
 
 async def commit_offset(broker: Endpoint, group: str, topic: str, queue_id: int, offset: int) -> None:
-    """Makes `offset` the next to consume (15). 5.x refuses groups and topics that it does not have.
+    """Makes `offset` the next to consume (15). 5.3 and newer refuse groups and topics that they do not have.
 
     Raises:
-        BrokerRefused, Unreachable, RequestTimeout: see there.
+        BrokerRefused: also where an administrator has reset the group, until a consumer takes that: 5.x then
+            ignores what is committed, and calls it a success (`useServerSideResetOffset`).
+        Unreachable, RequestTimeout: see there.
     """
     fields = {"consumerGroup": group, "topic": topic, "queueId": str(queue_id), "commitOffset": str(offset)}
-    await broker.ask(Request.UPDATE_CONSUMER_OFFSET, fields)
+    answer = await broker.ask(Request.UPDATE_CONSUMER_OFFSET, fields)
+    if answer.remark == _RESET:
+        raise BrokerRefused(
+            broker.address,
+            Request.UPDATE_CONSUMER_OFFSET,
+            answer.code,
+            answer.remark,
+            hint="the group was reset at the target; a consumer must take that first, or the broker be restarted",
+        )

@@ -2,62 +2,65 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Mapping
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Final
 
-from replicator.client.brokers import max_offset, min_offset
+from replicator.aio.slices import in_slices
 from replicator.client.cluster import Cluster
 from replicator.client.offsets import OffsetTable, read_offsets
 from replicator.client.pull import message_at
 from replicator.client.unresponsive import UnresponsiveBrokers
-from replicator.errors import ClientError
+from replicator.errors import ClientError, ProtocolError
 from replicator.metadata.clusters import Tables
+from replicator.metadata.group_register import GroupRegister
 from replicator.metadata.groups import GroupSelector
-from replicator.metadata.offset_map_scan import offset_after_copy, scan_offset_map
 from replicator.metadata.offsets import CopiedQueue, GroupQueue
 from replicator.metadata.pop_checkpoints import Consumption, InFlight
 from replicator.metadata.pop_log import PopLog
+from replicator.metadata.remembered import Remembered
+from replicator.metadata.scanned_copies import ScannedCopies
+from replicator.metadata.target_ends import TargetEnds
 from replicator.routing import provenance
-from replicator.routing.offset_map import OffsetMap
 from replicator.routing.options import Identity
-from replicator.routing.provenance import Provenance
 from replicator.routing.queue_map import Queue
 
 __all__ = ["GroupPositions", "QueueLookup"]
-
-#: Messages of a target queue that are read at a time to make its offset map longer.
-_MOST: Final = 200_000
-
-#: Seconds for which the oldest offset of a target queue is believed; it only ever grows.
-_FLOOR_SECONDS: Final = 60.0
 
 #: What is known of a source queue, given its topic; None when its copy has not begun.
 QueueLookup = Callable[[str, Queue], CopiedQueue | None]
 
 
 class GroupPositions:
-    """Looks at the consumer offsets of both clusters."""
+    """Looks at the consumer offsets of both clusters; `register` says of which groups they matter."""
 
-    def __init__(self, source: Cluster, target: Cluster, identity: Identity, selector: GroupSelector) -> None:
+    def __init__(
+        self,
+        source: Cluster,
+        target: Cluster,
+        identity: Identity,
+        selector: GroupSelector,
+        register: GroupRegister,
+    ) -> None:
         self._source = source
         self._target = target
         self._identity = identity
         self._selector = selector
+        self._register = register
         self.consumed = Tables(source, lambda broker, known: read_offsets(broker, known=known), masters_only=False)
         self.there = Tables(target, lambda broker, known: read_offsets(broker, known=known), masters_only=True)
         self._pop = PopLog(source)
-        self._floors: dict[tuple[str, Queue], tuple[float, int]] = {}
+        self._ends = TargetEnds(target)
+        self._copies = ScannedCopies(identity.source)
         # By source and target queue, since queues may move to another target.
-        self._older: dict[tuple[str, str, Queue, Queue], tuple[int, int, int, OffsetMap]] = {}
-        self._found: dict[tuple[str, str, Queue, Queue], tuple[int, int, int, int]] = {}
-        self._returned: dict[tuple[str, str, Queue, Queue], tuple[int, int | None]] = {}
+        self._returned = Remembered[tuple[str, str, Queue, Queue], tuple[int, int | None]]()
         self._unresponsive = UnresponsiveBrokers({})
         self.failures: dict[str, str] = {}
         #: The offsets of source brokers that were in step with what POP consumers held.
         self._known: Mapping[str, OffsetTable] = {}
+        #: The offsets at the target as they were before.
+        self._before: Mapping[str, OffsetTable] = {}
         #: Why it is not known what POP consumers hold.
         self.problems: list[str] = []
 
@@ -72,13 +75,33 @@ class GroupPositions:
         self.problems = sorted(self._pop.problems.values())
         self.failures = self._pop.behind | self.consumed.failures | self.there.failures
         self._unresponsive = UnresponsiveBrokers(self.consumed.failures)
+        explained = self._explained(consumed)
+        names = {group for table in explained.values() for group, _ in table.offsets}
+        selected = {group for group in names if self._selector.selects(group)}
+        await self._register.look(selected)
         found = []
-        for place in self._raw(copied, self._explained(consumed), there, held):
-            try:
-                found.append(await self._complete(place))
-            except ClientError as error:
-                self.failures[place.queue.target.broker] = str(error)
+        async for part in in_slices(self._raw(copied, explained, there, held, selected)):
+            for place in part:
+                try:
+                    found.append(await self._complete(place))
+                except (ClientError, ProtocolError) as error:
+                    self._failed(place, error)
+        self._before = there
+        self._forget_unused()
         return found
+
+    def _forget_unused(self) -> None:
+        """What was looked up for groups and queues that are gone; after a failure it may be of those left out."""
+        self._copies.forget_unused(scans=not self.failures)
+        if not self.failures:
+            self._ends.forget_unused()
+            self._returned.forget_unused()
+
+    def _failed(self, place: GroupQueue, error: ClientError | ProtocolError) -> None:
+        target = place.queue.target
+        # A broker's address says enough of one that is away, and nothing of a message that cannot be read.
+        where = f"{place.group} in {place.queue.target_topic} queue {target.queue_id}: "
+        self.failures[target.broker] = f"{where if isinstance(error, ProtocolError) else ''}{error}"
 
     def _explained(self, consumed: Mapping[str, OffsetTable]) -> Mapping[str, OffsetTable]:
         """The offsets of which it is known what POP consumers hold before them.
@@ -97,28 +120,35 @@ class GroupPositions:
         consumed: Mapping[str, OffsetTable],
         there: Mapping[str, OffsetTable],
         held: Mapping[Consumption, InFlight],
+        selected: Collection[str],
     ) -> Iterable[GroupQueue]:
+        queues: dict[tuple[str, Queue], CopiedQueue | None] = {}  # each is looked up once, for all groups
         for broker, table in consumed.items():
             for (group, topic), offsets in table.offsets.items():
-                if not self._selector.selects(group):
+                if group not in selected:
                     continue
                 for queue_id, offset in offsets.items():
-                    queue = copied(topic, Queue(broker, queue_id))
+                    at = (topic, Queue(broker, queue_id))
+                    if at not in queues:
+                        queues[at] = copied(*at)
+                    queue = queues[at]
                     if queue is None or queue.target.broker not in there:
                         continue
-                    known = there[queue.target.broker].offsets.get((group, queue.target_topic), {})
-                    target = known.get(queue.target.queue_id)
-                    in_flight = held.get(Consumption(group, topic, broker, queue_id))
+                    if not self._register.is_taken(queue.target.broker, group):
+                        continue
+                    target = _offset(there, group, queue)
+                    in_flight = held.get(Consumption(group, topic, broker, queue_id)) if held else None
                     yield _before(in_flight, GroupQueue(group, topic, queue, offset, target))
 
     async def _complete(self, place: GroupQueue) -> GroupQueue:
         """With what the offset map does not say: it is read from the copies themselves."""
         queue = place.queue
-        oldest = await self._oldest(queue)
+        oldest = await self._ends.oldest(queue)
         queue = replace(queue, floor=max(queue.floor, oldest), oldest=oldest)
         place = replace(place, queue=queue, returned=await self._back(place))
-        first = queue.offsets.first
-        begin = await self._end(queue) if first is None else first.target
+        first, last = queue.offsets.first, queue.offsets.last
+        begin = await self._ends.newest(queue) if first is None else first.target
+        place = await self._with_end(place, begin if last is None else last[1] + 1)
         if await self._is_before_reset(place, begin):
             return await self._before_reset(place)
         if queue.floor >= begin:
@@ -130,8 +160,27 @@ class GroupPositions:
                 first = queue.offsets.first
         if first is None or place.source <= first.source:
             stop = begin if first is None else first.target
-            place = replace(place, found=await self._find(place, place.source, queue.floor, stop))
+            found = await self._behind(place, place.source, queue.floor, stop, in_order=first is not None)
+            place = replace(place, found=found)
         return place
+
+    async def _with_end(self, place: GroupQueue, known: int) -> GroupQueue:
+        """Without what lies behind the end of the target queue, which goes on at least to `known`: that is from
+        before the topic was deleted there and made again. 4.9 keeps the offsets of groups then.
+        """
+        at, returned = place.target or 0, place.returned or 0
+        if at > known and _offset(self._before, place.group, place.queue) not in (at, None):
+            at = known  # it moves on: somebody reads there
+        if max(at, returned) <= known:
+            return place
+        end = await self._ends.if_before(place.queue, max(at, returned))
+        if end is None:
+            return place
+        return replace(
+            place,
+            end=end if at > end else None,
+            returned=place.returned if returned <= end else None,
+        )
 
     async def _is_before_reset(self, place: GroupQueue, begin: int) -> bool:
         """Whether the group is before all that was copied since the source queue was truncated or recreated.
@@ -145,69 +194,30 @@ class GroupPositions:
             return place.source < queue.position
         if place.source >= first.source or queue.floor >= begin:
             return place.source < first.source
-        if await self._find(place, place.source, queue.floor, begin) > queue.floor:
+        if await self._behind(place, place.source, queue.floor, begin, in_order=True) > queue.floor:
             return False  # there are copies of what it has consumed since then; that is looked up for it anyway
-        return await self._find(place, place.source + 1, queue.floor, begin) == queue.floor
+        return await self._behind(place, place.source + 1, queue.floor, begin, in_order=True) == queue.floor
 
     async def _before_reset(self, place: GroupQueue) -> GroupQueue:
         """The group's place among what was copied before: the source queue still has that, up to where it parts."""
         queue = place.queue
-        found = await self._find(place, place.source, queue.oldest, queue.floor)
+        found = await self._behind(place, place.source, queue.oldest, queue.floor)
         here = found if place.target is None else min(found, max(place.target, queue.oldest))
         return replace(place, found=found, queue=await self._deeper(place, here, queue.floor))
-
-    async def _oldest(self, queue: CopiedQueue) -> int:
-        key = (queue.target_topic, queue.target)
-        at, floor = self._floors.get(key, (float("-inf"), 0))
-        # It only ever grows, unless the topic was recreated; then nothing is copied there yet.
-        if time.monotonic() - at > _FLOOR_SECONDS or (floor and queue.offsets.first is None):
-            broker = self._target.master(queue.target.broker)
-            floor = await min_offset(broker, queue.target_topic, queue.target.queue_id)
-            self._floors[key] = (time.monotonic(), floor)
-        return floor
-
-    async def _end(self, queue: CopiedQueue) -> int:
-        broker = self._target.master(queue.target.broker)
-        return await max_offset(broker, queue.target_topic, queue.target.queue_id)
-
-    def _mine(self, queue: CopiedQueue, found: Provenance) -> bool:
-        return found.cluster == self._identity.source and Queue(found.broker, found.queue_id) == queue.source
 
     async def _deeper(self, place: GroupQueue, start: int, stop: int) -> CopiedQueue:
         """The queue with what its target has in [start, stop), before the offset map, in that; a part at a time."""
         queue = place.queue
-        end = min(stop, start + _MOST)
-        key = ("" if end == stop else place.group, place.topic, queue.source, queue.target)
-        known = self._older.get(key)
-        if known is None or known[2] != stop or not known[0] <= start < known[1]:
-            found = await scan_offset_map(
-                self._target.master(queue.target.broker),
-                queue.target_topic,
-                queue.target.queue_id,
-                start=start,
-                stop=end,
-                mine=lambda found: self._mine(queue, found),
-            )
-            known = self._older[key] = (start, end, stop, found)
-        return replace(queue, offsets=known[3].followed_by(queue.offsets), unread=(known[1], stop))
+        broker = self._target.master(queue.target.broker)
+        copies, end = await self._copies.before(broker, place, start, stop)
+        await asyncio.sleep(0)  # to join two long maps takes as long as many places do
+        return replace(queue, offsets=copies.followed_by(queue.offsets), unread=(end, stop))
 
-    async def _find(self, place: GroupQueue, source: int, start: int, stop: int) -> int:
-        """The target offset behind the last copy in [start, stop) of a message before `source`."""
-        queue = place.queue
-        key = (place.group, place.topic, queue.source, queue.target)
-        known = self._found.get(key)
-        if known is None or known[:3] != (source, start, stop):
-            offset = await offset_after_copy(
-                self._target.master(queue.target.broker),
-                queue.target_topic,
-                queue.target.queue_id,
-                source,
-                start=start,
-                stop=stop,
-                mine=lambda found: self._mine(queue, found),
-            )
-            known = self._found[key] = (source, start, stop, offset)
-        return known[3]
+    async def _behind(
+        self, place: GroupQueue, source: int, start: int, stop: int, *, in_order: bool = False
+    ) -> int:
+        broker = self._target.master(place.queue.target.broker)
+        return await self._copies.offset_behind(broker, place, source, start, stop, in_order=in_order)
 
     async def _back(self, place: GroupQueue) -> int | None:
         """The target offset behind the last message before the group's place that was born at the target."""
@@ -242,3 +252,10 @@ def _before(in_flight: InFlight | None, place: GroupQueue) -> GroupQueue:
         return place
     passed = place.source - in_flight.first - in_flight.messages
     return replace(place, source=in_flight.first, in_flight=in_flight.messages, acknowledged_after=max(0, passed))
+
+
+def _offset(there: Mapping[str, OffsetTable], group: str, queue: CopiedQueue) -> int | None:
+    """The offset of a group in a target queue, None where it has none."""
+    table = there.get(queue.target.broker)
+    queues = None if table is None else table.offsets.get((group, queue.target_topic))
+    return None if queues is None else queues.get(queue.target.queue_id)

@@ -51,6 +51,9 @@ class GroupQueue:
     far. `returned` is the target offset behind the last message before its place at the source that was born
     at the target, None where there is none.
 
+    `end` is where the target queue ends, if `target` lies behind that: the topic was made again, and the broker has
+    kept an offset of the one before.
+
     POP consumers hold `in_flight` messages from `source` on without having acknowledged them, and have acknowledged
     `acknowledged_after` ones behind the first of these.
     """
@@ -64,6 +67,7 @@ class GroupQueue:
     returned: int | None = None
     in_flight: int = 0
     acknowledged_after: int = 0
+    end: int | None = None
 
 
 class GroupStanding(NamedTuple):
@@ -72,9 +76,10 @@ class GroupStanding(NamedTuple):
     `exact` is the offset that means the same as the group's offset at the source, `offset` how far it can be moved
     now: not over a foreign message, which then is at `foreign`. From its present offset it would read `redelivered`
     copies that it has consumed already, and miss `missed` ones that it has not; `without_offset` it would start
-    where its clients choose. It has consumed `not_copied` messages that are not copied yet, and would never see the
-    `before_start` ones from before the first copied one. It receives again the `in_flight` ones that it has not
-    acknowledged, and the `acknowledged_after` ones behind the first of them.
+    where its clients choose, or, with one from behind the queue's end, behind whatever has come by then. It has
+    consumed `not_copied` messages that are not copied yet, and would never see the `before_start` ones from before
+    the first copied one. It receives again the `in_flight` ones that it has not acknowledged, and the
+    `acknowledged_after` ones behind the first of them.
     """
 
     exact: int
@@ -103,7 +108,7 @@ def standing(place: GroupQueue) -> GroupStanding:
         foreign=offset if offset < exact and not _is_unread(queue, offset) else None,
         redelivered=queue.offsets.count(here, exact) + _unread(queue, here, exact),
         missed=queue.offsets.count(exact, here),
-        without_offset=current is None,
+        without_offset=current is None or place.end is not None,
         not_copied=max(0, place.source - queue.position),
         before_start=max(0, queue.start - place.source),
         in_flight=place.in_flight,
@@ -153,7 +158,7 @@ def plan_offsets(
         if wanted == place.target:
             continue
         backwards = place.target is not None and wanted < place.target
-        if backwards and not force and not group_standing.missed:
+        if backwards and not force and not group_standing.missed and place.end is None:
             continue  # the messages between are not copies: the group has read them at the target
         target = place.queue.target
         actions.append(
@@ -164,20 +169,24 @@ def plan_offsets(
                 before=None if place.target is None else {"offset": place.target},
                 after={"offset": wanted},
                 write=Commit(place.group, place.queue.target_topic, target.queue_id, wanted),
-                blocked="" if force else _blocked(group_standing, backwards=backwards, live=place.group in live),
-                note=_note(group_standing),
+                blocked="" if force else _blocked(place, group_standing, live=place.group in live),
+                note=_note(place, group_standing),
             )
         )
     return actions
 
 
-def _blocked(group_standing: GroupStanding, *, backwards: bool, live: bool) -> str:
-    if backwards:
+def _blocked(place: GroupQueue, group_standing: GroupStanding, *, live: bool) -> str:
+    if place.end is not None and group_standing.offset > place.end:
+        return f"it is not known where it is at the target, where the queue ends at {place.end} now"
+    if place.end is None and place.target is not None and group_standing.offset < place.target:
         return f"it is {group_standing.missed:,} copies ahead at the target, and is moved back only if forced"
     return "it has consumers at the target: its offsets are kept unless forced" if live else ""
 
 
-def _note(group_standing: GroupStanding) -> str:
+def _note(place: GroupQueue, group_standing: GroupStanding) -> str:
+    if place.end is not None:
+        return f"its offset at the target, {place.target}, is behind the end of the queue, {place.end}"
     if group_standing.foreign is not None:
         return f"it has not read a foreign message at offset {group_standing.foreign}, and is not moved past it"
     if group_standing.before_start:

@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final
 
 from replicator.aio.bounded import bounded
+from replicator.aio.clock import now
 from replicator.client.brokers import max_offset, offset_near, read_settings
 from replicator.client.cluster import Cluster
 from replicator.client.endpoint import Endpoint
@@ -33,6 +35,9 @@ __all__ = ["LOOK_BACK", "PopLog"]
 #: longer, is not seen.
 LOOK_BACK: Final = 3600.0
 
+#: Seconds after which a broker is asked again where it keeps the records: it may have been restarted with others.
+_SETTINGS: Final = 60.0
+
 #: Seconds in which the records of a broker are read at most, each time.
 _READING: Final = 5.0
 _AT_ONCE: Final = 8
@@ -51,6 +56,8 @@ class _Broker:
     timer: int
     #: Whether it keeps them in RocksDB instead, where nobody can read them (`popConsumerKVServiceEnable`).
     hidden: bool = False
+    #: When it has last said so, or that the account may not ask.
+    asked: float = -inf
     #: Per topic and queue the next record to look at of those that are due.
     due: dict[tuple[str, int], int] = field(default_factory=dict)
 
@@ -97,6 +104,8 @@ class PopLog:
             reader = self._cluster.reader(name)
             reader.refuse_pause()
             broker = self._brokers.get(name) or await self._begin(name, reader)
+            if now() - broker.asked > _SETTINGS:
+                await _ask_where(broker, reader)
             async with asyncio.timeout(_READING):
                 await self._read(broker, reader, revived)
         except (TimeoutError, ClientError, ProtocolError) as error:
@@ -119,8 +128,6 @@ class PopLog:
         since = max(0, newest[0].store_timestamp - int(LOOK_BACK * 1000)) if newest else 0
         begin = await offset_near(reader, TIMER_TOPIC, 0, since) if newest else end
         self._brokers[name] = broker = _Broker(PopCheckpoints(name), since, begin)
-        with contextlib.suppress(BrokerRefused):  # the account may not read its settings
-            broker.hidden = (await read_settings(reader)).get("popConsumerKVServiceEnable") == "true"
         return broker
 
     async def _read(self, broker: _Broker, reader: Endpoint, revived: Mapping[tuple[str, int], int]) -> None:
@@ -137,6 +144,13 @@ class PopLog:
             return
         for (topic, queue), offset in revived.items():
             await _drop_revived(broker, reader, topic, queue, offset)
+
+
+async def _ask_where(broker: _Broker, reader: Endpoint) -> None:
+    """Learns whether the records are where they can be read; of one that does not answer, the next look does."""
+    with contextlib.suppress(BrokerRefused):  # the account may not read its settings
+        broker.hidden = (await read_settings(reader)).get("popConsumerKVServiceEnable") == "true"
+    broker.asked = now()
 
 
 async def _drop_revived(broker: _Broker, reader: Endpoint, topic: str, queue: int, offset: int) -> None:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 from replicator.aio.bounded import bounded
+from replicator.aio.slices import in_slices
 from replicator.client.brokers import max_offset
 from replicator.client.cluster import Cluster
 from replicator.client.groups import GroupTable, read_groups
@@ -25,6 +26,7 @@ from replicator.metadata.clusters import Tables
 from replicator.metadata.deletions import emptied, is_deletion, unless, unsure
 from replicator.metadata.foreign_messages import has_foreign_messages
 from replicator.metadata.group_positions import GroupPositions, QueueLookup
+from replicator.metadata.group_register import GroupRegister
 from replicator.metadata.ledger import (
     FOREIGN,
     JUST_IDLE,
@@ -93,11 +95,12 @@ class Syncer:
     def __init__(self, source: Cluster, target: Cluster, options: SyncOptions) -> None:
         self.options = options
         self.failures: dict[str, str] = {}
-        self.places = GroupPositions(source, target, options.identity, options.selector)
         self._source = source
         self._target = target
         self._topics = (_topics(source, masters_only=False), _topics(target, masters_only=True))
         self._groups = (_groups(source, masters_only=False), _groups(target, masters_only=True))
+        register = GroupRegister(*self._groups)
+        self.places = GroupPositions(source, target, options.identity, options.selector, register)
         self._ends: dict[str, dict[Queue, int]] = {}
         self._unresponsive = UnresponsiveBrokers({})
         self._consumers = TargetConsumers(target)
@@ -282,7 +285,7 @@ class Syncer:
         places = await self.places.look(copy.queue)
         self.failures = self.places.failures
         self._consumers.begin()
-        planned = plan_offsets(places, live=(), forced=forced)
+        planned = await _planned(places, live=(), forced=forced)
         asked = {
             action.write.group
             for action in planned
@@ -290,7 +293,7 @@ class Syncer:
         }
         found = await self._consumers.look(asked)
         live = {group for group, consumers in found.items() if consumers.live}
-        planned = plan_offsets(places, live=live, forced=forced) if live else planned
+        planned = await _planned(places, live=live, forced=forced) if live else planned
         return [_unless_unsure(action, found) for action in planned], places
 
     # All.
@@ -320,6 +323,11 @@ def _group_of(write: Write) -> str:
         case DropGroup(name=name):
             return name
     return ""
+
+
+async def _planned(places: Iterable[GroupQueue], *, live: Collection[str], forced: Collection[str]) -> list[Action]:
+    """What is to be committed; other tasks, that of the lease among them, go on meanwhile."""
+    return [action async for part in in_slices(places) for action in plan_offsets(part, live=live, forced=forced)]
 
 
 def _unless_unsure(action: Action, found: Mapping[str, GroupConsumers]) -> Action:

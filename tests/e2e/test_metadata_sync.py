@@ -20,15 +20,14 @@ from replicator.protocol.properties import decode, encode
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.javatool import java_consume
-from tests.support.offsets import are_at, commit, drop_group, make_group, offsets_of
+from tests.support.offsets import are_at, commit, make_group, offsets_of
 from tests.support.pyclient import PyConsumer
-from tests.support.readiness import asked, exact, ready
+from tests.support.readiness import asked, changed, exact, ready
 from tests.support.traffic import (
     connected,
     create_topic,
     produce,
     raw_topic,
-    remove_topic,
     send,
     topics_of,
 )
@@ -208,13 +207,6 @@ async def test_topics_and_groups_follow(
         await until(lambda: _perm_is(target, topic, 6), what="it is put right")
 
 
-async def changed(worker: Worker, **settings: object) -> None:
-    """Gives the route other settings."""
-    config = await asked(worker, "GET", "config")
-    status, found = await asyncio.to_thread(worker.ask, "PUT", "/connectors/route", config | settings)
-    assert status == 200, found
-
-
 async def _group(cluster: Cluster, group: str) -> Mapping[str, Any]:
     async with connected(cluster) as client:
         (broker,) = client.brokers()
@@ -257,66 +249,6 @@ async def test_read_only_comes_behind_the_last_message(
 
 async def _perm_is(cluster: Cluster, topic: str, perm: int) -> bool:
     return all(topics[topic].perm == perm for topics in (await topics_of(cluster)).values())
-
-
-async def test_deletions_are_told_or_done(
-    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
-) -> None:
-    """Told by default; done when opted in, but for a topic that others use; of groups, once nobody consumes."""
-    topic, group = topic_name("t"), topic_name("g")
-    source, target = await clusters.pair(EAST, WEST)
-    for name in (topic, f"{topic}-used", f"{topic}-kept"):
-        await create_topic(source, name)
-    await make_group(source, group)
-    flags = ("--topics", f"{topic}.*", "--sync-groups", f"{group}.*", *SYNC_QUICKLY)
-    async with Worker(source, target, tmp_path, *flags) as worker:
-        await ready(worker)
-        known = f"route/topics/west-a/{topic}"
-        await until(lambda: known in (worker.store / "position.json").read_text(), what="it knows what it made")
-        await until(lambda: f"{known}-used" in (worker.store / "position.json").read_text(), what="and the other")
-        await produce(target, f"{topic}-used", 1)
-        await remove_topic(source, f"{topic}-used")
-        await remove_topic(source, topic)
-        await until(lambda: _blocked(worker, "the source has deleted it"))
-        assert topic in (await topics_of(target))["west-a"]
-        await drop_group(source, group)
-        await until(lambda: _blocked_for(worker, group), what="its group is told, too")
-        await changed(worker, sync_deletes=True)
-        await until(lambda: _gone(target, topic), what="deleted at the target")
-        await until(lambda: _blocked(worker, "once it has had no consumers for a minute"))
-        await until(lambda: _blocked(worker, "it has messages here that were not copied from there"))
-        await remove_topic(source, f"{topic}-kept")  # all are gone now, as after the loss of a disk
-        await until(lambda: _blocked(worker, "gone there at once"))
-        assert {f"{topic}-used", f"{topic}-kept"} <= (await topics_of(target))["west-a"].keys()
-
-
-async def test_groups_are_deleted_after_a_quiet_minute(
-    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
-) -> None:
-    topic, group = topic_name("t"), topic_name("g")
-    source, target = await clusters.pair(EAST, WEST)
-    await create_topic(source, topic)
-    await make_group(source, group)
-    flags = ("--topics", topic, "--sync-groups", group, "--sync-deletes", *SYNC_QUICKLY)
-    async with Worker(source, target, tmp_path, *flags) as worker:
-        await ready(worker)
-        known = f"route/groups/west-a/{group}"
-        await until(lambda: known in (worker.store / "position.json").read_text(), what="it knows what it made")
-        await drop_group(source, group)
-        await until(lambda: _has_no(target, group), what="deleted at the target", seconds=150)
-
-
-async def _blocked_for(worker: Worker, name: str) -> bool:
-    plan = await asked(worker, "GET", "plan")
-    return any("deleted" in action["blocked"] for action in plan if action["name"] == name)
-
-
-async def _has_no(cluster: Cluster, group: str) -> bool:
-    return not await _group(cluster, group)
-
-
-async def _gone(cluster: Cluster, topic: str) -> bool:
-    return topic not in (await topics_of(cluster))["west-a"]
 
 
 async def test_retry_topics_come_along(

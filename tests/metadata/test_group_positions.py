@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from replicator.metadata import group_positions, offset_map_scan
+from replicator.metadata import offset_map_scan, scanned_copies, target_ends
 from replicator.metadata.group_positions import GroupPositions
+from replicator.metadata.group_register import GroupRegister
 from replicator.metadata.groups import GroupSelector
 from replicator.metadata.offsets import CopiedQueue, GroupQueue, plan_offsets, standing
+from replicator.routing.dispatch_barrier import DispatchBarrier
 from replicator.routing.offset_map import OffsetMap
 from replicator.routing.options import Identity
 from replicator.routing.queue_map import Queue
@@ -36,6 +38,7 @@ class History:
     position: int = 0
     floor: int = 0
     made: int = 0
+    read: int = 0
 
     def send(self, count: int) -> None:
         """Messages that are sent, and copied."""
@@ -65,7 +68,7 @@ class History:
 
     def settled(self, at: int, there: int | None) -> tuple[GroupQueue, int | None]:
         """The group's place, and where it is at the target once nothing more is to be done."""
-        positions = _positions()
+        positions = no_brokers()
         for _ in range(1000):
             place = asyncio.run(positions._complete(self.place(at, there)))
             actions = [each for each in plan_offsets([place], live=()) if not each.blocked]
@@ -75,20 +78,32 @@ class History:
         raise AssertionError("it goes on for ever")
 
 
-def _positions() -> GroupPositions:
+def no_brokers() -> GroupPositions:
     cluster = cast("Any", type("Cluster", (), {"master": lambda *_: None}))()
-    return GroupPositions(cluster, cluster, Identity("s", "t"), GroupSelector.of([".*"], []))
+    register = cast("GroupRegister", Register())
+    return GroupPositions(cluster, cluster, Identity("s", "t"), GroupSelector.of([".*"], []), register)
+
+
+class Register:
+    """Every name is a group, at both sides."""
+
+    async def look(self, _: object) -> None:
+        pass
+
+    def is_taken(self, _broker: str, _name: str) -> bool:
+        return True
 
 
 @pytest.fixture
 def look(monkeypatch: pytest.MonkeyPatch) -> Callable[[History], History]:
     """Makes the target queue that of a history."""
-    return lambda history: _shown(history, monkeypatch)
+    return lambda history: shown(history, monkeypatch)
 
 
-def _shown(history: History, patch: pytest.MonkeyPatch) -> History:
+def shown(history: History, patch: pytest.MonkeyPatch) -> History:
     async def read_range(_: object, __: str, ___: int, start: int, stop: int) -> AsyncIterator[Any]:
         for offset in range(start, min(stop, len(history.there))):
+            history.read += 1
             yield type("Message", (), {"queue_offset": offset})
 
     async def end(*_: object) -> int:
@@ -106,8 +121,9 @@ def _shown(history: History, patch: pytest.MonkeyPatch) -> History:
 
     patch.setattr(offset_map_scan, "read_range", read_range)
     patch.setattr(offset_map_scan, "_source", source)
-    patch.setattr(group_positions, "max_offset", end)
-    patch.setattr(group_positions, "min_offset", oldest)
+    patch.setattr(target_ends, "max_offset", end)
+    patch.setattr(target_ends, "min_offset", oldest)
+    patch.setattr(DispatchBarrier, "caught_up", nothing)
     patch.setattr(GroupPositions, "_back", nothing)
     return history
 
@@ -158,14 +174,14 @@ def test_a_group_far_before_the_map_gets_there_bit_by_bit(
     look: Callable[[History], History], monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     """Of a long queue some is read at a time; what is not read is no message of others."""
-    monkeypatch.setattr(group_positions, "_MOST", most)
+    monkeypatch.setattr(scanned_copies, "_MOST", most)
     history = look(History())
     for _ in range(30):
         history.send(3)
         history.source.append(-1)  # left out
         history.position += 1
     history.forget(2)
-    positions = _positions()
+    positions = no_brokers()
     place = asyncio.run(positions._complete(history.place(100, 5)))
     assert standing(place).redelivered == 75 - 5
     assert standing(place).foreign is None
@@ -173,8 +189,88 @@ def test_a_group_far_before_the_map_gets_there_bit_by_bit(
     assert standing(history.settled(100, 5)[0]).redelivered == 0
 
 
+def test_what_the_map_forgets_is_read_once(look: Callable[[History], History]) -> None:
+    """With each batch its oldest run goes, where others write between: on a group that nobody uses, it is read to
+    there only.
+    """
+    history, positions = look(History()), no_brokers()
+
+    def rounds(count: int) -> None:
+        for _ in range(count):
+            history.send(1)
+            history.foreign(1)
+        history.forget(10)
+
+    rounds(500)
+    for place in (history.place(3, 2), history.place(3, None)):
+        asyncio.run(positions._complete(place))
+    history.read = 0
+    rounds(1)
+    for there in (2, None):
+        place = asyncio.run(positions._complete(history.place(3, there)))
+        assert standing(place).exact == 5
+    assert history.read == 2
+
+
+def test_an_offset_behind_the_end_of_the_target_queue(look: Callable[[History], History]) -> None:
+    """The topic was deleted there and made again: all that would come before that offset would be skipped."""
+    history = look(History())
+    history.send(150)
+    place = asyncio.run(no_brokers()._complete(history.place(150, 5000)))
+    assert (place.end, standing(place).without_offset) == (150, True)
+    assert history.settled(150, 5000)[1] == 150
+    assert history.settled(120, 5000)[1] == 120
+    history.foreign(20)  # it may have read these
+    assert history.settled(150, 170)[1] == 170
+    assert history.settled(150, 171)[1] == 150
+
+
+def test_what_was_born_in_a_queue_that_is_no_more_says_nothing(
+    look: Callable[[History], History], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not take a group to where nothing is."""
+    history, known = look(History()), [0]
+
+    async def back(*_: object) -> int:
+        return known[0]
+
+    monkeypatch.setattr(GroupPositions, "_back", back)
+    history.send(150)
+    history.foreign(20)
+    for returned, wanted in ((4000, 150), (160, 160)):
+        known[0] = returned
+        assert history.settled(150, 5000)[1] == wanted
+
+
 KINDS = ["send", "send", "lose", "foreign", "forget"]
 STEPS = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(1, 12)), min_size=1, max_size=8)
+
+
+@settings(max_examples=200)
+@example([("send", 2), ("lose", 1), ("foreign", 1)], [(0, None), (1, 0)])  # one of them is before the truncation
+@given(STEPS, st.lists(st.tuples(st.integers(0, 60), st.none() | st.integers(0, 60)), min_size=1, max_size=3))
+def test_what_is_kept_is_what_would_be_read(
+    steps: list[tuple[str, int]], groups: list[tuple[int, int | None]]
+) -> None:
+    """However the map, and what the source has, change between two looks, and whatever other groups need."""
+
+    async def check() -> None:
+        for step, count in steps:
+            getattr(history, step)(count)
+            for at, there in groups:
+                place = history.place(min(at, len(history.source)), there)
+                looks = [await each._complete(place) for each in (positions, no_brokers())]
+                kept, read = map(standing, looks)
+                # What another group needs may reach back further than this one's offset: more can be counted.
+                kept = kept._replace(missed=read.missed)
+                if there is None:
+                    kept = kept._replace(redelivered=read.redelivered)
+                assert kept == read
+            positions._forget_unused()
+
+    with pytest.MonkeyPatch.context() as patch:
+        history, positions = shown(History(), patch), no_brokers()
+        asyncio.run(check())
 
 
 @settings(max_examples=200)
@@ -184,8 +280,8 @@ def test_nothing_that_the_source_has_is_skipped(
 ) -> None:
     """Whatever was lost, when: what a group has not read of the source is behind its place at the target."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(group_positions, "_MOST", most)
-        history = _shown(History(), patch)
+        patch.setattr(scanned_copies, "_MOST", most)
+        history = shown(History(), patch)
         losses = 0
         for step, count in steps:
             losses += step == "lose"
@@ -202,59 +298,3 @@ def test_nothing_that_the_source_has_is_skipped(
             read = {made for offset, made in enumerate(history.source) if offset < at}
             kept = {each[1] for each in history.there[now:] if each is not None}
             assert not read & kept, "it would read again what it has read"
-
-
-class _Pop:
-    """What is known of POP consumers."""
-
-    def __init__(self) -> None:
-        self.behind: dict[str, str] = {}
-        self.problems: dict[str, str] = {}
-
-    async def look(self, _: object) -> dict[Any, Any]:
-        return {}
-
-
-class _Tables:
-    """The offsets of one side's brokers, of which some do not answer."""
-
-    def __init__(self, **offsets: int) -> None:
-        self.failures: dict[str, str] = {}
-        self.offsets = offsets
-
-    async def refresh(self) -> dict[str, Any]:
-        return {name: _table(offset) for name, offset in self.offsets.items()}
-
-
-def _table(offset: int) -> Any:
-    return type("Table", (), {"offsets": {("G", "T"): {0: offset}}})()
-
-
-def test_offsets_that_are_newer_than_what_is_known_of_pop_consumers_are_not_used() -> None:
-    """Not either once their broker has died, and nobody can say any more what was delivered before it did."""
-
-    async def looked() -> list[int]:
-        found = await positions.look(lambda _, source: CopiedQueue(source, TARGET, "T", 200, 0, OffsetMap(), 0))
-        return [place.source for place in found]
-
-    async def complete(place: GroupQueue) -> GroupQueue:
-        return place
-
-    positions = _positions()
-    pop, consumed = _Pop(), _Tables(a=100)
-    there = type("There", (), {"failures": {}, "refresh": _Tables(x=0).refresh})()
-    positions._pop, positions.consumed, positions.there = (
-        cast("Any", pop),
-        cast("Any", consumed),
-        cast("Any", there),
-    )
-    positions._complete = complete  # type: ignore[method-assign]
-    assert asyncio.run(looked()) == [100]
-    consumed.offsets["a"], pop.behind = 150, {"a": "what POP consumers hold is not read completely yet"}
-    assert asyncio.run(looked()) == []
-    assert positions.failures.keys() == {"a"}
-    consumed.failures = {"a": "it is away"}
-    assert asyncio.run(looked()) == [100]
-    assert positions.failures == {"a": "it is away"}
-    consumed.failures, pop.behind = {}, {}
-    assert asyncio.run(looked()) == [150]

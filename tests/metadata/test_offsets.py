@@ -22,6 +22,7 @@ def place(
     floor: int = 0,
     returned: int | None = None,
     found: int | None = None,
+    ends: int | None = None,
 ) -> GroupQueue:
     """A group at `source` and `target`, where messages were copied as `copies` say: source to target offset."""
     offsets = OffsetMap()
@@ -29,7 +30,7 @@ def place(
         offsets.add(at, to, 1)
     end = 1 + max(copies, default=start - 1)
     copied = CopiedQueue(SOURCE, TARGET, "T", end if position is None else position, start, offsets, floor)
-    return GroupQueue("G", "T", copied, source, target, found=found, returned=returned)
+    return GroupQueue("G", "T", copied, source, target, found=found, returned=returned, end=ends)
 
 
 def wanted(at: GroupQueue, **more: object) -> int | None:
@@ -93,6 +94,26 @@ def test_live_consumers_keep_their_offsets_unless_forced() -> None:
     assert "has consumers at the target" in action.blocked
     (action,) = plan_offsets([at], live=["G"], forced=["G"])
     assert not action.blocked
+
+
+def test_an_offset_behind_the_end_of_the_target_queue_is_taken_back() -> None:
+    """There is nothing that would be read again; only consumers keep even that."""
+    copies = {i: i for i in range(150)}
+    at = place(copies, 150, 5000, ends=150)
+    assert wanted(at) == 150
+    assert wanted(place(copies, 120, 5000, ends=150)) == 120
+    assert "behind the end of the queue, 150" in plan_offsets([at], live=())[0].note
+    told = standing(place(copies, 120, 5000, ends=150))
+    assert (told.without_offset, told.redelivered, told.missed) == (True, 0, 30)
+    (action,) = plan_offsets([at], live=["G"])
+    assert "has consumers at the target" in action.blocked
+
+
+def test_a_place_that_is_behind_the_end_too_is_none() -> None:
+    """What is known of the copies is older than the queue."""
+    at = place({i: i for i in range(150)}, 150, 5000, ends=20)
+    (action,) = plan_offsets([at], live=())
+    assert "the queue ends at 20" in action.blocked
 
 
 def test_messages_of_others_are_not_passed_unread() -> None:

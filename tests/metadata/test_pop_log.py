@@ -29,6 +29,8 @@ class Broker:
         self.fails: Exception | None = None
         self.reads: list[int] = []
         self.settings: dict[str, str] = {}
+        self.asked = 0
+        self.silent: Exception | None = None
         for name in ("max_offset", "offset_near", "pull", "read_range"):
             monkeypatch.setattr(pop_log, name, getattr(self, name))
         monkeypatch.setattr(dispatch_barrier, "dispatched", self.dispatched)
@@ -50,6 +52,9 @@ class Broker:
         return None
 
     async def read_settings(self, _: object) -> dict[str, str]:
+        self.asked += 1
+        if self.silent:
+            raise self.silent
         return self.settings
 
     async def pull(self, _: object, topic: str, _queue: int, offset: int, **more: object) -> Any:
@@ -125,6 +130,34 @@ async def test_a_refusal_matters_where_groups_consume_by_pop(broker: Broker) -> 
 async def test_records_that_nobody_can_read_are_said(broker: Broker) -> None:
     broker.settings["popConsumerKVServiceEnable"] = "true"
     await broker.look()
+    assert "RocksDB" in broker.log.problems["a"]
+
+
+async def test_a_broker_that_did_not_say_where_its_records_are_is_asked_again(broker: Broker) -> None:
+    """Its connection was lost just then."""
+    broker.settings["popConsumerKVServiceEnable"] = "true"
+    broker.silent = Unreachable("127.0.0.1:1", "it is away")
+    await broker.look(0)
+    assert (list(broker.log.behind), broker.log.problems) == (["a"], {})
+    broker.silent = None
+    await broker.look(0)
+    assert "RocksDB" in broker.log.problems["a"]
+    await broker.look(0)
+    assert broker.asked == 2
+
+
+@pytest.mark.parametrize("refusal", [None, BrokerRefused("127.0.0.1:1", 26, 16, "no right")])
+async def test_where_the_records_are_is_asked_now_and_then(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, refusal: Exception | None
+) -> None:
+    """The broker may have been restarted with another setting, or the account have been given the right to ask."""
+    broker.silent = refusal
+    await broker.look(0)
+    await broker.look(0)
+    assert (broker.asked, broker.log.problems) == (1, {})
+    broker.settings["popConsumerKVServiceEnable"], broker.silent = "true", None
+    monkeypatch.setattr(pop_log, "_SETTINGS", 0.0)
+    await broker.look(0)
     assert "RocksDB" in broker.log.problems["a"]
 
 

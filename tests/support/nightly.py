@@ -32,7 +32,7 @@ NIGHTLY: Final = frozenset(
         "tests/e2e/test_lost_state_files.py::test_damaged_files_are_set_aside_and_rebuilt_from_the_target[truncated]",
         "tests/e2e/test_metadata_takeover.py::test_consumers_go_on_at_the_target[5.3.3-5.3.3]",
         "tests/e2e/test_metadata_takeover.py::test_consumers_go_on_at_the_target[5.5.0-5.5.0]",
-        "tests/e2e/test_metadata_sync.py::test_groups_are_deleted_after_a_quiet_minute",
+        "tests/e2e/test_metadata_deletions.py::test_groups_are_deleted_after_a_quiet_minute",
         "tests/e2e/test_name_servers.py::test_one_of_two_name_servers_dies_and_comes_back_empty[target-5.5.0]",
         "tests/e2e/test_namespaces.py::test_topics_and_groups_of_a_namespace",
         "tests/e2e/test_parked_messages.py::test_the_site_is_lost[4.9.7]",

@@ -14,7 +14,7 @@ from tests.support.offsets import offsets_of
 from tests.support.traffic import raw_topic
 from tests.support.worker import Worker, until
 
-__all__ = ["asked", "exact", "health", "ready"]
+__all__ = ["asked", "changed", "exact", "health", "ready"]
 
 
 def health(worker: Worker) -> tuple[int, dict[str, str]]:
@@ -31,6 +31,13 @@ async def asked(worker: Worker, method: str, what: str, body: Any = None) -> Any
     status, found = await asyncio.to_thread(worker.ask, method, f"/connectors/route/{what}", body)
     assert status == 200, found
     return found
+
+
+async def changed(worker: Worker, **settings: object) -> None:
+    """Gives the route other settings."""
+    config = await asked(worker, "GET", "config")
+    status, found = await asyncio.to_thread(worker.ask, "PUT", "/connectors/route", config | settings)
+    assert status == 200, found
 
 
 async def ready(worker: Worker) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from structlog.contextvars import bound_contextvars
 
 from replicator.aio.bounded import bounded
 from replicator.aio.schedule import Schedule
+from replicator.aio.slices import in_slices
 from replicator.connector.context import ConnectorContext
 from replicator.connector.sync.acl import KIND, AclSync, Done, Step
 from replicator.connector.sync.ledger import SyncLedger
@@ -255,8 +256,11 @@ class SyncTask:
             self._tell(kind, steps, settled, {each.broker: each.reason for each in self._acl.unasked})
             return [*settled, *self._unasked(kind)]
         planned, places = await self._syncer.plan_offsets(self.copy(), forced=forced)
-        standings = [standing(place) for place in places]
-        self._standings = {name: sum(getattr(each, name) for each in standings) for name in _SUMMED}
+        standings = dict.fromkeys(_SUMMED, 0)
+        async for part in in_slices(places):
+            for each in map(standing, part):
+                standings = {name: total + getattr(each, name) for name, total in standings.items()}
+        self._standings = standings
         done = await self._apply(planned, at_once=_COMMITS)
         self._tell(kind, planned, done, self._syncer.failures)
         return [*done, *self._unasked(kind)]

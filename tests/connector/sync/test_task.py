@@ -27,13 +27,13 @@ from replicator.connector.sync.task import SyncTask
 from replicator.connector.topics import RouteTopics
 from replicator.errors import Unreachable
 from replicator.exit_codes import ExitCode
-from replicator.metadata import group_positions, syncer
-from replicator.metadata.action import Action, Unasked, WriteTopic
+from replicator.metadata import group_positions, syncer, target_consumers, target_ends
+from replicator.metadata.action import Action, Commit, Unasked, WriteTopic
 from replicator.metadata.offsets import CopiedQueue
 from replicator.metadata.pop_log import PopLog
 from replicator.operate import sync as commands
 from replicator.operate.rest import Rest
-from replicator.routing.offset_map import OffsetMap
+from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.options import Identity
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
@@ -217,6 +217,7 @@ async def test_a_source_that_is_away_is_not_asked_for_every_group(
 ) -> None:
     """Each attempt to reach it takes seconds."""
     offsets = OffsetTable({(f"g{i}", "T"): {0: 5} for i in range(20)}, b"")
+    setup.source.groups["a"] = {f"g{i}": {} for i in range(20)}
     pulls = []
 
     async def read(broker: Any, *, known: OffsetTable | None) -> OffsetTable:
@@ -229,14 +230,90 @@ async def test_a_source_that_is_away_is_not_asked_for_every_group(
         pulls.append(broker.name)
         raise Unreachable(broker.name, "away")
 
-    fakes = (("read_offsets", read), ("min_offset", end), ("max_offset", end), ("message_at", message_at))
-    for name, fake in fakes:
+    for name, fake in (("read_offsets", read), ("message_at", message_at)):
         monkeypatch.setattr(group_positions, name, fake)
+    for name in ("min_offset", "max_offset"):
+        monkeypatch.setattr(target_ends, name, end)
     copied = CopiedQueue(Queue("a", 0), Queue("x", 0), "T", position=9, start=0, offsets=OffsetMap(), floor=0)
     found = await setup.task._syncer.places.look(lambda _topic, _queue: copied)
     assert (len(found), pulls) == (20, ["a"])
     setup.source.away = {"a"}  # it has been seen to be away already
     assert len(await setup.task._syncer.places.look(lambda _topic, _queue: copied)) == 20
+
+
+class Consumed:
+    """Groups with offsets at the source in 16 queues of T, which are copied; if `synced`, at the target too."""
+
+    QUEUES = 16
+
+    def __init__(self, setup: Setup, monkeypatch: pytest.MonkeyPatch, groups: int, *, synced: bool = False) -> None:
+        table = {(f"g{i}", "T"): dict.fromkeys(range(self.QUEUES), 5) for i in range(groups)}
+        offsets = OffsetMap([Interval(0, 0, 9)])
+        self.committed: list[str] = []
+
+        async def read(broker: Any, *, known: OffsetTable | None) -> OffsetTable:
+            return OffsetTable(table if synced or broker.name == "a" else {}, b"")
+
+        async def apply(_: object, action: Action) -> None:
+            assert isinstance(action.write, Commit)
+            self.committed.append(action.write.group)
+
+        async def beginning(*_: object) -> int:
+            return 0
+
+        async def nothing(*_: object) -> None:
+            return None
+
+        async def nobody(*_: object) -> list[str]:
+            return []
+
+        def copied(_: str, source: Queue) -> CopiedQueue:
+            return CopiedQueue(source, Queue("x", source.queue_id), "T", 9, 0, offsets, 0)
+
+        setup.source.groups["a"] = {f"g{i}": {} for i in range(groups)}
+        monkeypatch.setattr(group_positions, "read_offsets", read)
+        monkeypatch.setattr(group_positions, "message_at", nothing)
+        monkeypatch.setattr(target_ends, "min_offset", beginning)
+        monkeypatch.setattr(target_consumers, "consumers", nobody)
+        monkeypatch.setattr(syncer, "apply", apply)
+        monkeypatch.setattr(setup.task, "_copied", copied)
+
+
+async def test_others_get_their_turn_while_many_groups_are_looked_at(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lease of the worker is among them: it lasts for seconds, and so does a look at 100,000 places."""
+    groups = 250
+    Consumed(setup, monkeypatch, groups, synced=True)
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    _, places = await setup.task._syncer.plan_offsets(setup.task.copy())
+    looked = turns
+    await setup.task.sync(["offsets"])
+    task.cancel()
+    slices = groups * Consumed.QUEUES / 300
+    assert len(places) == groups * Consumed.QUEUES
+    assert looked > 2 * slices, "they are looked at, and planned for"
+    assert turns - looked > 3 * slices, "and summed up"
+
+
+async def test_offsets_of_what_is_no_group(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deleted with its offsets left, say: each commit would be refused, for ever, and nothing be ready."""
+    consumed = Consumed(setup, monkeypatch, 2)
+    del setup.source.groups["a"]["g1"]
+    await setup.task.sync(["offsets"])
+    assert consumed.committed == ["g0"] * Consumed.QUEUES
+    setup.source.groups["a"]["g1"] = {}  # it is made again
+    consumed.committed.clear()
+    await setup.task.sync(["offsets"])
+    assert sorted({*consumed.committed}) == ["g0", "g1"]
 
 
 async def test_what_is_asked_for_is_done_once(setup: Setup) -> None:
