@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from dataclasses import replace
 from typing import Final
 
@@ -22,13 +23,14 @@ from replicator.protocol.message import StoredMessage
 from replicator.routing.channel import Channel, Source
 from replicator.routing.options import RouteOptions
 from replicator.routing.pair import QueuePair
-from replicator.routing.parked import ReleasedMessages, due_of, is_recall, parse_delays, real_topic, with_due
+from replicator.routing.parked import KINDS, ReleasedMessages, due_of, is_recall, parse_delays, real_topic, with_due
 from replicator.routing.queue_map import Queue
+from replicator.routing.release_plan import is_released
 from replicator.routing.shared import Shared
 from replicator.routing.source_side import BrokerSource
 from replicator.routing.state import QueueState
 from replicator.settings import RouteSettings
-from replicator.state.record import Kind, Version
+from replicator.state.record import Kind, Record, Version
 
 __all__ = ["ParkedSource", "Parking"]
 
@@ -49,43 +51,69 @@ class Parking:
         self.released = ReleasedMessages()
         self._name = topics.name
         self._context = context
-        self._reading = asyncio.Lock()
-        #: Of the order to release, as it was when what it had released was read.
-        self._read: Version | None = None
+        #: By the target brokers that are read.
+        self._reading: defaultdict[frozenset[str], asyncio.Lock] = defaultdict(asyncio.Lock)
+        #: Of the order to release, as it was when what it had released was read there.
+        self._read: dict[frozenset[str], Version] = {}
+        #: Of orders that were withdrawn here, as they were before: nothing else has changed.
+        self._withdrawn: dict[Version, Version] = {}
         self._copies = topics.is_copied
         self._tags = frozenset(tag.encode() for tag in settings.tags)
         self._delays: dict[str, list[int]] = {}
         #: Up to where a queue was delivered when its copy began: an offset of a level, a due time of a timer.
         self._delivered: dict[tuple[str, Queue], int] = {}
 
-    async def ready(self) -> None:
-        """Returns when it is known what was released: it is read before a queue is copied after a release."""
-        store, key = self._context.store, f"{self._name}/release"
-        async with self._reading:
-            order = store.state.record(Kind.SYNC, key)
-            if order is None or not order.value or order.version == self._read:
-                return
-            await self._read_released(done=order.value["done"])
-            topics = order.value["topics"]
-            left = [topic for topic in topics if not self._copies(topic)]
-            if not order.value["done"] and (not topics or left != topics):
-                # What was not released yet is left to the source: a later stop must not release it.
-                store.put(Kind.SYNC, key, {**order.value, "topics": left, "done": not left})
-                order = store.state.record(Kind.SYNC, key) or order
-            self._read = order.version
+    async def ready(self, topic: str, queue: Queue) -> None:
+        """Returns when it is known what was released of a queue: that is read before it is copied after a release.
 
-    async def _read_released(self, *, done: bool) -> None:
+        Target brokers that have nothing of it are not waited for.
+        """
+        brokers = self._brokers(topic, queue)
+        async with self._reading[brokers]:
+            while (order := self._order()) is not None:
+                version = self._withdrawn.get(order.version, order.version)
+                if self._read.get(brokers) == version:
+                    return
+                await self._read_released(brokers, done=order.value["done"])
+                self._read[brokers] = version
+                self._withdraw(order)
+
+    def _brokers(self, topic: str, queue: Queue) -> frozenset[str]:
+        """The target brokers with what is parked of the source broker of a queue, and what was released of it."""
+        store = self._context.store
+        maps = [store.whole_queue_map(self._name, system_topic) for system_topic in KINDS]
+        parked = {
+            target.broker for each in maps for source, target in each.items() if source.broker == queue.broker
+        }
+        place = store.whole_queue_map(self._name, topic).get(queue)
+        return frozenset(parked if place is None else parked | {place.broker})
+
+    def _order(self) -> Record | None:
+        order = self._context.store.state.record(Kind.SYNC, f"{self._name}/release")
+        return order if order is not None and order.value else None
+
+    def _withdraw(self, order: Record) -> None:
+        """What was not released yet is left to the source: a later stop must not release it."""
+        now, topics = self._order(), order.value["topics"]
+        left = [topic for topic in topics if topic and not self._copies(topic)]
+        if now is None or now.version != order.version or order.value["done"] or (topics and left == topics):
+            return
+        self._context.store.put(Kind.SYNC, order.key, {**order.value, "topics": left, "done": not left})
+        if (changed := self._order()) is not None:
+            self._withdrawn[changed.version] = self._withdrawn.get(order.version, order.version)
+
+    async def _read_released(self, brokers: frozenset[str], *, done: bool) -> None:
         backoff = Backoff(_BACKOFF_FIRST, _BACKOFF_MOST)
         # Whoever sees to the release ends it when the route runs again.
         await asyncio.sleep(self._context.settle_timeout if done else _ENDED)
         while True:
             try:
-                found = await find(self._name, self._context, self._copies)
+                found = await find(self._name, self._context, self._copies, brokers=brokers)
                 break
             except ReplicatorError as error:
                 log.warning("what was released is not known yet", connector=self._name, reason=str(error))
                 await asyncio.sleep(backoff.next())
-        released = [each for each in found.parked if each.id in found.released]
+        released = [each for each in found.parked if is_released(each, found)]
         for each in released:
             self.released.add(each)
         log.info("released messages are not copied again", connector=self._name, messages=len(released))
@@ -134,7 +162,8 @@ class Parking:
     def _transform(self, topic: str, queue: Queue, message: StoredMessage) -> StoredMessage | None:
         """As a route's transform: the message as it is parked, or None."""
         raw = message.properties
-        due = due_of(message, queue.queue_id + 1, self._delays.get(queue.broker, ()))
+        level = queue.queue_id + 1 if topic == SCHEDULE_TOPIC else None
+        due = due_of(message, level, self._delays.get(queue.broker, ()))
         if due is None or not self._copies(real_topic(raw)):
             return None
         place = message.queue_offset if topic == SCHEDULE_TOPIC else due

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final
@@ -22,15 +22,17 @@ from replicator.client.send import Stored, send_batch, send_single
 from replicator.client.system_topics import RETRY_PREFIX
 from replicator.connector.context import ConnectorContext
 from replicator.connector.release_scan import find
-from replicator.errors import BrokerRefused, ReplicatorError
+from replicator.errors import BrokerRefused
 from replicator.observe.logging import get_logger
 from replicator.protocol.batch import KEPT_SYS_FLAGS, entry, header_fields
 from replicator.protocol.message import StoredMessage
+from replicator.routing import provenance
 from replicator.routing.checked_send import outcome
-from replicator.routing.faults import MessageRejected, TargetBlocked
+from replicator.routing.faults import MessageRejected, OutcomeUnknown, TargetBlocked, classify_refusal
 from replicator.routing.parked import Parked, as_new, as_released
 from replicator.routing.queue_map import Queue
 from replicator.routing.release_plan import ReleasePlan, plan_release
+from replicator.routing.single_send import OFTEN, unsendable
 
 __all__ = ["Release", "Released"]
 
@@ -42,8 +44,14 @@ _SOON: Final = 1.0
 _PAUSES: Final = (0.1, 0.3, 0.6, 1.0)
 #: Milliseconds by which a broker's timer delivers earlier than it is told to.
 _EARLY: Final = 1000
+#: Plans in each of which a message is refused until it is left where it is.
+_ROUNDS: Final = 3
 
 log = get_logger(__name__)
+
+
+class _Refused(OutcomeUnknown):
+    """The target does not take a message, for a reason that may pass or not; the next plan says if it has it."""
 
 
 @dataclass(slots=True)
@@ -90,21 +98,32 @@ class Release:
 
     Args:
         concerns: whether messages for a topic of the source are released.
+        tags: only messages with one of these; empty for all.
     """
 
-    def __init__(self, name: str, context: ConnectorContext, concerns: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        name: str,
+        context: ConnectorContext,
+        concerns: Callable[[str], bool],
+        *,
+        tags: frozenset[bytes] = frozenset(),
+    ) -> None:
         self.done = Released()
         self._name = name
         self._context = context
         #: A failover with the source dead has no lease.
         self._target = context.unleased or context.target.cluster
         self._concerns = concerns
+        self._tags = tags
         #: Per target broker for how many seconds its timer takes messages; 0: it has none.
         self._timers: dict[str, int] = {}
+        #: How often a message was refused, by its id.
+        self._refusals: Counter[str] = Counter()
 
     async def plan(self) -> ReleasePlan:
         """What there is to do; errors as `find`."""
-        return plan_release(await find(self._name, self._context, self._concerns))
+        return plan_release(await find(self._name, self._context, self._concerns, tags=self._tags))
 
     def would(self, plan: ReleasePlan) -> dict[str, Any]:
         """What carrying out `plan` now would do."""
@@ -121,61 +140,86 @@ class Release:
     async def begin(self, plan: ReleasePlan, may_go_on: Callable[[], bool]) -> None:
         """Sends what is overdue, and what timers take; `go_on` sends the rest. Ends early when `may_go_on` says no.
 
+        A failure ends the queue that it is of, and is raised when all others are at their ends: what was sent after
+        that would be planned, and sent, once more.
+
         Raises:
             OutcomeUnknown: it is not known whether a message was stored: a new plan shows it.
             TargetBlocked: the target takes nothing now.
             BrokerRefused, Unreachable, RequestTimeout: a broker gives nothing that is parked.
         """
         self.done = done = Released.of(plan)
-        lanes: dict[Queue, list[Parked]] = {}  # each by due time, as the plan
+        self._timers.clear()
+        lanes: dict[tuple[str, Queue], list[Parked]] = {}  # each by due time, as the plan
         for parked in plan.release:
             if (why := self._hindrance(parked)) is not None:
                 done.left[parked.topic, why] += 1
             else:
-                lanes.setdefault(parked.queue, []).append(parked)
+                lanes.setdefault(_lane(parked), []).append(parked)
         await self._target.refresh()
-        for broker in {self._place(each).broker for lane in lanes.values() for each in lane}:
-            self._timers[broker] = await self._timer(broker)
-        failures: list[ReplicatorError] = []
+        failures: list[Exception] = []
 
         async def send(lane: list[Parked]) -> list[Parked]:
-            late = []
-            try:
-                for number, parked in enumerate(lane):
-                    if not may_go_on():  # maybe for a moment only, and then they are still to be sent
-                        late += lane[number:]
-                        break
-                    if not failures and not await self._first(parked):
-                        late.append(parked)
-            except ReplicatorError as error:
+            late = list[Parked]()
+            for number, parked in enumerate(lane):
+                if not may_go_on():  # maybe for a moment only, and then they are still to be sent
+                    return late + lane[number:]
+                error = await _failure_of(self._first(parked, late))
+                if error is None:
+                    continue
                 failures.append(error)
+                if not isinstance(error, _Refused):
+                    return late + lane[number:]
+                late.append(parked)
             return late
 
         late = await bounded(send, lanes.values(), at_once=_AT_ONCE)
-        if failures:
-            raise failures[0]
         done.waiting = deque(sorted(chain.from_iterable(late), key=lambda each: each.due))
+        _raise_one(failures)
 
     async def go_on(self, may_go_on: Callable[[], bool]) -> None:
-        """Sends the rest when it is due; ends early when `may_go_on` says no. Errors as `begin`."""
-        waiting = self.done.waiting
-        while waiting and may_go_on():
-            seconds = waiting[0].due / 1000 - time.time()
-            if seconds > 0:
-                await asyncio.sleep(min(seconds, _SOON))
-                continue
-            await self._now(waiting[0])
-            waiting.popleft()
+        """Sends the rest when it is due; ends early when `may_go_on` says no. Errors as `begin`.
 
-    async def _first(self, parked: Parked) -> bool:
-        """Sends a message if that can be done now; whether it is dealt with."""
+        They are raised as soon as no message is due: the next plan has what was not sent.
+        """
+        waiting, failures = self.done.waiting, list[Exception]()
+        unsent, broken = list[Parked](), set[tuple[str, Queue]]()
+        try:
+            while waiting and may_go_on():
+                parked = waiting[0]
+                seconds = parked.due / 1000 - time.time()
+                if seconds > 0 and failures:
+                    break
+                if seconds > 0:
+                    await asyncio.sleep(min(seconds, _SOON))
+                    continue
+                if _lane(parked) not in broken:
+                    error = await _failure_of(self._now(parked))
+                    if error is None:
+                        waiting.popleft()
+                        continue
+                    failures.append(error)
+                    if not isinstance(error, _Refused):
+                        broken.add(_lane(parked))
+                unsent.append(waiting.popleft())
+        finally:
+            waiting.extendleft(reversed(unsent))
+        _raise_one(failures)
+
+    async def _first(self, parked: Parked, late: list[Parked]) -> None:
+        """Sends a message if that can be done now, else puts it behind those of `late`."""
         seconds = parked.due / 1000 - time.time()
-        if seconds > _SOON:
-            return seconds < self._timers[self._place(parked).broker] and await self._to_timer(parked)
-        await self._now(parked)
-        return True
+        if seconds <= _SOON:
+            await self._now(parked)
+        elif seconds >= await self._timer(self._place(parked).broker) or not await self._to_timer(parked):
+            late.append(parked)
 
     async def _timer(self, broker: str) -> int:
+        if broker not in self._timers:
+            self._timers[broker] = await self._timer_now(broker)
+        return self._timers[broker]
+
+    async def _timer_now(self, broker: str) -> int:
         try:
             settings = await read_settings(self._target.master(broker))
         except BrokerRefused:
@@ -188,12 +232,13 @@ class Release:
         store = self._context.store
         if not store.is_mapped(self._name, parked.topic):
             return "the topic was never copied, so there is none at the target"
-        if parked.queue not in store.queue_map(self._name, parked.topic):
+        if parked.queue not in store.whole_queue_map(self._name, parked.topic):
             return "its queue was never copied, so there is none at the target"
         return None
 
     def _place(self, parked: Parked) -> Queue:
-        return self._context.store.queue_map(self._name, parked.topic)[parked.queue]
+        # With the queues of forgotten brokers of the source: nobody else has what waited there.
+        return self._context.store.whole_queue_map(self._name, parked.topic)[parked.queue]
 
     async def _message(self, parked: Parked) -> StoredMessage | None:
         topic, queue, offset = parked.place
@@ -206,17 +251,30 @@ class Release:
         if message is None:
             done.left[parked.topic, "retention at the target has deleted it while it was parked"] += 1
             return
+        if parked.topic.startswith(RETRY_PREFIX) and (why := unsendable(message)):  # brokers refuse batches there
+            self._leave(parked, why)
+            return
         try:
             await self._send(parked, message)
-        except MessageRejected as rejected:
-            log.error("parked message refused", connector=self._name, message=parked.id, reason=str(rejected))
-            done.left[parked.topic, f"the target refuses it: {rejected}"] += 1
+        except (MessageRejected, _Refused) as refused:
+            if not self._is_final(parked, refused):
+                raise
+            self._leave(parked, f"the target refuses it: {refused}")
             return
         done.overdue += late
         done.on_time += not late
 
+    def _leave(self, parked: Parked, why: str) -> None:
+        log.error("parked message cannot be released", connector=self._name, message=parked.id, reason=why)
+        self.done.left[parked.topic, why] += 1
+
+    def _is_final(self, parked: Parked, refused: MessageRejected | _Refused) -> bool:
+        """Whether the target will not take a message: it says so, or has refused it in as many plans as it gets."""
+        self._refusals[parked.id] += 1
+        return isinstance(refused, MessageRejected) or self._refusals[parked.id] >= _ROUNDS
+
     async def _send(self, parked: Parked, message: StoredMessage) -> None:
-        if parked.topic.startswith(RETRY_PREFIX):  # brokers refuse batches there
+        if parked.topic.startswith(RETRY_PREFIX):
             await self._send_single(parked, message, as_new(message.properties, parked.id))
             return
         raw = as_released(message.properties, parked.id)
@@ -227,23 +285,26 @@ class Release:
     async def _to_timer(self, parked: Parked) -> bool:
         """Gives a message to the target's timer; whether that has taken it."""
         message = await self._message(parked)
-        if message is None or not message.body_length:  # brokers take no single message without a body
+        if message is None or unsendable(message):
             return False
         due = parked.due + (_EARLY if parked.due % _EARLY == 0 else 0)
         raw = as_new(message.properties, parked.id) + b"TIMER_DELIVER_MS\x01%d\x02" % due
         try:
             await self._send_single(parked, message, raw)
-        except MessageRejected as rejected:
-            log.warning(
-                "the timer refuses a message", connector=self._name, message=parked.id, reason=str(rejected)
-            )
+        except (MessageRejected, _Refused) as refused:
+            if not self._is_final(parked, refused):
+                raise
+            log.warning("the timer refuses a message", connector=self._name, message=parked.id, reason=str(refused))
             return False
         self.done.in_timer += 1
         return True
 
     async def _send_single(self, parked: Parked, message: StoredMessage, raw: bytes) -> None:
+        if parked.topic.startswith(RETRY_PREFIX):  # else it would pass for one that the target's broker has made
+            raw = provenance.retried(raw, message.reconsume_times)
         writer, fields = self._header(parked, message)
-        fields |= {"h": str(message.flag), "i": raw.decode(errors="surrogateescape"), "m": "false"}
+        # "l": a message that was tried often is not to go to the dead letters on its way.
+        fields |= {"h": str(message.flag), "i": raw.decode(errors="surrogateescape"), "l": OFTEN, "m": "false"}
         await _insist(lambda: send_single(writer, fields, message.content))
 
     def _header(self, parked: Parked, message: StoredMessage) -> tuple[Any, dict[str, str]]:
@@ -258,13 +319,44 @@ class Release:
         )
 
 
+def _lane(parked: Parked) -> tuple[str, Queue]:
+    """What is sent in order, one after the other: all for one queue."""
+    return parked.topic, parked.queue
+
+
+async def _failure_of(sending: Awaitable[None]) -> Exception | None:
+    """What it fails with; a bug, too, must not leave what is sent beside it to itself."""
+    try:
+        await sending
+    except Exception as error:  # noqa: BLE001 - it is raised when the others are at their ends
+        return error
+    return None
+
+
+def _raise_one(failures: Sequence[Exception]) -> None:
+    """The first of them, or the first that is about more than one message, if there is any."""
+    if failures:
+        raise next((each for each in failures if not isinstance(each, _Refused)), failures[0])
+
+
 async def _insist(send: Callable[[], Awaitable[Stored]]) -> None:
-    """Sends until the target takes it, or has been busy for two seconds; errors as `outcome`."""
+    """Sends until the target takes it, or has been busy for two seconds; errors as `outcome`, and `_Refused`."""
     for pause in _PAUSES:
         try:
-            await outcome(send())
+            await outcome(_answered(send))
         except TargetBlocked:
             await asyncio.sleep(pause)
         else:
             return
-    await outcome(send())
+    await outcome(_answered(send))
+
+
+async def _answered(send: Callable[[], Awaitable[Stored]]) -> Stored:
+    """Tells an answer that leaves the outcome open from no answer at all."""
+    try:
+        return await send()
+    except BrokerRefused as error:
+        fault = classify_refusal(error)
+        if isinstance(fault, OutcomeUnknown):
+            raise _Refused(fault.message, hint=fault.hint, code=fault.code) from None
+        raise fault from None

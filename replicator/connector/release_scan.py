@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from replicator.client.brokers import max_offset, offset_at
 from replicator.client.endpoint import Endpoint
 from replicator.client.queue_range import read_range
 from replicator.client.system_topics import RETRY_PREFIX, TIMER_TOPIC
+from replicator.client.topics import TopicConfig
 from replicator.connector.context import ConnectorContext
+from replicator.errors import Unreachable
+from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
 from replicator.routing import provenance
-from replicator.routing.parked import KINDS, Place, fingerprint, parked_topics, read_parked, recalled, released
+from replicator.routing.parked import (
+    KINDS,
+    UNIQUE,
+    Place,
+    fingerprint,
+    parked_topics,
+    read_parked,
+    real_topic,
+    recalled,
+    released,
+)
 from replicator.routing.queue_map import Queue
 from replicator.routing.release_plan import Found, Since, undecided
 from replicator.routing.seal import Seals
+from replicator.state.known_brokers import forgotten
 
 __all__ = ["find"]
 
@@ -25,57 +41,114 @@ _STEP: Final = 1024
 _MARGIN: Final = 60_000
 
 
-async def find(name: str, context: ConnectorContext, concerns: Callable[[str], bool]) -> Found:
+async def find(
+    name: str,
+    context: ConnectorContext,
+    concerns: Callable[[str], bool],
+    *,
+    tags: frozenset[bytes] = frozenset(),
+    brokers: Collection[str] | None = None,
+) -> Found:
     """What the connector `name` has parked, and what became of it.
 
     Args:
         concerns: whether messages for a topic of the source are to be released.
+        tags: those of the messages; empty for any.
+        brokers: those of the target that are asked; None: all.
 
     Raises:
+        Unreachable: also where a broker is not listed that has something of it.
         TargetBlocked: a broker does not show all that it has stored.
-        BrokerRefused, Unreachable, RequestTimeout, NothingShown: see there.
+        BrokerRefused, RequestTimeout, NothingShown: see there.
     """
-    target, found = context.target, Found()
+    target = context.target
     await target.refresh()
-    for broker in target.topics:  # or what was sent a moment ago might not be seen
+    there = {broker: each for broker, each in target.topics.items() if brokers is None or broker in brokers}
+    for broker in there:  # or what was sent a moment ago might not be seen
         await context.barrier.caught_up(target.cluster.master(broker))
+    scan = _Scan(name, context, there, brokers)
     for system_topic, topic in parked_topics(context.group, name).items():
-        for broker, topics in target.topics.items():
-            for queue_id in range(topics[topic].read_queues if topic in topics else 0):
-                await _read_parked(found, context, KINDS[system_topic], topic, Queue(broker, queue_id))
+        await scan.read_parked(system_topic, topic, tags)
+    found = scan.found
     concerned = {topic for topic in {each.topic for each in found.parked} if concerns(topic)}
     found.parked = [each for each in found.parked if each.topic in concerned]
     waiting = undecided(found)
     for source_topic in sorted({each.topic for each in waiting}):
         since = Since.of((each for each in waiting if each.topic == source_topic), margin=_MARGIN)
         if since is not None and context.store.is_mapped(name, source_topic):
-            await _read_topic(found, name, context, source_topic, since)
+            await scan.read_topic(source_topic, since)
     since = Since.of(waiting, margin=_MARGIN)
     if since is not None:
-        await _read_timers(found, context, since)
+        await scan.read_timers(since)
     return found
 
 
-async def _read_parked(found: Found, context: ConnectorContext, kind: str, topic: str, queue: Queue) -> None:
-    """Adds what is parked in a queue; with a secret only what this group has parked."""
-    seals, master = Seals(context.sealer, topic), context.target.cluster.master(queue.broker)
-    async for message in read_range(master, topic, queue.queue_id, 0):
-        source = provenance.read(message.properties)
-        if source is None or source.cluster != context.identity.source or not seals.prove(message, source):
-            continue
-        if (key := recalled(message.properties)) is not None:
-            found.recalled.add(key)
-        elif (parked := read_parked(message, kind, Place(topic, queue, message.queue_offset))) is not None:
-            found.parked.append(parked)
+@dataclass(slots=True)
+class _Scan:
+    """Reads what the brokers `there` have, each with its topics: those of `brokers`, or all, that are known now."""
 
+    name: str
+    context: ConnectorContext
+    there: Mapping[str, Mapping[str, TopicConfig]]
+    brokers: Collection[str] | None
+    found: Found = field(default_factory=Found)
 
-async def _read_topic(found: Found, name: str, context: ConnectorContext, topic: str, since: Since) -> None:
-    """Adds what of a source topic was delivered and copied, or released, from `since` on."""
-    target, target_topic = context.target, context.store.target_topic(name, topic)
-    for broker, topics in target.topics.items():
-        for queue_id in range(topics[target_topic].read_queues if target_topic in topics else 0):
-            place = (target.cluster.master(broker), target_topic, queue_id)
-            await _read_back(found, *place, source=context.identity.source, source_topic=topic, since=since)
+    def _queues(self, source_topic: str, topic: str) -> Iterator[Queue]:
+        """The queues of `topic`, to which `source_topic` is copied.
+
+        Raises:
+            Unreachable: it has some at a broker of which this worker knows nothing yet.
+        """
+        store, known = self.context.store, self.context.target.topics.keys()
+        at = {queue.broker for queue in store.whole_queue_map(self.name, source_topic).values()}
+        unlisted = at - known - forgotten(store.state, "target")
+        if unlisted and (self.brokers is None or not unlisted.isdisjoint(self.brokers)):
+            raise Unreachable(
+                min(unlisted),
+                "the name servers do not list it, and it has parked messages, or copies of what was parked",
+                hint="start it, or if it is gone for good, have it forgotten (replicator brokers forget)",
+            )
+        for broker, topics in self.there.items():
+            for queue_id in range(topics[topic].read_queues if topic in topics else 0):
+                yield Queue(broker, queue_id)
+
+    async def read_parked(self, system_topic: str, topic: str, tags: frozenset[bytes]) -> None:
+        """Adds what is parked of a system topic; with a secret only what this group has parked."""
+        found, context, kind = self.found, self.context, KINDS[system_topic]
+        for queue in self._queues(system_topic, topic):
+            seals, master = Seals(context.sealer, topic), context.target.cluster.master(queue.broker)
+            async for message in read_range(master, topic, queue.queue_id, 0):
+                source = provenance.read(message.properties)
+                if source is None or source.cluster != context.identity.source or not seals.prove(message, source):
+                    continue
+                if (key := recalled(message.properties)) is not None:
+                    found.recalled.add(key)
+                elif tags and properties.find(message.properties, b"TAGS") not in tags:
+                    continue
+                elif (parked := read_parked(message, kind, Place(topic, queue, message.queue_offset))) is not None:
+                    found.parked.append(parked)
+
+    async def read_topic(self, topic: str, since: Since) -> None:
+        """Adds what of a source topic was delivered and copied, or released, from `since` on."""
+        target_topic, source = self.context.store.target_topic(self.name, topic), self.context.identity.source
+        for queue in self._queues(topic, target_topic):
+            place = (self.context.target.cluster.master(queue.broker), target_topic, queue.queue_id)
+            await _read_back(self.found, *place, source=source, source_topic=topic, since=since)
+
+    async def read_timers(self, since: Since) -> None:
+        """Adds what was released into the timers of the target's brokers."""
+        store, sources = self.context.store, defaultdict[str, set[str]](set)  # by their name at the target
+        for topic in {each.topic for each in self.found.parked}:
+            if store.is_mapped(self.name, topic):
+                sources[store.target_topic(self.name, topic)].add(topic)
+        for broker, topics in self.there.items():
+            if TIMER_TOPIC not in topics:
+                continue
+            master = self.context.target.cluster.master(broker)
+            start = await offset_at(master, TIMER_TOPIC, 0, since.in_timers)
+            async for message in read_range(master, TIMER_TOPIC, 0, start):
+                of = sources[real_topic(message.properties)]
+                _note_released(self.found, message, self.context.identity.source, of)
 
 
 async def _read_back(
@@ -90,8 +163,7 @@ async def _read_back(
         oldest_copy: int | None = None
         async for message in read_range(master, topic, queue_id, start, stop):
             oldest = oldest or message
-            if (parked := released(message.properties)) is not None:
-                found.released.add(parked)
+            if _note_released(found, message, source, [source_topic]):
                 continue
             copy = provenance.of(message, topic)
             if copy is None or copy.cluster != source:
@@ -106,13 +178,15 @@ async def _read_back(
             return
 
 
-async def _read_timers(found: Found, context: ConnectorContext, since: Since) -> None:
-    """Adds what was released into the timers of the target's brokers."""
-    for broker, topics in context.target.topics.items():
-        if TIMER_TOPIC not in topics:
-            continue
-        master = context.target.cluster.master(broker)
-        start = await offset_at(master, TIMER_TOPIC, 0, since.parked_at)
-        async for message in read_range(master, TIMER_TOPIC, 0, start):
-            if (parked := released(message.properties)) is not None:
-                found.released.add(parked)
+def _note_released(found: Found, message: StoredMessage, source: str, topics: Iterable[str]) -> bool:
+    """Adds a message of `topics` of the cluster `source` if it was released; whether it was.
+
+    One that another route has released, and that a group has failed on, waits at the source as any message does.
+    """
+    parked = released(message.properties)
+    if parked is None or not parked.startswith(f"{source}/"):
+        return False
+    found.released.add(parked)
+    key = properties.find(message.properties, UNIQUE) or b""
+    found.released_keys |= {(topic, key) for topic in topics}
+    return True

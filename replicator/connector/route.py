@@ -92,6 +92,8 @@ class Route:
             on_late=context.target.cluster.drop,  # or a request of theirs might still arrive, some day
         )
         self._watchdog = Watchdog(context.stall_timeout)
+        #: Queues that do nothing yet, since it is not known what an earlier failover has released of them.
+        self._waiting: set[MessageQueue] = set()
         self._fraction = 1.0
         self._backfill = Backfill(
             name,
@@ -257,8 +259,13 @@ class Route:
         return ResidentPair(state, self._bulk.residents, route, topic=topic, from_start=from_start)
 
     async def _ready(self, key: MessageQueue) -> None:
-        """Returns when nothing else copies the queue, and what is parked is known."""
-        await self.parking.ready()
+        """Returns when nothing else copies the queue, and what of it was released is known."""
+        if key.topic not in self.topics.parked:
+            self._waiting.add(key)
+            try:
+                await self.parking.ready(key.topic, key.queue)
+            finally:
+                self._waiting.discard(key)
         await self._backfill.over(key)
 
     def _keep_tally(self, state: QueueState) -> None:
@@ -268,6 +275,8 @@ class Route:
         """Drains `tasks`, and keeps the states of their queues as they ended."""
         if self.sync.name in tasks:
             await self.sync.stop()
+        for key in self._waiting.intersection(self._pairs.of(tasks)):
+            self._pairs.abandon(key)  # it would not notice that it is to drain, and has nothing to drain
         keys = self._pairs.of(tasks)
         self._backfill.stop(keys)
         ended = await self._pairs.end(keys, self._context.drain_timeout)

@@ -48,7 +48,16 @@ def offset_bound(option: str, text: str | None) -> OffsetBound | None:
 async def narrowed(
     source: Cluster, parts: list[Range], low: OffsetBound | None, high: OffsetBound | None
 ) -> list[Range]:
-    """`parts` cut to [`low`, `high`); times are store times of the source."""
+    """`parts` cut to [`low`, `high`); times are store times of the source.
+
+    Raises:
+        ConfigError: nothing lies between the two, whatever the source has.
+    """
+    if low is not None and high is not None and low.is_time == high.is_time and low.value >= high.value:
+        raise ConfigError(
+            "nothing lies between --from and --to: there would be nothing to compare",
+            hint="give a --to that is after --from; what it names is itself left out",
+        )
 
     def limits(*, is_time: bool) -> Limits:
         return Limits(*(None if at is None or at.is_time != is_time else at.value for at in (low, high)))

@@ -20,11 +20,12 @@ from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
 from replicator.routing import provenance
 from replicator.routing.queue_map import Queue
+from replicator.routing.single_send import HELD_BACK
 
 __all__ = [
-    "DUE",
     "KINDS",
     "RELEASED",
+    "UNIQUE",
     "Parked",
     "Place",
     "ReleasedMessages",
@@ -39,23 +40,24 @@ __all__ = [
     "real_topic",
     "recalled",
     "released",
+    "renewed_waiting",
     "with_due",
 ]
 
+_OF_TIMER: Final = "timer"
 #: What waits in each system topic of a source.
-KINDS: Final = {SCHEDULE_TOPIC: "delay", TIMER_TOPIC: "timer"}
-
-#: Of a parked message: when it is due, in milliseconds since the epoch by its broker's clock.
-DUE: Final = provenance.PREFIX + b"DUE"
+KINDS: Final = {SCHEDULE_TOPIC: "delay", TIMER_TOPIC: _OF_TIMER}
 
 #: Of a message that was released at the target: which parked message it is.
 RELEASED: Final = provenance.PREFIX + b"RELEASED"
+
+#: The id that a client gives each message that it sends.
+UNIQUE: Final = b"UNIQ_KEY"
 
 _REAL_TOPIC: Final = b"REAL_TOPIC"
 _REAL_QUEUE: Final = b"REAL_QID"
 _TIMER_DUE: Final = b"TIMER_OUT_MS"
 _RECALL: Final = b"TIMER_DEL_UNIQKEY"
-_UNIQUE: Final = b"UNIQ_KEY"
 
 #: Brokers set or change them between the parked message and the delivered one.
 _NAMES: Final = (
@@ -71,7 +73,7 @@ _NAMES: Final = (
     provenance.SOURCE,
     provenance.VIA,
     provenance.RETRIES,
-    DUE,
+    provenance.DUE,
     RELEASED,
     *properties.BROKER_MADE,
 )
@@ -88,9 +90,12 @@ _DELAYING: Final = (
     b"TIMER_ROLL_TIMES",
     b"TRAN_MSG",
 )
+#: What only a parked message has, or what it was released from before, by another route.
+_PARKED: Final = (provenance.SOURCE, provenance.DUE, RELEASED, properties.SEAL, *properties.BROKER_MADE)
 _WAITED: Final = (b"DELAY", _TIMER_DUE)
 _CHANGING: Final = tuple(name + b"\x01" for name in _NAMES)
-_CHANGING_OF_RETRIES: Final = tuple(name + b"\x01" for name in (*_NAMES, *_WAITED))
+#: A copy for a retry topic, which is a single send, is without more (`without_delay`).
+_CHANGING_OF_RETRIES: Final = tuple(name + b"\x01" for name in (*_NAMES, _TIMER_DUE, *HELD_BACK))
 
 _UNITS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LEGAL = re.compile(r"[a-zA-Z0-9_-]+")
@@ -122,22 +127,22 @@ def is_recall(raw: bytes) -> bool:
 
 
 def recalled(raw: bytes) -> bytes | None:
-    """The UNIQ_KEY of the message that a record of the timer takes back; None if it is no such record."""
-    key = properties.find(raw, _RECALL)
-    return None if key is None else properties.find(raw, _UNIQUE) or key
+    """By what a record of the timer takes back a message, as in `Parked.recalls`; None if it is no such record."""
+    return properties.find(raw, _RECALL)
 
 
-def due_of(message: StoredMessage, level: int, delays: Sequence[int]) -> int | None:
+def due_of(message: StoredMessage, level: int | None, delays: Sequence[int]) -> int | None:
     """When a message that waits at its broker is due, in milliseconds since the epoch; None if nobody knows.
 
     Args:
-        level: its delay level, from 1 on; the timer's messages say themselves when they are due.
+        level: its delay level, from 1 on, which decides: a retry still has the due time of what the timer has
+            delivered. None: it is one of the timer, and says itself when it is due.
         delays: milliseconds of each delay level.
     """
-    due = properties.find(message.properties, _TIMER_DUE)
-    if due is not None:
-        return int(due) if due.isdigit() else None
-    return message.store_timestamp + delays[level - 1] if level <= len(delays) else None
+    if level is not None:
+        return message.store_timestamp + delays[level - 1] if level <= len(delays) else None
+    due = properties.find(message.properties, _TIMER_DUE) or b""
+    return int(due) if due.isdigit() else None
 
 
 def parse_delays(text: str) -> list[int]:
@@ -149,7 +154,18 @@ def parse_delays(text: str) -> list[int]:
 
 def with_due(message: StoredMessage, due: int) -> StoredMessage:
     """`message` as it is parked."""
-    return msgspec.structs.replace(message, properties=b"%b\x01%d\x02%b" % (DUE, due, message.properties))
+    raw = b"%b\x01%d\x02%b" % (provenance.DUE, due, message.properties)
+    return msgspec.structs.replace(message, properties=raw)
+
+
+def renewed_waiting(messages: Sequence[StoredMessage]) -> list[StoredMessage]:
+    """Messages that wait at their broker; those retries that are no copies without what a copy says of itself."""
+    return [
+        provenance.renewed_retries([message])[0]
+        if real_topic(message.properties).startswith(RETRY_PREFIX)
+        else message
+        for message in messages
+    ]
 
 
 def fingerprint(message: StoredMessage, *, retry: bool = False) -> bytes | None:
@@ -194,7 +210,7 @@ def as_released(raw: bytes, parked: str) -> bytes:
     Args:
         parked: its id.
     """
-    own = properties.without(raw, (provenance.SOURCE, DUE, properties.SEAL, *properties.BROKER_MADE))
+    own = properties.without(raw, _PARKED)
     return b"%b\x02%b\x01%b\x02" % (own.strip(b"\x02"), RELEASED, parked.encode())
 
 
@@ -223,6 +239,18 @@ class Parked:
     parked_at: int
     place: Place
 
+    @property
+    def recalls(self) -> frozenset[bytes]:
+        """What a record of the timer has that takes it back: its UNIQ_KEY, and from 5.3.2 on its topic in front."""
+        if self.kind != _OF_TIMER or not self.unique:
+            return frozenset()
+        return frozenset((self.unique, b"%b+%b" % (self.topic.encode(), self.unique)))
+
+    @property
+    def put_back(self) -> bool:
+        """Whether the timer has put it back: an earlier record of it was parked, too, and may be gone by now."""
+        return self.kind == _OF_TIMER and self.rolled > 0
+
 
 class ReleasedMessages:
     """What was released at the target, by source topic: the source may deliver it, too, once it is back.
@@ -250,7 +278,7 @@ class ReleasedMessages:
 def read_parked(message: StoredMessage, kind: str, place: Place) -> Parked | None:
     """What a message of a parked topic says; None for one that is no waiting message."""
     raw = message.properties
-    source, due = provenance.read(raw), properties.find(raw, DUE) or b""
+    source, due = provenance.read(raw), properties.find(raw, provenance.DUE) or b""
     queue_id, topic = properties.find(raw, _REAL_QUEUE) or b"", real_topic(raw)
     print_ = fingerprint(message, retry=topic.startswith(RETRY_PREFIX))
     if source is None or print_ is None or is_recall(raw):
@@ -264,7 +292,7 @@ def read_parked(message: StoredMessage, kind: str, place: Place) -> Parked | Non
         topic=topic,
         queue=Queue(source.broker, int(queue_id)),
         due=int(due),
-        unique=properties.find(raw, _UNIQUE) or b"",
+        unique=properties.find(raw, UNIQUE) or b"",
         fingerprint=print_,
         rolled=int(rolled) if rolled.isdigit() else 0,
         parked_at=message.store_timestamp,

@@ -8,6 +8,9 @@ when the source stored it: a recreated topic has the same offsets, but at other 
 From the third hop on, `__RPL_VIA` lists the clusters between origin and source, so that a message that came into a
 ring from outside ends its way, too.
 
+A message that waits at its broker, and is parked at the target meanwhile, has `__RPL_DUE`: when it is due, over all
+hops, in milliseconds since the epoch by the clock of the broker that it waits at.
+
 In a retry or dead-letter topic `__RPL_RETRIES` is how often the copied message had been tried. What a broker
 makes of a copy that its group fails on has all its properties, and another count: it is no copy, and born there.
 """
@@ -25,6 +28,7 @@ from replicator.protocol.message import StoredMessage
 from replicator.protocol.uniform_run import UniformRun
 
 __all__ = [
+    "DUE",
     "ORIGIN",
     "PREFIX",
     "RETRIES",
@@ -47,8 +51,9 @@ SOURCE: Final = PREFIX + b"SOURCE"
 #: Ids of clusters, each after a slash: ids have none.
 VIA: Final = PREFIX + b"VIA"
 RETRIES: Final = PREFIX + b"RETRIES"
+DUE: Final = PREFIX + b"DUE"
 
-
+_KEPT: Final = DUE + b"\x01"
 _OF_COPIES: Final = (ORIGIN, SOURCE, VIA, RETRIES, properties.SEAL)
 
 
@@ -157,7 +162,8 @@ class Stamp:
         origin = properties.find(raw, ORIGIN)
         if origin is None:
             return self.put([message])[0]
-        kept = b"\x02".join(part for part in raw.split(b"\x02") if part and not part.startswith(PREFIX))
+        parts = (part for part in raw.split(b"\x02") if part)
+        kept = b"\x02".join(part for part in parts if part.startswith(_KEPT) or not part.startswith(PREFIX))
         (own,) = properties.strip([kept])
         place = (message.queue_offset, message.store_timestamp)
         via = _via(raw, origin)

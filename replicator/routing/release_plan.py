@@ -11,19 +11,20 @@ from dataclasses import dataclass, field
 
 from replicator.routing.parked import Parked
 
-__all__ = ["Found", "ReleasePlan", "Since", "plan_release", "undecided"]
+__all__ = ["Found", "ReleasePlan", "Since", "is_released", "plan_release", "undecided"]
 
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """From when on the target is read: whatever is older than both is about no message that is parked.
+    """From when on the target is read: what is older is about no message that is parked.
 
-    `due`: copies that the source stored at `due` or later; `parked_at`: what the target stored then or later (both
-    in milliseconds since the epoch).
+    In topics, what is older than both: copies that the source stored at `due` or later; what the target stored at
+    `parked_at` or later. In timers, what was stored at `in_timers` or later. All in milliseconds since the epoch.
     """
 
     due: int
     parked_at: int
+    in_timers: int
 
     @classmethod
     def of(cls, parked: Iterable[Parked], *, margin: int) -> Since | None:
@@ -31,21 +32,26 @@ class Since:
         waiting = list(parked)
         if not waiting:
             return None
-        return cls(min(each.due for each in waiting) - margin, min(each.parked_at for each in waiting) - margin)
+        # What the timer has put back may have been released before: in topics not before it was due.
+        parked_at = min(min(each.parked_at, each.due) if each.put_back else each.parked_at for each in waiting)
+        in_timers = min(0 if each.put_back else each.parked_at for each in waiting)
+        return cls(min(each.due for each in waiting) - margin, parked_at - margin, max(0, in_timers - margin))
 
 
 @dataclass(slots=True)
 class Found:
     """What is at the target.
 
-    `recalled` are the UNIQ_KEYs of timer messages that were taken back. `released` are ids of parked messages that
-    were released, and are in their topics or wait in the target's timer. `delivered` counts per source topic the
-    fingerprints of copies of what the source has delivered.
+    `recalled` are what records of the timer take messages back by (`Parked.recalls`). `released` are ids of parked
+    messages that were released, and are in their topics or wait in the target's timer; `released_keys` are their
+    topics at the source and UNIQ_KEYs. `delivered` counts per source topic the fingerprints of copies of what the
+    source has delivered.
     """
 
     parked: list[Parked] = field(default_factory=list)
     recalled: set[bytes] = field(default_factory=set)
     released: set[str] = field(default_factory=set)
+    released_keys: set[tuple[str, bytes]] = field(default_factory=set)
     delivered: defaultdict[str, Counter[bytes]] = field(default_factory=lambda: defaultdict(Counter))
 
 
@@ -65,9 +71,9 @@ def plan_release(found: Found) -> ReleasePlan:
     delivered: Mapping[str, Counter[bytes]] = {topic: Counter(each) for topic, each in found.delivered.items()}
     for parked in sorted(_distinct(found.parked), key=lambda each: (each.due, each.id)):
         copies = delivered.get(parked.topic, Counter())
-        if parked.unique and parked.unique in found.recalled:
+        if not parked.recalls.isdisjoint(found.recalled):
             plan.recalled += 1
-        elif parked.id in found.released:
+        elif is_released(parked, found):
             plan.released += 1
         elif copies[parked.fingerprint] > 0:
             copies[parked.fingerprint] -= 1  # one delivered copy stands for one message, however alike others are
@@ -79,7 +85,14 @@ def plan_release(found: Found) -> ReleasePlan:
 
 def undecided(found: Found) -> list[Parked]:
     """The parked messages of which the topics at the target have to tell what became of them."""
-    return [each for each in _distinct(found.parked) if not (each.unique and each.unique in found.recalled)]
+    return [each for each in _distinct(found.parked) if each.recalls.isdisjoint(found.recalled)]
+
+
+def is_released(parked: Parked, found: Found) -> bool:
+    """Whether a message was released: it, or its record from before the timer put it back, which may be gone."""
+    if parked.id in found.released:
+        return True
+    return parked.put_back and parked.unique != b"" and (parked.topic, parked.unique) in found.released_keys
 
 
 def _distinct(parked: Iterable[Parked]) -> Collection[Parked]:

@@ -7,10 +7,13 @@ from typing import Final
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.properties import LIGHT_QUEUES, find, without
 
-__all__ = ["HELD_BACK", "unsendable", "why_not_singly", "without_delay"]
+__all__ = ["HELD_BACK", "OFTEN", "unsendable", "why_not_singly", "without_delay"]
 
 #: A single send of a message with one of these would be delayed or held back once more.
 HELD_BACK: Final = (b"DELAY", b"TIMER_DELIVER_MS", b"TIMER_DELAY_SEC", b"TIMER_DELAY_MS", b"TRAN_MSG")
+
+#: The attempts after which a single send may go to the dead letters, where it is not to: what was tried often.
+OFTEN: Final = str(2**31 - 1)
 
 _NO_BODY: Final = "it has no body, which a single send requires"
 _NO_TEXT: Final = "its properties are not UTF-8, which a single send requires: they are in its JSON header"

@@ -42,7 +42,7 @@ from replicator.routing.options import RouteOptions
 from replicator.routing.packing import Pack
 from replicator.routing.queue_progress import Seen
 from replicator.routing.seal import Extent
-from replicator.routing.single_send import unsendable, why_not_singly, without_delay
+from replicator.routing.single_send import OFTEN, unsendable, why_not_singly, without_delay
 from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState
 from replicator.routing.transforming import Transforming
 from replicator.routing.wait_timer import SOURCE, TARGET
@@ -57,8 +57,6 @@ _WAYS_OUT: Final = {
     "a transform": "fix the transform",
     "the replicator": "take away the property with a transform",
 }
-
-_OFTEN: Final = str(2**31 - 1)
 
 log = get_logger(__name__)
 
@@ -274,7 +272,7 @@ class SinkTask:
     async def _send_singly(self, batch: Batch, message: StoredMessage, raw: bytes) -> None:
         sent = self._sealed(batch, raw).decode(errors="surrogateescape")
         # "l": a message that was tried often is not to go to the dead letters on its way.
-        fields = self._fields(batch) | {"h": str(message.flag), "i": sent, "l": _OFTEN, "m": "false"}
+        fields = self._fields(batch) | {"h": str(message.flag), "i": sent, "l": OFTEN, "m": "false"}
         await self._send_alone(batch, lambda connection: send_single(connection, fields, message.content))
 
     def _sealed(self, batch: Batch, raw: bytes) -> bytes:

@@ -26,6 +26,7 @@ from replicator.routing.channel import Channel, Chunk
 from replicator.routing.faults import SourceEnded, SourceGap, SourceLost, SourceReset, code_of
 from replicator.routing.look_back import LookBack
 from replicator.routing.options import RouteOptions
+from replicator.routing.parked import KINDS, renewed_waiting
 from replicator.routing.state import QueueCounters, QueueState
 from replicator.routing.window import Pull, PullWindow
 
@@ -321,6 +322,8 @@ def select(
     """
     if is_group_topic(state.topic):
         messages = provenance.renewed_retries(messages)
+    elif state.topic in KINDS:
+        messages = renewed_waiting(messages)
     copies = provenance.among(messages)
     # What goes to no cluster cannot return to it.
     kept = messages

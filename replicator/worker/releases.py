@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -25,6 +25,8 @@ _BACKOFF_FIRST: Final = 0.5
 _BACKOFF_MOST: Final = 10.0
 #: Seconds that a failover waits for what is to be sent at once.
 _PATIENCE: Final = 60.0
+#: In an order, beside topics that were named: all that the route selects.
+_ALL: Final = ""
 
 log = get_logger(__name__)
 
@@ -32,7 +34,8 @@ log = get_logger(__name__)
 class Releases:
     """Of each connector one release at a time; `me` is this worker's id.
 
-    A release is a record of the group, `release`, that names the worker that sees to it.
+    A release is a record of the group, `release`, that names the worker that sees to it, and the topics: none stand
+    for all that the route selects.
     """
 
     def __init__(
@@ -58,7 +61,7 @@ class Releases:
 
     async def would(self, route: Route, topics: frozenset[str]) -> dict[str, Any]:
         """What a release now would do; errors as `Release.plan`."""
-        release = Release(route.name, self._context, lambda topic: not topics or topic in topics)
+        release = self._release(route, lambda topic: _names(topics, topic, route))
         return release.would(await release.plan())
 
     async def order(
@@ -91,12 +94,14 @@ class Releases:
                     f"worker {known['by']} releases the parked messages already",
                     hint="ask that worker, or end it and repeat the failover here",
                 )
-            await self._end(route.name)
-            if waits:
-                topics = topics | {*known["topics"]} if topics and known["topics"] else frozenset()
-            route.sync.ledger.put("release", {"by": self._me, "topics": sorted(topics), "done": False})
-            await publish()
-            begun = self._start(route)
+            wanted = _merged(topics, known["topics"]) if waits else sorted(topics)
+            begun = self._begun.get(route.name)
+            is_beginning = route.name in self._tasks and begun is not None and not begun.is_set()
+            if begun is None or not (is_beginning and waits and known["topics"] == wanted):
+                await self._end(route.name)
+                route.sync.ledger.put("release", {"by": self._me, "topics": wanted, "done": False})
+                await publish()
+                begun = self._start(route)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(begun.wait(), _PATIENCE)
         if not begun.is_set():
@@ -124,8 +129,13 @@ class Releases:
 
     # The work.
 
+    def _release(self, route: Route, concerns: Callable[[str], bool]) -> Release:
+        tags = frozenset(tag.encode() for tag in route.settings.tags)
+        return Release(route.name, self._context, concerns, tags=tags)
+
     def _start(self, route: Route) -> asyncio.Event:
-        release = self._releases[route.name] = Release(route.name, self._context, partial(self._concerns, route))
+        release = self._releases[route.name] = self._release(route, partial(self._concerns, route))
+        self._faults.pop(route.name, None)
         begun = self._begun[route.name] = asyncio.Event()
         see_to_it = self._see_to_it(route, release, begun)
         task = self._work.create_task(see_to_it, name=f"release of {route.name}")
@@ -147,18 +157,19 @@ class Releases:
     async def _see_to_it(self, route: Route, release: Release, begun: asyncio.Event) -> None:
         """Plans again after each fault: what is at the target says what was sent."""
         backoff = Backoff(_BACKOFF_FIRST, _BACKOFF_MOST)
-        mine = partial(self._is_mine, route)
-        while mine():
+        mine, is_done = partial(self._is_mine, route), False
+        while not is_done and mine():
             try:
                 # What a worker sent before it died may still wait inside a broker.
                 await asyncio.sleep(self._context.settle_timeout)
                 await release.begin(await release.plan(), mine)
                 if not mine():  # what is left is theirs
                     self._faults[route.name] = "the route runs again, or another worker sees to it"
-                    return
+                    continue
                 begun.set()
                 log.info("parked messages released", connector=route.name, **release.done.shown())
                 await release.go_on(mine)
+                is_done = not release.done.waiting
             except ReplicatorError as error:
                 self._faults[route.name] = str(error)
                 log.warning("parked messages cannot be released now", connector=route.name, reason=str(error))
@@ -167,11 +178,11 @@ class Releases:
                 self._faults[route.name] = f"a bug: {error!r}"
                 log.exception("parked messages cannot be released", connector=route.name)
                 await asyncio.sleep(backoff.next())
-            else:
-                break
-        if mine() and not release.done.waiting:
+        if is_done and mine():
             route.sync.ledger.put("release", {**route.sync.ledger.get("release"), "done": True})
             log.info("all parked messages are released", connector=route.name)
+        elif waiting := len(release.done.waiting):  # the connector was deleted or runs again, or others see to it
+            log.warning("parked messages are not released here any more", connector=route.name, messages=waiting)
 
     def _is_mine(self, route: Route) -> bool:
         known = route.sync.ledger.get("release")
@@ -180,12 +191,13 @@ class Releases:
     def _is_over(self, route: Route) -> bool:
         """Whether something is to be released that is not copied any more."""
         topics = route.sync.ledger.get("release")["topics"]
-        return any(self._has_ended(route, topic) for topic in topics or [""])
+        return any(self._has_ended(route, topic) for topic in topics or [_ALL])
 
     def _concerns(self, route: Route, topic: str) -> bool:
         """Whether what is parked for a topic is released: it was ordered, and is not copied any more."""
-        topics = route.sync.ledger.get("release")["topics"]
-        return (not topics or topic in topics) and self._has_ended(route, topic)
+        known, now = route.sync.ledger.get("release"), self._routes.get(route.name)
+        is_named = bool(known) and isinstance(now, Route) and _names(known["topics"], topic, now)
+        return is_named and self._has_ended(route, topic)
 
     def _has_ended(self, route: Route, topic: str) -> bool:
         """Whether the route, or the copy of that topic, has ended; without a topic the route."""
@@ -193,3 +205,14 @@ class Releases:
         if connector is None or not isinstance(now, Route):
             return False
         return connector.state is State.STOPPED or (bool(topic) and not now.topics.is_copied(topic))
+
+
+def _names(order: Collection[str], topic: str, route: Route) -> bool:
+    """Whether an order is of a topic; one of everything is of what `route` selects, whatever was parked before."""
+    return topic in order or ((not order or _ALL in order) and route.topics.is_copied(topic))
+
+
+def _merged(topics: Collection[str], before: Collection[str]) -> list[str]:
+    """The topics of two orders as one."""
+    both = {*(topics or [_ALL]), *(before or [_ALL])}
+    return [] if both == {_ALL} else sorted(both)

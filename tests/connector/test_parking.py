@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,9 +10,11 @@ import pytest
 
 from replicator.connector import parking as module
 from replicator.connector.parking import Parking
+from replicator.errors import Unreachable
 from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
-from replicator.routing.parked import DUE
+from replicator.routing.parked import Place, read_parked
+from replicator.routing.provenance import DUE
 from replicator.routing.queue_map import Queue
 from replicator.routing.release_plan import Found
 from replicator.settings import RouteSettings
@@ -26,8 +29,17 @@ class Store:
         self.state = SharedState()
         self.state.worker = "w"
 
+        #: By topic of the source, the target broker of its queue of each source broker.
+        self.brokers = {
+            "SCHEDULE_TOPIC_XXXX": {"east-a": "a", "east-b": "b"},
+            "orders": {"east-a": "c", "east-b": "c"},
+        }
+
     def put(self, kind: Kind, key: str, value: Any) -> None:
         self.state.put(kind, key, value)
+
+    def whole_queue_map(self, _: str, topic: str) -> dict[Queue, Queue]:
+        return {Queue(source, 1): Queue(target, 1) for source, target in self.brokers.get(topic, {}).items()}
 
 
 def parking(store: Store | None = None, **settings: Any) -> Parking:
@@ -79,7 +91,7 @@ async def test_what_was_released_is_read_once_after_each_release(
     """And a release that is not over ends, unless it is of topics that are not copied any more."""
     reads = 0
 
-    async def find(*_: object) -> Found:
+    async def find(*_: object, **__: object) -> Found:
         nonlocal reads
         reads += 1
         return Found()
@@ -88,11 +100,99 @@ async def test_what_was_released_is_read_once_after_each_release(
     monkeypatch.setattr(module, "_ENDED", 0.0)
     store = Store()
     made = parking(store)
-    await made.ready()
+    await made.ready("orders", QUEUE)
     assert reads == 0
     for expected in (1, 2):
         store.put(Kind.SYNC, "route/release", {"by": "w", "topics": topics, "done": False})
-        await made.ready()
-        await made.ready()
+        await made.ready("orders", QUEUE)
+        await made.ready("orders", QUEUE)
         assert reads == expected
         assert store.state.get(Kind.SYNC, "route/release")["done"] is withdrawn
+
+
+async def test_a_broker_that_is_away_holds_back_what_it_has_something_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a source broker: its waiting messages, and the queue that they go to."""
+    read: list[list[str]] = []
+    is_back = asyncio.Event()
+
+    async def find(*_: object, brokers: frozenset[str]) -> Found:
+        read.append(sorted(brokers))
+        if "b" in brokers and not is_back.is_set():
+            raise Unreachable("b", "away")
+        return Found()
+
+    monkeypatch.setattr(module, "find", find)
+    monkeypatch.setattr(module, "_ENDED", 0.0)
+    monkeypatch.setattr(module, "_BACKOFF_FIRST", 0.0)
+    store = Store()
+    store.put(Kind.SYNC, "route/release", {"by": "w", "topics": [], "done": False})
+    made = parking(store)
+    waits = asyncio.create_task(made.ready("orders", Queue("east-b", 1)))
+    await asyncio.sleep(0)
+    await made.ready("orders", QUEUE)
+    assert store.state.get(Kind.SYNC, "route/release")["done"]
+    assert not waits.done()
+    is_back.set()
+    await waits
+    assert read[-1] == ["b", "c"]
+    assert read.count(["a", "c"]) == 1
+    before = len(read)
+    for queue in (QUEUE, Queue("east-b", 1)):  # that the first one has withdrawn the order is nothing new
+        await made.ready("orders", queue)
+    assert len(read) == before
+
+
+async def test_what_is_released_meanwhile_is_read_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another failover, while the queues of this one's end wait."""
+    reads = 0
+
+    async def find(*_: object, **__: object) -> Found:
+        nonlocal reads
+        reads += 1
+        if reads == 1:
+            store.put(Kind.SYNC, "route/release", {"by": "w2", "topics": [], "done": True})
+        return Found()
+
+    monkeypatch.setattr(module, "find", find)
+    store = Store()
+    store.put(Kind.SYNC, "route/release", {"by": "w", "topics": [], "done": True})
+    await parking(store).ready("orders", QUEUE)
+    assert reads == 2
+
+
+async def test_of_an_order_of_everything_and_of_topics_the_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the route copies again is left to the source; what was switched before is still to be released."""
+
+    async def find(*_: object, **__: object) -> Found:
+        return Found()
+
+    monkeypatch.setattr(module, "find", find)
+    monkeypatch.setattr(module, "_ENDED", 0.0)
+    store = Store()
+    store.put(Kind.SYNC, "route/release", {"by": "w", "topics": ["", "orders", "payments"], "done": False})
+    await parking(store).ready("orders", QUEUE)
+    assert store.state.get(Kind.SYNC, "route/release") == {"by": "w", "topics": ["payments"], "done": False}
+
+
+async def test_what_was_released_before_the_timer_put_it_back_is_not_copied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Though the record that the released copy names is gone."""
+    raw = {"UNIQ_KEY": "AB", "TIMER_OUT_MS": "9000", "REAL_TOPIC": "orders", "REAL_QID": "0"}
+    copy = {"TIMER_ROLL_TIMES": "1", "__RPL_DUE": "9000", "__RPL_ORIGIN": "e", "__RPL_SOURCE": "e/east-a/0/1/2"}
+    body = b"\x00\x00\x00\x01x"
+    delivered, again = (
+        StoredMessage(7, 0, 0, 0, 1_000, 0, 0, body, properties.encode(each)) for each in (raw, raw | copy)
+    )
+    put_back = read_parked(again, "timer", Place("parked", QUEUE, 7))
+    assert put_back is not None
+
+    async def find(*_: object, **__: object) -> Found:
+        return Found([put_back], released={"e/timer/gone"}, released_keys={("orders", b"AB")})
+
+    monkeypatch.setattr(module, "find", find)
+    store = Store()
+    store.put(Kind.SYNC, "route/release", {"by": "w", "topics": [], "done": True})
+    made = parking(store)
+    await made.ready("orders", QUEUE)
+    assert made.released.others("orders", [delivered]) == []

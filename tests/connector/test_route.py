@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,8 +11,10 @@ from typing import Any, cast
 import pytest
 
 from replicator.connector.route import Route
+from replicator.connector.running_pairs import RunningPairs
 from replicator.connector.topics import RouteTopics
 from replicator.errors import StartupError, Unreachable
+from replicator.routing.message_queue import MessageQueue
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
 from replicator.settings import RouteSettings
@@ -99,3 +103,45 @@ async def test_it_keeps_no_worker_from_joining_a_group_that_runs_the_connector(t
     route = Odd(Store(tmp_path), known=True)
     await route.check()
     assert route.asked == 1
+
+
+async def test_a_queue_that_waits_for_what_was_released_is_stopped_at_once() -> None:
+    """While a target broker is away, that is not known, and a drain would wait for its end in vain."""
+    waits, parked = MessageQueue("T", "a", 0), MessageQueue("SCHEDULE_TOPIC_XXXX", "a", 0)
+    ran: list[MessageQueue] = []
+
+    async def forever(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    def pair(key: MessageQueue) -> Any:
+        async def run() -> None:
+            ran.append(key)
+
+        return SimpleNamespace(state=SimpleNamespace(topic=key.topic), drain=lambda: None, run=run)
+
+    saved: list[Any] = []
+    route: Any = SimpleNamespace(
+        sync=SimpleNamespace(name="route"),
+        topics=SimpleNamespace(parked={parked.topic: "there"}),
+        parking=SimpleNamespace(ready=forever),
+        _waiting=set(),
+        _backfill=SimpleNamespace(stop=lambda _: None, over=nothing),
+        _context=SimpleNamespace(drain_timeout=60.0),
+        _save=saved.extend,
+    )
+    ready = partial(Route._ready, route)
+    route._pairs = RunningPairs(
+        "route", task_of=str, ready=ready, on_end=lambda _: None, on_late=lambda: pytest.fail("cut off")
+    )
+    async with asyncio.timeout(5.0), asyncio.TaskGroup() as group:
+        for key in (waits, parked):
+            route._pairs.start(key, pair(key), group)
+        await asyncio.sleep(0)
+        await Route.stop(route, [str(waits), str(parked)])
+    assert ran == [parked]
+    assert len(route._pairs) == 0
+    assert [state.topic for state in saved] == [parked.topic]
+
+
+async def nothing(*_: object) -> None:
+    return None

@@ -15,7 +15,8 @@ import pytest
 
 from replicator.client.system_topics import SCHEDULE_TOPIC, TIMER_TOPIC
 from replicator.protocol import properties
-from replicator.routing.parked import DUE, parked_topics
+from replicator.routing.parked import parked_topics
+from replicator.routing.provenance import DUE
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.readiness import asked, health, ready

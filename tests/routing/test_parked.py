@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from replicator.protocol import properties
@@ -19,10 +20,13 @@ from replicator.routing.parked import (
     parse_delays,
     read_parked,
     recalled,
+    released,
+    renewed_waiting,
     with_due,
 )
 from replicator.routing.provenance import Stamp
 from replicator.routing.queue_map import Queue
+from replicator.routing.single_send import HELD_BACK, without_delay
 
 
 def message(raw: dict[str, str], *, body: bytes = b"body", stored: int = 1_000, tried: int = 0) -> StoredMessage:
@@ -42,8 +46,14 @@ def test_due() -> None:
     """A level counts from when the source stored the message; a timer message says it; else nobody knows."""
     assert due_of(message({}, stored=1_000), 2, [1_000, 5_000]) == 6_000
     assert due_of(message({}, stored=1_000), 3, [1_000, 5_000]) is None
-    assert due_of(message({"TIMER_OUT_MS": "77000"}), 1, [1_000]) == 77_000
-    assert due_of(message({"TIMER_OUT_MS": "soon"}), 1, [1_000]) is None
+    assert due_of(message({"TIMER_OUT_MS": "77000"}), None, [1_000]) == 77_000
+    assert due_of(message({"TIMER_OUT_MS": "soon"}), None, [1_000]) is None
+    assert due_of(message({}), None, [1_000]) is None
+
+
+def test_a_retry_of_a_timer_message_is_due_by_its_level() -> None:
+    """It still has the time of the message that the group failed on."""
+    assert due_of(message({"TIMER_OUT_MS": "77"}, stored=1_000), 2, [1_000, 5_000]) == 6_000
 
 
 def test_a_delivered_message_has_the_fingerprint_of_the_waiting_one() -> None:
@@ -67,6 +77,10 @@ def test_retries_are_copied_without_their_delay() -> None:
     """So it does not count for them."""
     copied = {name: value for name, value in WAITING.items() if name != "DELAY"}
     assert fingerprint(message(copied), retry=True) == fingerprint(message(WAITING), retry=True)
+    for name in HELD_BACK:
+        waiting = message(WAITING | {name.decode(): "true"})
+        sent = msgspec.structs.replace(waiting, properties=without_delay(waiting.properties))
+        assert fingerprint(sent, retry=True) == fingerprint(waiting, retry=True), name
 
 
 def test_parked() -> None:
@@ -94,9 +108,9 @@ def test_what_is_no_parked_message(lacking: str) -> None:
 
 def test_recalls() -> None:
     """They name the message that they take back, and are none themselves."""
-    raw = properties.encode({"TIMER_DEL_UNIQKEY": "orders_AB", "UNIQ_KEY": "AB"})
+    raw = properties.encode({"TIMER_DEL_UNIQKEY": "orders+AB", "UNIQ_KEY": "its own"})
     assert is_recall(raw)
-    assert recalled(raw) == b"AB"
+    assert recalled(raw) == b"orders+AB"
     assert recalled(properties.encode({"TIMER_DEL_UNIQKEY": "AB"})) == b"AB"
     assert recalled(properties.encode(WAITING)) is None
 
@@ -134,9 +148,21 @@ def test_released_messages_are_told_from_others() -> None:
 
 def test_properties_of_released_messages() -> None:
     """The application's, where it was born, and which one it is; nothing by which a single send is delayed."""
-    raw = properties.encode(WAITING | {"__RPL_ORIGIN": "east", "__RPL_SOURCE": "east/a/0/1/2", "__RPL_DUE": "8000"})
+    theirs = {"__RPL_SOURCE": "east/a/0/1/2", "__RPL_DUE": "8000", "__RPL_RELEASED": "where it came from"}
+    raw = properties.encode(WAITING | theirs | {"__RPL_ORIGIN": "east"})
     own = {"UNIQ_KEY": "AB", "colour": "red", "__RPL_ORIGIN": "east", "__RPL_RELEASED": "the id"}
     delays = {name: WAITING[name] for name in ("DELAY", "REAL_TOPIC", "REAL_QID")}
     assert properties.decode(as_released(raw, "the id")) == own | delays
     assert properties.decode(as_new(raw, "the id")) == own
     assert as_new(raw, "the id").endswith(b"\x02")
+    assert {released(sent) for sent in (as_released(raw, "the id"), as_new(raw, "the id"))} == {"the id"}
+
+
+def test_of_waiting_retries_only_copies_are_copies() -> None:
+    """What a broker makes of a copy that its group fails on is born there, as it is once it is in its topic."""
+    own = {"UNIQ_KEY": "AB", "REAL_TOPIC": "%RETRY%g", "REAL_QID": "0", "DELAY": "3"}
+    copy = {"__RPL_ORIGIN": "east", "__RPL_SOURCE": "east/a/0/1/2", "__RPL_RETRIES": "1"}
+    made, sent, other = message(own | copy, tried=2), message(own | copy, tried=1), message(WAITING | copy, tried=2)
+    first, *others = renewed_waiting([made, sent, other])
+    assert properties.decode(first.properties) == own
+    assert others == [sent, other]

@@ -123,6 +123,14 @@ def test_a_user_property_that_speaks_of_provenance_survives() -> None:
     assert read(stamped) == Provenance("east", "east", "a", 0, 1, 2)
 
 
+def test_a_waiting_copy_says_when_it_is_due() -> None:
+    """Also where it is parked once more, by the next route of a chain: else nobody could release it there."""
+    copy = b"__RPL_DUE\x018000\x02__RPL_ORIGIN\x01north\x02__RPL_SOURCE\x01north/a/0/1/2\x02KEYS\x01k\x02"
+    (stamped,) = Stamp("east", "a", 0).renew([message(copy, 1, 2)])
+    own = {"__RPL_ORIGIN": "north", "__RPL_SOURCE": "east/a/0/1/2"}
+    assert properties.decode(stamped) == own | {"__RPL_DUE": "8000", "KEYS": "k"}
+
+
 @pytest.mark.parametrize(
     "raw",
     [

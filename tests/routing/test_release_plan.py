@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,10 +15,12 @@ from replicator.routing.release_plan import Found, Since, plan_release, undecide
 PLACE = Place("parked", Queue("west-a", 0), 0)
 
 
-def parked(number: int, *, like: str = "", due: int = 100, rolled: int = 0, unique: str = "") -> Parked:
+def parked(
+    number: int, *, like: str = "", due: int = 100, rolled: int = 0, unique: str = "", kind: str = "timer"
+) -> Parked:
     return Parked(
-        id=f"east/timer/a/0/{number}/1",
-        kind="timer",
+        id=f"east/{kind}/a/0/{number}/1",
+        kind=kind,
         topic="orders",
         queue=Queue("a", 0),
         due=due,
@@ -49,6 +52,29 @@ def test_recalled_released_and_delivered_ones_are_left_alone() -> None:
     plan = plan_release(at_target)
     assert plan.release == [four]
     assert (plan.recalled, plan.released, plan.delivered) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("recall", "kind", "released"),
+    [("U", "timer", False), ("orders+U", "timer", False), ("payments+U", "timer", True), ("U", "delay", True)],
+)
+def test_a_recall_names_a_message_of_the_timer(recall: str, kind: str, released: bool) -> None:
+    """By its key, and from 5.3.2 on its topic; not the retries of what was recalled too late."""
+    made = found(parked(1, unique="U", kind=kind))
+    made.recalled.add(recall.encode())
+    assert bool(plan_release(made).release) is released
+    assert bool(undecided(made)) is released
+
+
+def test_what_was_released_before_the_timer_put_it_back_is_not_released_again() -> None:
+    """Its first record, which the released copy names, may be gone. What the timer puts back has the same key."""
+    made = found(parked(2, like="same", rolled=1, unique="U"), parked(3, unique="U"), parked(4, rolled=1))
+    retry = parked(5, rolled=1, unique="U", kind="delay")
+    made.parked.append(retry)
+    made.released_keys |= {("orders", b"U"), ("orders", b"")}
+    plan = plan_release(made)
+    assert plan.released == 1
+    assert {each.id for each in plan.release} == {parked(3).id, parked(4).id, retry.id}
 
 
 def test_of_messages_that_are_alike_as_many_are_released_as_were_not_delivered() -> None:
@@ -83,8 +109,15 @@ def test_since() -> None:
     recalled_one = parked(1, due=50, unique="U")
     made = found(recalled_one, parked(5, due=200), parked(9, due=100))
     made.recalled.add(b"U")
-    assert Since.of(undecided(made), margin=10) == Since(90, -5)
+    assert Since.of(undecided(made), margin=10) == Since(90, -5, 0)
     assert Since.of([], margin=10) is None
+
+
+def test_since_before_the_timer_put_it_back() -> None:
+    """It may have been released when it was parked before: into a timer at any time, elsewhere when it was due."""
+    assert Since.of([parked(500, due=400, rolled=1), parked(600, due=700)], margin=10) == Since(390, 390, 0)
+    assert Since.of([parked(500, due=400), parked(600, due=700, rolled=1)], margin=10) == Since(390, 490, 0)
+    assert Since.of([parked(500, due=400)], margin=10) == Since(390, 490, 490)
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=30), st.lists(st.integers(0, 5)))

@@ -331,7 +331,6 @@ async def test_a_window_of_offsets_or_times(run: Any, scene: SceneOf) -> None:
         assert await told("--from", "5", "--to", "21") == ({"missing": 1}, (5, 21, 0, 16))
         assert await told("--from", "5", "--to", "21", "--complete") == ({"missing": 1}, (5, 21, 0, 16))
         assert await told("--from", "21") == ({}, (21, COUNT, 10, COUNT - 21))
-        assert await told("--from", "3", "--to", "3") == ({}, (3, 3, 0, 0))
         assert await told("--to", moment.isoformat()) == ({"missing": 6}, (0, COUNT, 0, COUNT))
         assert await told("--from", moment.isoformat(), "--complete") == (
             {"missing": 10},
@@ -340,6 +339,9 @@ async def test_a_window_of_offsets_or_times(run: Any, scene: SceneOf) -> None:
         refused = await run(here, "--from", "yesterday")
         assert refused.exit_code != 0
         assert "--from = 'yesterday' is neither a queue offset nor a time" in str(refused.exception)
+        refused = await run(here, "--from", "3", "--to", "3")
+        assert refused.exit_code != 0
+        assert "nothing lies between --from and --to" in str(refused.exception)
 
 
 @pytest.mark.parametrize("side", ["source", "target"])

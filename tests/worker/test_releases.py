@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -35,9 +36,10 @@ class Ledger:
 
 
 class Route:
-    """A route that copies `copied`."""
+    """A route that selects `copied`."""
 
     name = "route"
+    settings = SimpleNamespace(tags=["red"])
 
     def __init__(self, *copied: str) -> None:
         self.copied = {*copied}
@@ -64,11 +66,16 @@ class Scene:
             "w1", cast("Any", routes), cast("Any", connectors), cast("Any", context), work=work
         )
 
-    def release(self, _: str, __: object, concerns: Callable[[str], bool]) -> Any:
+    def release(self, _: str, __: object, concerns: Callable[[str], bool], *, tags: frozenset[bytes]) -> Any:
         scene = self
+        assert tags == {b"red"}
 
         class Release:
-            done = Released()
+            def __init__(self) -> None:
+                self.done = Released()
+
+            def would(self, plan: list[str]) -> dict[str, Any]:
+                return {"plan": plan}
 
             async def plan(self) -> list[str]:
                 return [topic for topic in PARKED if concerns(topic) and topic not in scene.sent]
@@ -80,13 +87,12 @@ class Scene:
                     scene.bugs -= 1
                     raise RuntimeError("a bug")
                 assert mine() or scene.is_given_up
-                self.waiting = plan
+                self.done.waiting = deque(cast("Any", SimpleNamespace(topic=topic, due=0)) for topic in plan)
 
             async def go_on(self, mine: Callable[[], bool]) -> None:
                 await scene.due.wait()
-                for topic in self.waiting:
-                    if mine():
-                        scene.sent.append(topic)
+                while self.done.waiting and mine():
+                    scene.sent.append(self.done.waiting.popleft().topic)
 
         return Release()
 
@@ -118,7 +124,7 @@ async def nothing() -> None:
 
 async def test_a_look_while_the_group_is_told_begins_no_second_release(monkeypatch: pytest.MonkeyPatch) -> None:
     """To tell it takes long where brokers are dead."""
-    async with scene(monkeypatch) as here:
+    async with scene(monkeypatch, *PARKED) as here:
 
         async def told() -> None:
             await here.releases.look()
@@ -144,16 +150,59 @@ async def test_a_second_order_keeps_what_the_first_has_not_released(monkeypatch:
 
 
 async def test_an_order_of_everything_includes_what_was_ordered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever comes first."""
-    async with scene(monkeypatch) as here:
+    """Whichever comes first, and though the route does not select any more what was ordered."""
+    async with scene(monkeypatch, "b") as here:
         await here.releases.order(here.route, frozenset({"a"}), {}, publish=nothing)
         await here.releases.order(here.route, frozenset(), {}, publish=nothing)
-        assert here.order["topics"] == []
+        assert here.order["topics"] == ["", "a"]
         await here.releases.order(here.route, frozenset({"c"}), {}, publish=nothing)
-        assert here.order["topics"] == []
+        assert here.order["topics"] == ["", "a", "c"]
         here.due.set()
         await until(lambda: here.order["done"])
         assert here.sent == [*PARKED]
+
+
+async def test_an_order_of_everything_is_of_what_the_route_selects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was excluded since it was parked is none of the route's any more."""
+    async with scene(monkeypatch, "a", "c") as here:
+        here.due.set()
+        assert await here.releases.would(here.route, frozenset()) == {"plan": ["a", "c"]}
+        assert await here.releases.would(here.route, frozenset({"b"})) == {"plan": ["b"]}
+        await here.releases.order(here.route, frozenset(), {}, publish=nothing)
+        assert here.order["topics"] == []
+        await until(lambda: here.order["done"])
+        assert here.sent == ["a", "c"]
+
+
+async def test_the_same_order_waits_for_what_it_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To read what the target has may take longer than a failover waits: begun anew each time it would not end."""
+    monkeypatch.setattr(releases, "_PATIENCE", 0.05)
+    async with scene(monkeypatch, *PARKED) as here:
+        here.beginning.clear()
+        for _ in range(2):
+            with pytest.raises(ReplicatorError, match="it takes long"):
+                await here.releases.order(here.route, frozenset(), {}, publish=nothing)
+        assert here.began == 1
+        monkeypatch.setattr(releases, "_PATIENCE", 5.0)
+        again = asyncio.create_task(here.releases.order(here.route, frozenset(), {}, publish=nothing))
+        await asyncio.sleep(0.01)
+        here.beginning.set()
+        await again
+        assert here.began == 1
+        await here.releases.order(here.route, frozenset(), {}, publish=nothing)
+        assert here.began == 2  # what it did before is done: this one shows how it stands
+
+
+async def test_an_end_with_messages_that_wait_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the connector is deleted: nobody releases them any more."""
+    told: list[int] = []
+    monkeypatch.setattr(releases.log, "warning", lambda _, **more: told.append(more["messages"]), raising=False)
+    async with scene(monkeypatch, *PARKED) as here:
+        await here.releases.order(here.route, frozenset(), {}, publish=nothing)
+        here.route.sync.ledger.kept.clear()
+        here.due.set()
+        await until(lambda: told == [3], seconds=5.0)
+        assert here.sent == []
 
 
 async def test_what_is_done_is_not_ordered_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +220,7 @@ async def test_what_is_done_is_not_ordered_again(monkeypatch: pytest.MonkeyPatch
 async def test_another_worker_takes_over_in_the_middle(monkeypatch: pytest.MonkeyPatch) -> None:
     """As when this one was paused: nothing more is sent here, and nothing is said to be done."""
     monkeypatch.setattr(releases, "_PATIENCE", 0.5)
-    async with scene(monkeypatch) as here:
+    async with scene(monkeypatch, *PARKED) as here:
         here.beginning.clear()
         here.due.set()
         ordered = asyncio.create_task(here.releases.order(here.route, frozenset(), {}, publish=nothing))
@@ -186,7 +235,7 @@ async def test_another_worker_takes_over_in_the_middle(monkeypatch: pytest.Monke
 
 async def test_a_release_that_has_ended_is_gone_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a bug, and after a moment in which the route was running again."""
-    async with scene(monkeypatch) as here:
+    async with scene(monkeypatch, *PARKED) as here:
         here.bugs = 1
         monkeypatch.setattr(releases, "_PATIENCE", 0.1)
         with pytest.raises(ReplicatorError, match="could not be released"):
