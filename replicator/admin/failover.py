@@ -227,7 +227,7 @@ async def _report(
         if how.topics and has_stopped and not _opened(done):
             note(route.sync.ledger, opened=before)
         failed += unknown
-    groups = group_standings(await route.sync.places())
+    groups = await group_standings(await route.sync.places())
     pending = _pending_of_dead(route) if dead else await pending_of(route, worker.context, missing)
     released, unreleased = await _released(worker, route, how, has_stopped=has_stopped)
     failed += unreleased

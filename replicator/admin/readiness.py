@@ -10,6 +10,7 @@ from replicator.admin.pending_messages import pending_messages
 from replicator.admin.target_losses import target_losses
 from replicator.admin.topic_lag import topic_lags
 from replicator.admin.verified_queues import differing, verified_topics
+from replicator.aio.slices import in_slices
 from replicator.connector.context import ConnectorContext
 from replicator.connector.route import Route
 from replicator.metadata.groups import GroupSelector
@@ -34,7 +35,7 @@ async def readiness(route: Route, context: ConnectorContext) -> dict[str, Any]:
     route.keep(ended=False)
     topics = await topic_lags(route, context)
     look = await route.sync.look()
-    groups = group_standings(look.places)
+    groups = await group_standings(look.places)
     verified = await verified_topics(route, context)
     pending = await pending_of(route, context, topics)
     differences = [action.shown() for action in look.steps if action.kind != "offsets"]
@@ -95,22 +96,24 @@ def reasons_of_topics(topics: Iterable[dict[str, Any]]) -> Iterable[str]:
 # Groups.
 
 
-def group_standings(places: Iterable[GroupQueue]) -> list[dict[str, Any]]:
+async def group_standings(places: Iterable[GroupQueue]) -> list[dict[str, Any]]:
     """Per group and topic what it would read again and miss, summed up over queues."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
-    for place in places:
-        at_target = standing(place)
-        total = found.setdefault(
-            (place.group, place.topic),
-            {"group": place.group, "topic": place.topic, **dict.fromkeys(_COUNTED, 0), "stopped_by": []},
-        )
-        if at_target.foreign is not None:
-            target = place.queue.target
-            where = f"offset {at_target.foreign} of {target.broker}/{target.queue_id}"
-            total["stopped_by"].append(f"it has not read a foreign message at {where}")
-        for name in _COUNTED:
-            total[name] += getattr(at_target, name)
+    async for part in in_slices(places):
+        for place in part:
+            none = {"group": place.group, "topic": place.topic, **dict.fromkeys(_COUNTED, 0), "stopped_by": []}
+            _add(found.setdefault((place.group, place.topic), none), place)
     return [found[key] for key in sorted(found)]
+
+
+def _add(total: dict[str, Any], place: GroupQueue) -> None:
+    at_target = standing(place)
+    if at_target.foreign is not None:
+        target = place.queue.target
+        where = f"offset {at_target.foreign} of {target.broker}/{target.queue_id}"
+        total["stopped_by"].append(f"it has not read a foreign message at {where}")
+    for name in _COUNTED:
+        total[name] += getattr(at_target, name)
 
 
 def reasons_of_groups(groups: Iterable[dict[str, Any]]) -> Iterable[str]:
