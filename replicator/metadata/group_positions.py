@@ -162,6 +162,8 @@ class GroupPositions:
             stop = begin if first is None else first.target
             found = await self._behind(place, place.source, queue.floor, stop, in_order=first is not None)
             place = replace(place, found=found)
+            if place.target is not None and found < min(place.target, begin):  # it would miss what lies between
+                place = replace(place, queue=await self._deeper(place, found, begin))
         return place
 
     async def _with_end(self, place: GroupQueue, known: int) -> GroupQueue:

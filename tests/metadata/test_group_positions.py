@@ -128,6 +128,20 @@ def shown(history: History, patch: pytest.MonkeyPatch) -> History:
     return history
 
 
+@pytest.mark.parametrize("there", [60, 95])
+def test_what_a_group_would_miss_is_counted_where_the_offset_map_does_not_reach(
+    look: Callable[[History], History], there: int
+) -> None:
+    """It is ahead at the target, as when somebody has set it, or has consumed there."""
+    history = look(History())
+    for _ in range(50):  # each copy is a run of its own
+        history.send(1)
+        history.foreign(1)
+    history.forget(5)
+    place, _ = history.settled(10, there)
+    assert (standing(place).exact, standing(place).missed) == (19, (there - 19) // 2)
+
+
 def test_a_group_that_is_behind_stays_where_it_is_when_the_source_is_truncated(
     look: Callable[[History], History],
 ) -> None:
