@@ -7,7 +7,11 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from replicator.observe.logging import get_logger
+
 __all__ = ["EventLoopMonitor"]
+
+log = get_logger(__name__)
 
 #: Seconds between two beats, and beats that are remembered: a minute.
 _BEAT: Final = 1.0
@@ -15,7 +19,11 @@ _REMEMBERED: Final = 60
 
 
 class EventLoopMonitor:
-    """Calls `on_beat` each second, and measures by how much it came late."""
+    """Calls `on_beat` each second, and measures by how much it came late.
+
+    What one of them raises is logged, and keeps none from being called, now or later: one tells systemd that the
+    worker is alive.
+    """
 
     def __init__(self, on_beat: Iterable[Callable[[], None]] = ()) -> None:
         self._on_beat = list(on_beat)
@@ -34,4 +42,7 @@ class EventLoopMonitor:
             await asyncio.sleep(_BEAT)
             self._delays.append(max(0.0, loop.time() - due))
             for call in self._on_beat:
-                call()
+                try:
+                    call()
+                except Exception as error:
+                    log.exception("a beat of the event loop has failed", reason=f"{type(error).__name__}: {error}")

@@ -65,7 +65,9 @@ class LogRateLimiter:
     def take(self, *, now: bool = False) -> list[Suppressed]:
         """Suppressed messages of ended periods that were not reported yet, or up to `now`; resets the count."""
         at = self._clock()
-        over = [kind for kind, (begun, _) in self._seen.items() if now or at - begun >= self._period]
+        # Of a copy, which is made in one step, since other threads log meanwhile. Under a lock its own thread could
+        # still log, by a finalizer.
+        over = [kind for kind, (begun, _) in self._seen.copy().items() if now or at - begun >= self._period]
         counts = {kind: self._seen.pop(kind) for kind in over}
         return [
             Suppressed(*kind, count - self._most, at - begun)

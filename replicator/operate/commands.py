@@ -14,7 +14,7 @@ from rich.text import Text
 
 from replicator.command_app import CommandApp
 from replicator.command_output import Output, Shown, show
-from replicator.errors import ConfigError
+from replicator.errors import ConfigError, ReplicatorError
 from replicator.operate.rest import HERE, Rest, Url, path
 from replicator.operate.show import cluster_table, lag_table, table
 from replicator.operate.top_view import Look, TopView
@@ -90,11 +90,20 @@ def top(
     """Show the group live, until Ctrl-C; as JSON, and where no terminal is, once."""
     rest, console, view = Rest(url), Console(), TopView()
 
+    def clock() -> str:
+        return time.strftime("%H:%M:%S")
+
     def look() -> Look:
         return Look(time.monotonic(), rest.get("/getClusterInfo"), rest.get("/connectors/list"))
 
     def draw(now: Look) -> RenderableType:
-        return view.draw(now, clock=time.strftime("%H:%M:%S"), height=console.height)
+        return view.draw(now, clock=clock(), height=console.height)
+
+    def draw_next() -> RenderableType:
+        try:
+            return draw(look())
+        except ReplicatorError as error:  # a worker that restarts is what somebody may be waiting for
+            return view.draw_again(str(error), clock=clock(), height=console.height)
 
     if output is Output.JSON:
         now = look()
@@ -107,7 +116,7 @@ def top(
         with Live(draw(look()), console=console, screen=True, auto_refresh=False) as live:
             while True:
                 time.sleep(interval)
-                live.update(draw(look()), refresh=True)
+                live.update(draw_next(), refresh=True)
     except KeyboardInterrupt:
         return
 

@@ -48,10 +48,11 @@ class Look(NamedTuple):
 
 
 class TopView:
-    """Looks at a group one after the other; rates are those of the last ten seconds."""
+    """Looks at a group one after the other; rates are those of the last ten seconds, or since the look before."""
 
     def __init__(self) -> None:
         self._looks: deque[Look] = deque()
+        self._clock = ""
 
     def draw(self, look: Look, *, clock: str, height: int) -> RenderableType:
         """The group at `look`.
@@ -61,24 +62,33 @@ class TopView:
             height: lines of the screen; topics that have no room are counted instead.
         """
         self._looks.append(look)
-        while self._looks[-1].at - self._looks[0].at > _WINDOW:
+        self._clock = clock
+        while len(self._looks) > 2 and self._looks[-1].at - self._looks[0].at > _WINDOW:
             self._looks.popleft()
+        return self._draw(look, height)
+
+    def draw_again(self, reason: str, *, clock: str, height: int) -> RenderableType:
+        """The last look once more, under `reason`: why there is no newer one at `clock`."""
+        lines = [_line(f"{clock} {line}", "red") for line in reason.splitlines()]
+        return Group(*lines, self._draw(self._looks[-1], height - len(lines)))
+
+    def _draw(self, look: Look, height: int) -> RenderableType:
         topics = look.topics()
         worst = sorted(topics, key=lambda name: (-topics[name]["severity"], -topics[name]["lag_messages"], name))
         room = max(1, height - _HEAD - len(look.cluster["workers"]))
         shown = worst if len(worst) <= room else worst[: room - 1]
-        parts: list[RenderableType] = [*self._head(look, topics, clock), cluster_table(look.cluster), Text()]
+        parts: list[RenderableType] = [*self._head(look, topics), cluster_table(look.cluster), Text()]
         parts.append(self._topics(shown, topics, several=len(look.connectors) > 1))
         if len(shown) < len(worst):
             parts.append(Text(f"… and {len(worst) - len(shown)} topics that are no worse", style="dim"))
         return Group(*parts)
 
-    def _head(self, look: Look, topics: Mapping[Any, Mapping[str, Any]], clock: str) -> list[RenderableType]:
+    def _head(self, look: Look, topics: Mapping[Any, Mapping[str, Any]]) -> list[RenderableType]:
         cluster = look.cluster
         states = ", ".join(
             f"{name} {held['status']['connector']['state']}" for name, held in look.connectors.items()
         )
-        title = f"{cluster['source']} to {cluster['target']} · {states or 'no connector'} · {clock}"
+        title = f"{cluster['source']} to {cluster['target']} · {states or 'no connector'} · {self._clock}"
         sums = {word: sum(topic[name] for topic in topics.values()) for word, name in _SUMS.items()}
         copied, lag = sums.pop("copied"), sums.pop("lag")
         rate, eta = self._rate(topics, "copied"), self._eta(topics)

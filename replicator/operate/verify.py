@@ -15,7 +15,6 @@ from rich.text import Text
 
 from replicator.command_app import CommandApp
 from replicator.command_output import Output, Shown, show
-from replicator.errors import StartupError
 from replicator.exit_codes import ExitCode
 from replicator.observe.logging import configure
 from replicator.operate.job_preflight import surveying
@@ -24,7 +23,7 @@ from replicator.operate.options import SELECTION, ConfigFile, MetricsPort, with_
 from replicator.operate.progress import watched
 from replicator.operate.reports import VerifyReport
 from replicator.operate.show import table
-from replicator.operate.verify_report import counts_of, findings, render, said
+from replicator.operate.verify_report import ReportFile, Verdict, counts_of, findings, render, said
 from replicator.ranges.access import Access
 from replicator.ranges.comparer import Compared, CompareJob
 from replicator.settings import Settings, load
@@ -80,13 +79,16 @@ def verify(
     metrics_port: MetricsPort = None,
     output: Shown = Output.TABLE,
 ) -> None:
-    """Check that the target has each message of the source once, in order and unchanged. Exit code 5: it has not.
+    """Check that the target has each message of the source once, in order and unchanged.
+
+    Exit code 5: it has not, or nothing could be compared.
 
     While a route runs, all before its last copy is compared; with --to, all before that.
     """
     settings = load(flags, file=config)
     configure(level=settings.log_level)
     window = offset_bound("--from", begin), offset_bound("--to", end)
+    written = None if report is None else ReportFile(report)
     whole = complete or end is not None
     job, ranges = asyncio.run(_plan(settings, window, complete=whole, extra=not ignore_extra, most=first))
     found: list[Compared] = []
@@ -99,21 +101,20 @@ def verify(
 
         compare_all(spark, job, ranges, on_compared=compared)
     found.sort(key=lambda each: each.key)
-    clean = all(each.clean for each in found)
-    if report is not None:
-        _write(report, render(found))
-    words = "source and target agree" if clean else "source and target differ"
+    verdict = Verdict.of(found, window=window != (None, None))
     told = VerifyReport.model_validate(
-        {"clean": clean, "counts": counts_of(found), "queues": msgspec.to_builtins(found)}
+        {"clean": verdict.clean, "counts": counts_of(found), "queues": msgspec.to_builtins(found)}
     )
     rows = [
         [each.key, f"{each.start}-{each.end}", each.behind, each.selected, each.copies, each.error or said(each)]
         for each in found
     ]
     columns = ("queue", "offsets", "behind", "selected", "copies", "found")
-    lines = [Text(line) for line in (*findings(found), words)]
+    lines = [Text(line) for line in (*findings(found), verdict)]
     show(told, output, Group(table(columns, rows, empty="no queue"), *lines))
-    if not clean:
+    if written is not None:  # after hours of reading the outcome is on the screen, whatever becomes of the file
+        written.write(render(found, verdict))
+    if not verdict.clean:
         raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
 
 
@@ -141,12 +142,3 @@ async def _plan(
             rate_messages=settings.rate_messages,
             rate_bytes=settings.rate_bytes,
         ), ranges
-
-
-def _write(file: Path, report: str) -> None:
-    try:
-        file.write_text(report, encoding="utf-8")
-    except OSError as error:
-        raise StartupError(
-            f"report = {str(file)!r} cannot be written ({error.strerror})", hint="name a file that can"
-        ) from None

@@ -1,16 +1,21 @@
-"""The report of `verify` in Markdown: a plot of the queues, a table, and the first findings."""
+"""The verdict of `verify`, and its report in Markdown: a plot of the queues, a table, and the first findings."""
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
 from typing import Any, Final
 
+from replicator.errors import StartupError
 from replicator.ranges.comparer import Compared
 from replicator.ranges.findings import KINDS, Finding
 from replicator.ranges.pairing import RUN
 
-__all__ = ["counts_of", "findings", "render", "said"]
+__all__ = ["ReportFile", "Verdict", "counts_of", "findings", "render", "said"]
 
 _COLUMNS: Final = ("queue", "target", "start", "end", "behind", "selected", "copies", "digests", "found")
 #: Characters of a queue's bar.
@@ -18,10 +23,100 @@ _WIDTH: Final = 60
 _EQUAL, _DIFFERS, _BEHIND, _LEFT_OUT = "█", "!", "░", "·"
 
 
-def render(found: Sequence[Compared]) -> str:
+class Verdict(StrEnum):
+    """What all queues together come to."""
+
+    AGREE = "source and target agree"
+    DIFFER = "source and target differ"
+    #: Nothing can be missing, and nothing is there that should not be.
+    EMPTY = "the source has had no messages yet, so there was nothing to compare"
+    NO_COPIES = (
+        "nothing was compared, because the target has no copies of what was to be compared: check --target and"
+        " --rename, or count it as missing with --complete"
+    )
+    NO_MESSAGES = (
+        "nothing was compared, because the source has no messages to compare there, or has them no longer: check"
+        " --source, --topics, filters, --from and --to"
+    )
+
+    @classmethod
+    def of(cls, found: Sequence[Compared], *, window: bool) -> Verdict:
+        """That of `found`; with `window`, of a part of what the source has."""
+        if not all(each.clean for each in found):
+            return cls.DIFFER
+        if any(each.selected or each.copies for each in found):
+            return cls.AGREE
+        if any(each.behind for each in found):
+            return cls.NO_COPIES
+        whole = bool(found) and not window
+        return cls.EMPTY if whole and not any(each.end for each in found) else cls.NO_MESSAGES
+
+    @property
+    def clean(self) -> bool:
+        """Whether the target has what it should have, as far as that was asked for."""
+        return self in {Verdict.AGREE, Verdict.EMPTY}
+
+
+_SENTENCES: Final = {Verdict.AGREE: "They agree.", Verdict.DIFFER: "They differ."}
+
+
+class ReportFile:
+    """The file `path` for a report, which is tried before there is one.
+
+    Raises:
+        StartupError: it cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            if path.is_dir():
+                raise IsADirectoryError(0, "it is a directory")
+            # A reader has the old report or the new one. What is no plain file, as /dev/stdout, cannot be replaced.
+            self._beside = path.with_name(f".{path.name}.{os.getpid()}") if _is_plain(path) else None
+            if self._beside is not None:
+                self._beside.touch()
+                self._beside.unlink()
+            elif path.exists() and not os.access(path, os.W_OK):
+                raise PermissionError(0, os.strerror(errno.EACCES))
+        except OSError as error:
+            raise self._refused(error) from None
+
+    def write(self, report: str) -> None:
+        """Writes `report` in place of what was there.
+
+        Raises:
+            StartupError: it can no longer be written; what was there stays.
+        """
+        try:
+            if self._beside is None:
+                self._path.write_text(report, encoding="utf-8")
+                return
+            try:
+                self._beside.write_text(report, encoding="utf-8")
+                self._beside.replace(self._path)
+            finally:
+                self._beside.unlink(missing_ok=True)
+        except OSError as error:
+            raise self._refused(error) from None
+
+    def _refused(self, error: OSError) -> StartupError:
+        return StartupError(
+            f"report = {str(self._path)!r} cannot be written ({error.strerror})", hint="name a file that can"
+        )
+
+
+def _is_plain(path: Path) -> bool:
+    """Whether another file may take its place: a link would be lost, and the directory may be somebody else's."""
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        return False
+    return not path.exists() or os.access(path.parent, os.W_OK | os.X_OK)
+
+
+def render(found: Sequence[Compared], verdict: Verdict) -> str:
     """The whole report."""
-    clean = all(each.clean for each in found)
-    lines = ["# Source against target", "", "They agree." if clean else "They differ.", "", *_plot(found), ""]
+    lines = ["# Source against target", "", _SENTENCES.get(verdict, f"{verdict[:1].upper()}{verdict[1:]}."), ""]
+    lines += [*_plot(found), ""]
     lines += [_line(_COLUMNS), _line(["---"] * len(_COLUMNS)), *(_line(row) for row in map(_row, found)), ""]
     if counts := counts_of(found):
         lines += ["## Counts", "", *(f"- {kind}: {count}" for kind, count in counts.items()), ""]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Final
 
@@ -83,7 +83,7 @@ for each in (topic_commands.topic, topic_commands.topics, topic_commands.produce
     app.command()(each)
 
 
-async def _up(
+def _up(
     names: str,
     *,
     versions: tuple[str, str],
@@ -91,10 +91,11 @@ async def _up(
     proxy: bool,
     common: Mapping[str, Any],
     output: Output,
-) -> int:
+) -> Coroutine[None, None, int]:
     """Of `versions` and `acls` the first is the first cluster's, the second that of all others.
 
-    `common` are fields that all specs have.
+    `common` are fields that all specs have. Jars are downloaded before there is a loop: Ctrl-C would not end a
+    thread beside it.
     """
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     if not wanted or len(set(wanted)) < len(wanted):
@@ -115,8 +116,13 @@ async def _up(
         )
     state = State()
     java.java()
-    for each in sorted({spec.version for spec in specs}):
-        await asyncio.to_thread(jars.ensure, each)
+    for each in sorted({spec.version for spec in specs} | {f"{s.version}-proxy" for s in specs if s.proxy}):
+        jars.ensure(each)
+    return _start(specs, state, output)
+
+
+async def _start(specs: Sequence[ClusterSpec], state: State, output: Output) -> int:
+    wanted = [spec.name for spec in specs]
     added: list[ClusterSpec] = []
     try:
         for spec in specs:

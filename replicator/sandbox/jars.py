@@ -128,13 +128,16 @@ def _fetch(group: str, wanted: list[Jar], *, root: Path, console: Console) -> No
         task = progress.add_task(f"Fetching {title}", total=total)
         quarters = _Quarters(title, total, console)
         failed = threading.Event()
+        interrupted = threading.Event()
 
         def arrived(count: int) -> None:
+            if interrupted.is_set():
+                raise _Interrupted
             progress.advance(task, count)
             quarters.add(count)
 
         def one(jar: Jar) -> tuple[Jar, OSError] | None:
-            if failed.is_set():  # offline: one failure is enough
+            if failed.is_set() or interrupted.is_set():  # offline: one failure is enough
                 return None
             try:
                 download.fetch(
@@ -148,12 +151,22 @@ def _fetch(group: str, wanted: list[Jar], *, root: Path, console: Console) -> No
             except OSError as error:
                 failed.set()
                 return jar, error
+            except _Interrupted:  # what has come stays for the next time
+                return None
             return None
 
         with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="jars") as pool:
-            failures = [failure for failure in pool.map(one, wanted) if failure]
+            try:
+                failures = [failure for failure in pool.map(one, wanted) if failure]
+            except BaseException:  # Ctrl-C; the pool waits for its threads
+                interrupted.set()
+                raise
     if failures:
         raise _error(title, failures, wanted=wanted, root=root, repository=origin.repository)
+
+
+class _Interrupted(Exception):
+    """Nobody waits for the file any more."""
 
 
 class _Quarters:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import logging
 import os
@@ -117,6 +118,29 @@ def test_what_was_left_out_is_told_when_nothing_follows() -> None:
     assert repeats.take() == []
     _tries(repeats, "waiting", 4)
     assert repeats.take(now=True) == [Suppressed("", "warning", "waiting", 1, 0.0)]
+
+
+def test_what_is_logged_while_the_repeats_are_counted() -> None:
+    """By another thread, or by a finalizer in this one."""
+
+    class Interrupted(float):
+        at_work = True
+
+        def __le__(self, other: float) -> bool:
+            if not self.at_work:
+                self.at_work = True
+                _tries(repeats, f"new {next(numbers)}", 1)
+                self.at_work = False
+            return other >= float(self)
+
+    numbers, clock, period = itertools.count(), Clock(), Interrupted(10.0)
+    repeats = LogRateLimiter(most=3, period=period, clock=clock)
+    for kind in range(10):
+        _tries(repeats, f"kind {kind}", 4)
+    clock.now += 12
+    period.at_work = False
+    assert len(repeats.take()) == 10
+    assert next(numbers) == 10
 
 
 def test_a_flood_is_short_and_complete(lines: io.StringIO) -> None:

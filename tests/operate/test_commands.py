@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rich.console import Console, RenderableType
 from typer.testing import CliRunner
 
 from replicator.cli import app
 from replicator.errors import ConfigError
 from replicator.operate import commands, sync
+from replicator.operate.rest import Refused
 
 
 def test_a_configuration_is_shown_in_its_own_form(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,6 +64,39 @@ def test_what_stands_still_is_a_problem_of_a_connector_that_runs(monkeypatch: py
     assert shown[1].split() == ["a", "RUNNING", "0", "12", "1", "4", "0", "3", "orders", "FAILED"]
     assert shown[2].split() == ["b", "RUNNING", "0", "4", "0", "0", "0", "0"]
     assert shown[3].split() == ["c", "RUNNING", "0", "8", "0", "0", "0", "0", "orders", "RECOVERING"]
+
+
+def test_top_goes_on_while_no_worker_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until Ctrl-C; only a mistake at the first look ends it."""
+    answers: list[bool] = [True, False, True]
+    shown: list[str] = []
+
+    def get(where: str) -> dict[str, Any]:
+        if where == "/getClusterInfo" and not answers.pop(0):
+            raise Refused("no replicator answers")
+        return {"source": "east", "target": "west", "workers": []} if where == "/getClusterInfo" else {}
+
+    def sleep(_: float) -> None:
+        if not answers:
+            raise KeyboardInterrupt
+
+    def update(drawn: RenderableType, *, refresh: bool) -> None:
+        assert refresh
+        with console.capture() as captured:
+            console.print(drawn)
+        shown.append(captured.get())
+
+    console = Console(force_terminal=True, width=80, height=24)
+    monkeypatch.setattr(commands, "Rest", lambda _: SimpleNamespace(get=get))
+    monkeypatch.setattr(commands, "Console", lambda: console)
+    monkeypatch.setattr(commands, "Live", lambda *_, **__: nullcontext(SimpleNamespace(update=update)))
+    monkeypatch.setattr("time.sleep", sleep)
+    commands.top()
+    assert ["no replicator answers" in each for each in shown] == [True, False]
+    assert all("east to west" in each for each in shown)
+    answers[:] = [False]
+    with pytest.raises(Refused):
+        commands.top()
 
 
 @pytest.mark.parametrize("topics", ["", " ", ","])

@@ -62,6 +62,27 @@ def test_rates_totals_and_when_it_will_be_done() -> None:
     assert last[1] == "copied 3,000 · 0 msg/s · lag 4,000, 2.5 s · ETA -"
 
 
+def test_rates_are_known_however_seldom_it_looks() -> None:
+    """Two looks are kept, whatever lies between them, and no more that are too old."""
+    view = TopView()
+    for at, copied, rate in ((0, 0, ""), (15, 1500, " · 100 msg/s"), (30, 6000, " · 300 msg/s")):
+        assert drawn(view, look(at, topic("orders", copied=copied)))[1] == f"copied {copied:,}{rate} · lag 0"
+
+
+def test_a_look_that_failed_leaves_the_last_one() -> None:
+    """With the time that it is of, and in the room that is left."""
+    view = TopView()
+    last = drawn(view, look(0, *(topic(f"t{number}") for number in range(30))))
+    console = Console(file=StringIO(), width=80, height=24)
+    console.print(view.draw_again("no replicator answers\nsay where one runs", clock="12:00:07", height=24))
+    assert isinstance(console.file, StringIO)
+    again = console.file.getvalue().splitlines()
+    assert again[:3] == ["12:00:07 no replicator answers", "12:00:07 say where one runs", last[0]]
+    assert again[2].endswith("12:00:00")
+    assert len(again) <= 24
+    assert again[-1].endswith("topics that are no worse")
+
+
 def test_a_screen_of_80_by_24_is_enough() -> None:
     """The worst topics are shown, the others counted, and nothing wraps."""
     names = [f"a-topic-with-quite-a-long-name-that-goes-on-and-on-{number:03}" for number in range(100)]

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hashlib
 import http.server
 import io
+import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from replicator.errors import SandboxError
-from replicator.sandbox import jars, maven
+from replicator.sandbox import commands, jars, maven
 from replicator.sandbox.jars import Jar
 
 CONTENT = {f"org/example/part{index}.jar": bytes([index]) * (300_000 + index) for index in range(4)}
@@ -30,6 +37,7 @@ class Repository(http.server.ThreadingHTTPServer):
         self.content = dict(CONTENT)
         self.ranges = True
         self.cut_after: int | None = None
+        self.endless = False
         self.asked: list[tuple[str, str]] = []
         self.url = f"http://127.0.0.1:{self.server_address[1]}/maven"
 
@@ -48,8 +56,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if wanted and self.server.ranges:
             start = int(wanted.removeprefix("bytes=").rstrip("-"))
         self.send_response(206 if start else 200)
-        self.send_header("Content-Length", str(len(body) - start))
+        self.send_header("Content-Length", str(10**12 if self.server.endless else len(body) - start))
         self.end_headers()
+        with contextlib.suppress(OSError):
+            while self.server.endless:
+                self.wfile.write(bytes(1024))
+                time.sleep(0.0005)
         cut = self.server.cut_after
         self.wfile.write(body[start:] if cut is None else body[start : start + cut])
 
@@ -226,3 +238,53 @@ def test_a_jar_that_was_changed_in_the_cache_is_fetched_again(repository: Reposi
     (path,), _ = ensure("one")
     path.write_bytes(b"x" * path.stat().st_size)
     assert ensure("one")[0][0].read_bytes() == CONTENT[NAME]
+
+
+_FETCHING = """
+from replicator.sandbox import jars
+from replicator.sandbox.jars import Jar
+jars.locked = lambda: {"x": tuple(Jar(path=f"part{n}.jar", size=10**12, sha256="") for n in range(20))}
+jars.ensure("x")
+"""
+
+
+def test_ctrl_c_ends_a_download(repository: Repository) -> None:
+    """Soon, and not only when all that was begun has come; it stays for the next time."""
+    repository.content = {f"part{number}.jar": bytes(10) for number in range(20)}
+    repository.endless = True
+    with subprocess.Popen([sys.executable, "-c", _FETCHING], stderr=subprocess.PIPE) as fetching:
+        try:
+            root = jars.cache_directory()
+            deadline = time.monotonic() + 30
+            while not any(part.stat().st_size for part in root.glob("*.part")) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            fetching.send_signal(signal.SIGINT)
+            assert fetching.wait(20) == -signal.SIGINT
+        finally:
+            repository.endless = False
+            fetching.kill()
+    assert [*root.glob("*.part")]
+
+
+@pytest.mark.parametrize(("more", "proxies"), [([], []), (["--proxy"], ["5.3.3-proxy"])])
+def test_a_cluster_is_downloaded_before_a_loop_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, more: list[str], proxies: list[str]
+) -> None:
+    """In which Ctrl-C would wait for the thread that downloads."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr("replicator.sandbox.java.java", lambda: None)
+    fetched: list[str] = []
+
+    def fetch(group: str) -> None:
+        with pytest.raises(RuntimeError):
+            asyncio.get_running_loop()
+        fetched.append(group)
+        if len(fetched) == 2 + len(proxies):
+            assert threading.current_thread() is threading.main_thread()
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(jars, "ensure", fetch)
+    ended = CliRunner().invoke(
+        commands.app, ["up", "--version", "4.9.7", "--target-version", "5.3.3", *more], catch_exceptions=False
+    )
+    assert (ended.exit_code, fetched) == (130, ["4.9.7", "5.3.3", *proxies])

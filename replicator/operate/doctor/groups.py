@@ -26,18 +26,24 @@ _AT_ONCE: Final = 16
 #: Groups of a broker whose consumers are asked for.
 _GROUPS: Final = 500
 
-#: By group, the hosts of those that are connected.
-Producers = Mapping[str, frozenset[str]]
+#: Added to what is ok, where it is known of some brokers only.
+_OF_SOME: Final = ", by the brokers that answered"
 
 
 @dataclass(slots=True)
 class Applications:
-    """Who uses a cluster: by broker its groups, by group the consumers and the producers that are connected."""
+    """Who uses a cluster: by broker its groups, by group the consumers and the producers that are connected.
+
+    Of so many `brokers` some were `silent` about groups or their consumers, and some about producers.
+    """
 
     groups: dict[str, GroupTable] = field(default_factory=dict)
     consumers: dict[str, ConsumerClients] = field(default_factory=dict)
     producers: dict[str, frozenset[str]] = field(default_factory=dict)
     asked: int = 0
+    brokers: int = 1
+    silent: int = 0
+    silent_on_producers: int = 0
     findings: list[Finding] = field(default_factory=list)
 
 
@@ -50,7 +56,7 @@ async def examine_groups(
     target = await _applications("target", context.target, selector)
     topics = {plan.topic: plan.target_topic for plan in plans}
     findings = source.findings + target.findings
-    findings += judge_producers(source.producers, target.producers)
+    findings += judge_producers(source, target)
     findings += judge_consumers(target, {*topics.values()}, settings)
     if "groups" in settings.sync:
         findings += judge_groups(source, target, topics, settings, selector)
@@ -60,7 +66,7 @@ async def examine_groups(
 
 
 async def _applications(side: str, cluster: Discovery, selector: GroupSelector) -> Applications:
-    found = Applications()
+    found = Applications(brokers=len(cluster.topics))
     for name in sorted(cluster.topics):
         try:
             broker = cluster.cluster.reader(name)
@@ -70,6 +76,8 @@ async def _applications(side: str, cluster: Discovery, selector: GroupSelector) 
         except (ClientError, ProtocolError) as error:
             message = f"its groups and their consumers, because {error.message}"
             found.findings.append(unchecked("groups", f"{side} broker {name}", message, "see docs/ACL.md"))
+            found.silent += 1
+            found.silent_on_producers += 1
             continue
         found.asked += len(heard)
         for group, clients in zip(names, heard, strict=False):
@@ -82,6 +90,7 @@ async def _applications(side: str, cluster: Discovery, selector: GroupSelector) 
             for group, hosts in (await read_producers(broker)).items():
                 found.producers[group] = found.producers.get(group, frozenset()) | hosts
         except (ClientError, ProtocolError) as error:
+            found.silent_on_producers += 1
             found.findings.append(
                 unchecked("producers", f"{side} broker {name}", f"which, because {error.message}")
             )
@@ -95,9 +104,10 @@ def _joined(one: ConsumerClients | None, other: ConsumerClients) -> ConsumerClie
     return ConsumerClients(one.hosts | other.hosts, one.topics | other.topics, other.model)
 
 
-def judge_producers(source: Producers, target: Producers) -> Iterator[Finding]:
-    """Of those that are connected to each side, by group: whether they send to copied topics no broker says."""
-    both = [f"{group} ({', '.join(sorted(target[group]))})" for group in sorted(source.keys() & target.keys())]
+def judge_producers(source: Applications, target: Applications) -> Iterator[Finding]:
+    """Of those that are connected to each side: whether they send to copied topics no broker says."""
+    here, there = source.producers, target.producers
+    both = [f"{group} ({', '.join(sorted(there[group]))})" for group in sorted(here.keys() & there.keys())]
     if both:
         yield odd(
             "producers",
@@ -105,11 +115,15 @@ def judge_producers(source: Producers, target: Producers) -> Iterator[Finding]:
             f"producer groups of the source are connected to the target, too: {excerpt(both)}",
             "make sure that they send to no copied topic there until the switch, or --protect-target",
         )
-    elif target:
-        message = f"{len(target)} groups are connected, none of them to the source: {excerpt(sorted(target))}"
+        return
+    if target.silent_on_producers == target.brokers or (there and source.silent_on_producers == source.brokers):
+        return  # nobody knows, and it was said why
+    if there:
+        some = _OF_SOME if source.silent_on_producers or target.silent_on_producers else ""
+        message = f"{len(there)} groups are connected, none of them to the source: {excerpt(sorted(there))}{some}"
         yield good("producers", "target", message)
     else:
-        yield good("producers", "target", "none is connected")
+        yield good("producers", "target", f"none is connected{_OF_SOME if target.silent_on_producers else ''}")
 
 
 def judge_consumers(target: Applications, topics: set[str], settings: Settings) -> Iterator[Finding]:
@@ -124,8 +138,9 @@ def judge_consumers(target: Applications, topics: set[str], settings: Settings) 
             + ("; so their offsets are not synced" if "offsets" in settings.sync else ""),
             "stop those consumers until the switch, or --exclude-groups",
         )
-    else:
-        yield good("groups", "target", f"none consumes a copied topic there; {target.asked} were asked about")
+    elif target.silent < target.brokers:
+        message = f"none consumes a copied topic there; {target.asked} were asked about"
+        yield good("groups", "target", message + (_OF_SOME if target.silent else ""))
 
 
 def judge_groups(
@@ -164,5 +179,7 @@ def judge_groups(
             f"they have other settings at the target, and keep them: {excerpt(other)}",
             "`replicator plan` shows which; --on-drift repair takes those of the source",
         )
-    if not broadcasting and not other:
-        yield good("groups", "sync", f"all {len(names)} groups of the source can be synced")
+    known = source.silent < source.brokers and target.silent < target.brokers
+    if known and not broadcasting and not other:
+        some = _OF_SOME if source.silent or target.silent else ""
+        yield good("groups", "sync", f"all {len(names)} groups of the source can be synced{some}")

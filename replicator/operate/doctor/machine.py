@@ -5,18 +5,21 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from replicator.api.server import Server
 from replicator.connector.identity import refuse_other_group, refuse_other_ids
 from replicator.errors import ConfigError, StartupError
+from replicator.group.assignment import STRATEGIES, load_strategy
 from replicator.group.signature import Signer
 from replicator.operate.doctor.finding import Finding, bad, good, odd, unchecked
 from replicator.plugins.transforms import chain_of
 from replicator.protocol.uniform_run import COMPILED
 from replicator.routing.options import Identity
-from replicator.settings import Settings
+from replicator.settings import RestSettings, Settings
 from replicator.spark.engine.session import refuse_no_spark
 from replicator.state.state_file import Damaged, decode
 
@@ -31,12 +34,18 @@ def examine_machine(settings: Settings) -> Iterator[Finding]:
     """What a worker with `settings` needs here."""
     yield _compiled()
     yield from _secrets(settings)
+    yield from _rest(settings.rest)
     yield _store(settings.store_path)
     yield from _spark(settings)
     try:
         chain_of(settings.transforms)
     except ConfigError as error:
         yield bad(_CHECK, "transforms", error.message, error.hint or "install the package that brings it")
+    try:
+        load_strategy(settings.assignment)
+    except ConfigError as error:
+        way_out = f"install the package that brings it, or choose one of {', '.join(STRATEGIES)}"
+        yield bad(_CHECK, "assignment", error.message, error.hint or way_out)
 
 
 def _compiled() -> Finding:
@@ -80,7 +89,40 @@ def _secrets(settings: Settings) -> Iterator[Finding]:
         )
 
 
+def _rest(rest: RestSettings) -> Iterator[Finding]:
+    """Tokens and certificates, as a worker's start reads them; its port may be in use by the worker that runs."""
+    try:
+        rest.bearers()
+    except ConfigError as error:
+        yield bad(_CHECK, "rest tokens", error.message, error.hint)
+    if rest.tls.cert_file is None:
+        return
+    with socket.socket() as unbound:
+        try:
+            Server(_nobody, unbound, rest.tls)
+        except StartupError as error:
+            yield bad(_CHECK, "rest.tls", error.message, error.hint)
+        else:
+            yield good(_CHECK, "rest.tls", "REST is served over TLS, with a certificate that can be used")
+
+
+async def _nobody(_scope: Any, _receive: Any, _send: Any) -> None:
+    """Serves nothing: it is only looked whether it could be served."""
+
+
 def _store(path: Path) -> Finding:
+    try:
+        return _look_at_store(path)
+    except OSError as error:
+        return unchecked(
+            _CHECK,
+            "store_path",
+            f"{path}, because {error.filename or path} cannot be looked at ({error.strerror})",
+            "run the doctor as the user that the worker runs as",
+        )
+
+
+def _look_at_store(path: Path) -> Finding:
     place = path
     while not place.exists() and place != place.parent:
         place = place.parent

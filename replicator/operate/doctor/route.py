@@ -43,7 +43,7 @@ async def examine_route(
     ]
     findings += await examine_orders(clear, context)
     findings += await examine_rights(settings, clear, context)
-    findings += await examine_tails(clear, context, source)
+    findings += await examine_tails(clear, context, settings.route, source)
     findings += await examine_groups(settings, clear, context)
     findings += await examine_workers(settings, {plan.topic for plan in clear}, context, source, target)
     return findings

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from replicator.client.app_clients import ConsumerClients
 from replicator.client.groups import GroupTable
+from replicator.errors import BrokerRefused
 from replicator.metadata.groups import GroupSelector
+from replicator.operate.doctor import groups
 from replicator.operate.doctor.finding import Finding, Level
 from replicator.operate.doctor.groups import Applications, judge_consumers, judge_groups, judge_producers
 from replicator.settings import Settings, load
@@ -23,6 +28,10 @@ def applications(consumers: dict[str, ConsumerClients] | None = None, **groups: 
     return Applications(groups={"a": table}, consumers=consumers or {}, asked=len(groups))
 
 
+def producers(**hosts: str) -> Applications:
+    return Applications(producers={group: frozenset({host}) for group, host in hosts.items()})
+
+
 def judged(source: Applications, target: Applications, **more: object) -> list[Finding]:
     selector = GroupSelector.of([".*"], [])
     return [*judge_groups(source, target, {"orders": "orders"}, settings(**more), selector)]
@@ -30,13 +39,63 @@ def judged(source: Applications, target: Applications, **more: object) -> list[F
 
 def test_producers() -> None:
     """Those of the source that are at the target already may send there."""
-    assert [each.message for each in judge_producers({}, {})] == ["none is connected"]
-    here, there = {"pay": frozenset({"10.0.0.1"})}, {"other": frozenset({"10.0.0.2"})}
+    assert [each.message for each in judge_producers(producers(), producers())] == ["none is connected"]
+    here, there = producers(pay="10.0.0.1"), producers(other="10.0.0.2")
     (found,) = judge_producers(here, there)
     assert (found.level, found.message) == (Level.OK, "1 groups are connected, none of them to the source: other")
-    (found,) = judge_producers(here, there | {"pay": frozenset({"10.0.0.3"})})
+    (found,) = judge_producers(here, producers(other="10.0.0.2", pay="10.0.0.3"))
     assert found.level is Level.WARNING
     assert "pay (10.0.0.3)" in found.message
+
+
+def test_brokers_that_do_not_answer_say_nothing_good() -> None:
+    """Of some that do is said what they say, and of none nothing: why is a line of its own."""
+    mute: dict[str, Any] = {"brokers": 2, "silent": 2, "silent_on_producers": 2}
+    half: dict[str, Any] = {"brokers": 2, "silent": 1, "silent_on_producers": 1}
+    table = {"a": GroupTable({"g": {"groupName": "g"}}, {}, ())}
+    connected = {"other": frozenset({"10.0.0.2"})}
+    there = Applications(producers=connected)
+    assert [*judge_producers(Applications(), Applications(**mute))] == []
+    assert [*judge_producers(Applications(**mute), there)] == []
+    assert [*judge_consumers(Applications(**mute), {"orders"}, settings())] == []
+    assert judged(Applications(**mute), Applications()) == judged(Applications(), Applications(**mute)) == []
+    told = [
+        *judge_producers(Applications(), Applications(**half)),
+        *judge_producers(Applications(**half), there),
+        *judge_producers(Applications(), Applications(producers=connected, **half)),
+        *judge_consumers(Applications(asked=3, **half), {"orders"}, settings()),
+        *judged(Applications(groups=table, **half), Applications()),
+        *judged(Applications(groups=table), Applications(**half)),
+    ]
+    assert len(told) == 6
+    for each in told:
+        assert (each.level, each.message.endswith(", by the brokers that answered")) == (Level.OK, True)
+
+
+async def test_who_did_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker may tell of its groups, and not of who is connected."""
+    denied = BrokerRefused("a:1", 203, 16, "no right")
+    answers: dict[str, dict[str, Any]] = {
+        "a": {"groups": denied},
+        "b": {"groups": GroupTable({"g": {}}, {}, ()), "clients": denied},
+        "c": {"groups": GroupTable({"g": {}}, {}, ()), "clients": None, "producers": denied},
+        "d": {"groups": GroupTable({"g": {}}, {}, ()), "clients": CONSUMER, "producers": {}},
+    }
+
+    def answer(kind: str) -> Any:
+        async def read(broker: str, *_: str) -> Any:
+            if isinstance(told := answers[broker][kind], Exception):
+                raise told
+            return told
+
+        return read
+
+    for name, kind in (("groups", "groups"), ("consumer_clients", "clients"), ("producers", "producers")):
+        monkeypatch.setattr(groups, f"read_{name}", answer(kind))
+    cluster: Any = SimpleNamespace(topics=answers, cluster=SimpleNamespace(reader=lambda name: name))
+    found = await groups._applications("target", cluster, GroupSelector.of([".*"], []))
+    assert (found.brokers, found.silent, found.silent_on_producers, found.asked) == (4, 2, 3, 2)
+    assert {each.level for each in found.findings} == {Level.NOT_CHECKED}
 
 
 def test_consumers_of_copied_topics() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from replicator.operate.doctor.finding import Level
 from replicator.operate.doctor.machine import examine_machine, judge_kept
 from replicator.routing.options import Identity
+from replicator.sandbox import tls
 from replicator.settings import Settings, load
 from replicator.settings.secret_file import write_secret
 from replicator.state import state_file
@@ -45,6 +48,48 @@ def test_the_place_of_the_state(tmp_path: Path) -> None:
 def test_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 5 * 2**20}))
     assert found(settings(tmp_path))["store_path"] == (Level.WARNING, f"{tmp_path / 's'} has 5 MiB left")
+
+
+def test_a_place_that_may_not_be_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below a directory of another user's, as with systemd's DynamicUser; all else is checked all the same."""
+    stat = Path.stat
+
+    def denied(self: Path, **more: Any) -> os.stat_result:
+        if self.is_relative_to(tmp_path / "private"):
+            raise PermissionError(13, "Permission denied", str(self))
+        return stat(self, **more)
+
+    monkeypatch.setattr(Path, "stat", denied)
+    told = found(settings(tmp_path, store_path=str(tmp_path / "private" / "s"), transforms=["none"]))
+    level, message = told["store_path"]
+    assert (level, "Permission denied" in message) == (Level.NOT_CHECKED, True)
+    assert "transforms" in told
+
+
+def test_what_ends_a_start(tmp_path: Path) -> None:
+    """It is found as a worker finds it, and told with the setting and a way out."""
+    for name in ("cert", "key"):
+        (tmp_path / name).write_text("no PEM")
+    files = {"cert_file": str(tmp_path / "cert"), "key_file": str(tmp_path / "key")}
+    rest = {"token_file": str(tmp_path / "none"), "tls": files}
+    problems = {
+        each.subject: each
+        for each in examine_machine(settings(tmp_path, assignment="bogus", rest=rest))
+        if each.level is Level.ERROR
+    }
+    assert {subject: each.message.partition(" = ")[0] for subject, each in problems.items()} == {
+        "assignment": "assignment",
+        "rest tokens": "rest.token_file",
+        "rest.tls": "rest.tls.cert_file",
+    }
+    assert all(each.advice for each in problems.values())
+
+
+def test_tls_of_rest(tmp_path: Path) -> None:
+    files = tls.make(tmp_path / "tls", client_auth=True)
+    given = {"cert_file": files.client_cert, "key_file": files.client_key, "ca_file": files.ca}
+    told = found(settings(tmp_path, rest={"tls": {name: str(file) for name, file in given.items()}}))
+    assert told["rest.tls"][0] is Level.OK
 
 
 def test_secrets_and_transforms(tmp_path: Path) -> None:
