@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, TextIO
 
 import typer
 
@@ -16,6 +17,7 @@ from replicator.exit_codes import ExitCode
 from replicator.lean_import import lean_import
 from replicator.operate.options import ConfigFile, flag_of, with_settings
 from replicator.settings import leaves, load
+from replicator.settings.shown import without_user_info
 
 __all__ = ["app", "main"]
 
@@ -146,8 +148,46 @@ def replicate(
         raise typer.Exit(lean_import("replicator.service").run(load(flags, file=config)))
 
 
+class _StandardOutput(io.FileIO):
+    """Where commands print. What cannot be written is told once: the work is done, and the exit code says how."""
+
+    def __init__(self, file: int | str, lost: str = "") -> None:
+        super().__init__(file, "wb", closefd=isinstance(file, str))
+        self._reason, self._lost = lost, False
+
+    def write(self, data: Any, /) -> int:
+        if not self._reason:
+            try:
+                return super().write(data)
+            except BrokenPipeError:  # the reader wants no more, as `head` does
+                raise
+            except OSError as error:
+                self._reason = f"cannot be written ({error.strerror})"
+        if not self._lost:
+            self._lost = True
+            _tell(f"standard output {self._reason}, so what the command prints is lost")
+        return len(data)
+
+
+def _keep_exit_codes() -> None:
+    """Output that is lost on its way, as where a disk is full, does not end a command.
+
+    What is closed is opened again, so that its number is given to no file that matters.
+    """
+    now: TextIO | None = sys.stdout
+    errors: TextIO | None = sys.stderr
+    if errors is None:
+        sys.stderr = _nowhere()
+    if now is None:
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(_StandardOutput(os.devnull, "is closed")), "utf-8")
+    else:
+        raw = io.BufferedWriter(_StandardOutput(now.fileno()))
+        sys.stdout = io.TextIOWrapper(raw, now.encoding, now.errors, line_buffering=now.isatty())
+
+
 def main() -> None:
     """Runs the command line; a mistake is told in one line each, without a traceback."""
+    _keep_exit_codes()
     try:
         sys.exit(app(standalone_mode=False) or 0)
     except _Misuse as error:
@@ -169,9 +209,13 @@ def main() -> None:
 def _tell(line: str) -> None:
     """Where the disk that takes it is full, the exit code still says what is wrong: supervisors go by it."""
     try:
-        print(f"replicator: {line}", file=sys.stderr)
+        print(f"replicator: {without_user_info(line)}", file=sys.stderr)
     except OSError:
-        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - else Python itself ends with 120
+        sys.stderr = _nowhere()  # else Python itself ends with 120
+
+
+def _nowhere() -> TextIO:
+    return open(os.devnull, "w")  # noqa: PTH123 - it stays open as long as the process runs
 
 
 def _lines(error: ReplicatorError) -> Iterator[str]:

@@ -39,10 +39,12 @@ class Report(BaseModel):
 
 def show(found: Any, output: Output, drawn: RenderableType) -> None:
     """Shows `found`, of reports and answers of REST, as JSON, or `drawn` as a table."""
-    # If the width of the output is not known, rows must not wrap: scripts read them line by line.
-    console = Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=_PIPED)
     if output is Output.JSON:
-        plain = json.dumps(to_jsonable_python(found), indent=2)
-        console.print(plain, soft_wrap=True, markup=False, highlight=False)
-    else:
-        console.print(drawn, soft_wrap=isinstance(drawn, Text))  # a line is there to be copied whole
+        # Not by a console, to which a value such as `order:id:42` has a name of an emoji. A reader that has gone is
+        # noticed here, while it is still told apart from a mistake.
+        print(json.dumps(to_jsonable_python(found), indent=2), flush=True)
+        return
+    # If the width of the output is not known, rows must not wrap: scripts read them line by line.
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPED
+    console = Console(width=width, emoji=False)
+    console.print(drawn, soft_wrap=isinstance(drawn, Text))  # a line is there to be copied whole

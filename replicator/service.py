@@ -147,13 +147,11 @@ async def _start(
     Args:
         again: after one that stood by: what is not in order now is waited for, since no other may be there.
     """
-    address = "{}:{}".format(*sock.getsockname()[:2])
     backoff, known = Backoff(_BROKERS_FIRST, _BROKERS_MOST), ""
     while True:
         try:
-            return await build(
-                settings, connect=partial(_connect, settings, security), store=store, rest_address=address
-            )
+            connect = partial(_connect, settings, security)
+            return await build(settings, connect=connect, store=store, rest_address=_address(sock))
         except (ClientError, StartupError) as error:
             if waiting := _waits_for(error, store):
                 pause = backoff.next()
@@ -170,6 +168,12 @@ async def _start(
                 raise StartupError(error.message, hint=hint) from None
             log.error("the source is back, but this worker cannot start yet", reason=str(error))
             await asyncio.sleep(_BROKERS_MOST)
+
+
+def _address(sock: socket.socket) -> str:
+    """Where others find REST, as in a URL."""
+    host, port = sock.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _waits_for(error: ClientError | StartupError, store: Store) -> str:

@@ -138,6 +138,14 @@ def test_an_unknown_variable_of_the_environment(tmp_path: Path) -> None:
     assert ended.stderr == f"replicator: {reason}\n"
 
 
+def test_no_line_shows_a_password_of_a_url(tmp_path: Path) -> None:
+    """Also where it is not what a command takes there."""
+    ended = run("plan", f"http://u:{CANARY}@h", cwd=tmp_path)
+    assert ended.returncode == ExitCode.USAGE
+    assert "//…@h" in ended.stderr
+    assert CANARY not in ended.stderr
+
+
 def test_an_unreadable_secret(tmp_path: Path) -> None:
     """Found before anything is asked of any cluster."""
     secret = tmp_path / "secret"
@@ -177,6 +185,57 @@ def test_what_cannot_be_told_does_not_change_the_exit_code(tmp_path: Path, argum
     with (tmp_path / "log").open("wb") as log:
         ended = subprocess.run([sys.executable, "-c", command], stdout=log, stderr=log, check=False, cwd=tmp_path)
     assert (ended.returncode, (tmp_path / "log").read_bytes()) == (code, b"")
+
+
+#: A command whose exit code says more than that it has run, as one of 5 does.
+ENDS_WITH_5 = """
+import sys
+from unittest.mock import patch
+from replicator.cli import main
+from replicator.operate.rest import Rest
+found = dict.fromkeys(("kind", "broker", "name", "before", "after", "blocked", "note")) | {"action": "unknown"}
+with patch.object(Rest, "get", lambda *_, **__: [found]):
+    sys.argv = ["replicator", "plan", *sys.argv[1:]]
+    main()
+"""
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+@pytest.mark.parametrize(
+    ("where", "reason"), [(">&-", "is closed"), (">/dev/full", "cannot be written (No space left on device)")]
+)
+def test_what_cannot_be_shown_does_not_change_the_exit_code(
+    tmp_path: Path, where: str, reason: str, form: str
+) -> None:
+    """The work is done by then, and scripts go by how it went."""
+    shell = ["sh", "-c", f'exec "$@" {where}', "sh", sys.executable]
+    told = f"replicator: standard output {reason}, so what the command prints is lost\n"
+    for python, code in (
+        (["-c", ENDS_WITH_5, "-o", form], ExitCode.NOT_AS_EXPECTED),
+        (["-m", "replicator", "version", "-o", form], ExitCode.OK),
+        (["-m", "replicator", "--help"], ExitCode.OK),
+    ):
+        ended = subprocess.run([*shell, *python], stderr=subprocess.PIPE, text=True, check=False, cwd=tmp_path)
+        assert (ended.returncode, ended.stderr) == (code, told)
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_a_reader_that_has_gone_ends_a_command_silently(tmp_path: Path, form: str) -> None:
+    """As in `replicator version | head -0`."""
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "replicator", "version", "-o", form]
+    ended = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, check=False, cwd=tmp_path)
+    os.close(write)
+    assert (ended.returncode, ended.stderr) == (1, b"")
+
+
+def test_a_closed_standard_error_does_not_change_the_exit_code(tmp_path: Path) -> None:
+    """Nor do its lines get among the results."""
+    command = [sys.executable, "-m", "replicator", "--source", "x y"]
+    shell = ["sh", "-c", 'exec "$@" 2>&-', "sh"]
+    ended = subprocess.run([*shell, *command], stdout=subprocess.PIPE, check=False, cwd=tmp_path)
+    assert (ended.returncode, ended.stdout) == (ExitCode.BAD_CONFIG, b"")
 
 
 def test_config_check_as_json(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from pydantic import ValidationError
+from rich.table import Table
 from rich.text import Text
 
 from replicator.command_output import Output, show
@@ -30,6 +31,20 @@ def test_reports_are_json_wherever_they_are(capsys: pytest.CaptureFixture[str]) 
     """With the names of the schema, not those of Python, and no line broken."""
     show({"topics": SettingValue(value="x" * 300, origin="flag")}, Output.JSON, Text())
     assert json.loads(capsys.readouterr().out) == {"topics": {"value": "x" * 300, "from": "flag"}}
+
+
+def test_values_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    """A part between colons may be the name of an emoji, and what is in brackets the name of a style."""
+    value = "order:id:42 [red]x[/red] é"
+    show({"key": value}, Output.JSON, Text())
+    assert json.loads(capsys.readouterr().out) == {"key": value}
+    plain = Table("key", "state")
+    plain.add_row(Text(value), "order:id:42")
+    for drawn in (table(("key",), [[value]], empty=""), Text(value), plain):
+        show(None, Output.TABLE, drawn)
+        shown = capsys.readouterr().out
+        assert value in shown
+        assert "🆔" not in shown
 
 
 def test_a_report_has_nothing_that_is_not_described() -> None:

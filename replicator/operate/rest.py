@@ -14,7 +14,9 @@ from urllib.parse import quote, urlencode, urlsplit
 import typer
 
 from replicator.errors import ConfigError, ReplicatorError
+from replicator.settings.rest import refuse_unfit_token
 from replicator.settings.secret_file import read_secret
+from replicator.settings.shown import quoted
 
 __all__ = ["HERE", "NotFound", "Refused", "Rest", "Url", "path"]
 
@@ -55,10 +57,14 @@ def _tls() -> ssl.SSLContext:
 
 def _token() -> str:
     """The token of the highest role that the environment has one for, as settings of a worker; empty if of none."""
-    for name in ("TOKEN", "OPERATE_TOKEN", "READ_TOKEN"):
-        if file := os.environ.get(f"REPLICATOR_REST__{name}_FILE"):
-            return read_secret(f"REPLICATOR_REST__{name}_FILE", Path(file))
-        if token := os.environ.get(f"REPLICATOR_REST__{name}"):
+    for role in ("TOKEN", "OPERATE_TOKEN", "READ_TOKEN"):
+        name = f"REPLICATOR_REST__{role}"
+        if file := os.environ.get(f"{name}_FILE"):
+            name, token = f"{name}_FILE", read_secret(f"{name}_FILE", Path(file))
+        else:
+            token = os.environ.get(name, "")
+        if token:
+            refuse_unfit_token(name, token)
             return token
     return ""
 
@@ -70,7 +76,7 @@ class Rest:
         timeout: seconds to wait for an answer.
 
     Raises:
-        ConfigError: `url` is not a URL, or a named file cannot be used.
+        ConfigError: `url` is not a URL, or a named file or the token cannot be used.
     """
 
     def __init__(self, url: str, *, timeout: float = _TIMEOUT) -> None:
@@ -81,8 +87,8 @@ class Rest:
         except ValueError:
             host, port = None, None
         if parts.scheme not in ("http", "https") or not host:
-            raise ConfigError(f"--url = {url!r} is not a URL", hint="give http://host:port, 8082 by default")
-        self.url = f"{parts.scheme}://{parts.netloc}"
+            raise ConfigError(f"--url = {quoted(url)} is not a URL", hint="give http://host:port, 8082 by default")
+        self.url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"  # as errors show it
         # Not urllib: it would use a proxy from the environment.
         self._host, self._port = host, port
         self._tls = _tls() if parts.scheme == "https" else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from replicator.client.cluster import Topology
@@ -16,7 +17,7 @@ from replicator.connector.context import first_look
 from replicator.connector.identity import identify
 from replicator.connector.topics import RouteTopics
 from replicator.errors import ClientError, ConfigError, StartupError
-from replicator.observe.logging import configure
+from replicator.observe.logging import configure, get_logger
 from replicator.operate.archive import MANIFEST, Archive
 from replicator.operate.export import Directory
 from replicator.operate.job_preflight import JobPreflight, world_of
@@ -59,6 +60,8 @@ SETTINGS: Final = (
 
 app = CommandApp()
 
+log = get_logger(__name__)
+
 
 @app.command("import")
 @partial(with_settings, only=SETTINGS, clusters=("target",))
@@ -82,8 +85,9 @@ def restore(
             f"the archive in {location} is not complete: {len(archive.open)} queues are open",
             hint="run `replicator export` again",
         )
-    settings = load(_with_source(flags, archive), file=config)
+    settings = _settings(flags, archive, config)
     configure(level=settings.log_level)
+    _say_whose(settings, archive)
     parts, job = asyncio.run(_plan(settings, archive))
     done: dict[str, CopyOutcome] = {}
     ranges = [each.part for each in parts]
@@ -97,12 +101,21 @@ def restore(
     show_copied(ranges, done, output)
 
 
-def _with_source(flags: Mapping[str, Any], archive: Archive) -> dict[str, Any]:
-    """The settings of a route from the archive's cluster."""
-    own = {"namesrv": archive.contents.namesrv}
-    if archive.contents.id is not None:
-        own["id"] = archive.contents.id
-    return {**flags, "source": {**own, **flags.get("source", {})}}
+def _settings(flags: Mapping[str, Any], archive: Archive, config: Path | None) -> Settings:
+    """The settings of a route from the archive's cluster, which is the source where nobody says otherwise."""
+    found = archive.contents
+    own = {"namesrv": found.namesrv} | ({} if found.id is None else {"id": found.id})
+    return load(flags, file=config, defaults={"source": own})
+
+
+def _say_whose(settings: Settings, archive: Archive) -> None:
+    """Where somebody has given another id than the archive has, which may also be a mistake."""
+    if archive.contents.id not in (None, settings.source.id):
+        log.warning(
+            "source.id is not the id that the archive has; copies get the one that is set",
+            source_id=settings.source.id,
+            archive_id=archive.contents.id,
+        )
 
 
 async def _plan(settings: Settings, archive: Archive) -> tuple[list[Archived], ImportJob]:

@@ -12,7 +12,7 @@ from replicator.command_output import Output, Shown, show
 from replicator.errors import ConfigError
 from replicator.exit_codes import ExitCode
 from replicator.operate.rest import HERE, Rest, Url, path
-from replicator.operate.sync import failed_over, report_of
+from replicator.operate.sync import Drain, failed_over, report_of
 
 __all__ = ["failback", "reverse"]
 
@@ -26,9 +26,6 @@ _BackUrl = Annotated[
 ]
 _Of = Annotated[str, typer.Option("--connector", help="The connector's name.")]
 _BackOf = Annotated[str, typer.Option("--back-connector", help="The name of the opposite connector.")]
-_Drain = Annotated[
-    float, typer.Option("--drain-seconds", help="How long to wait for messages that are not copied yet.")
-]
 
 
 def reverse(
@@ -36,7 +33,7 @@ def reverse(
     url: Url = HERE,
     connector: _Of = "route",
     back_connector: _BackOf = "route",
-    drain_seconds: _Drain = 60.0,
+    drain_seconds: Drain = 60.0,
     output: Shown = Output.TABLE,
 ) -> None:
     """Switch applications to the target, and copy back to the source from then on.
@@ -51,7 +48,7 @@ def failback(
     url: Url = HERE,
     connector: _Of = "route",
     back_connector: _BackOf = "route",
-    drain_seconds: _Drain = 60.0,
+    drain_seconds: Drain = 60.0,
     output: Shown = Output.TABLE,
 ) -> None:
     """Switch applications back to the source, and copy to the target again from then on.

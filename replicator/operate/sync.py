@@ -17,11 +17,29 @@ from replicator.observe.pending_lines import pending_lines, released_lines
 from replicator.operate.rest import HERE, Rest, Url, path
 from replicator.operate.show import table
 
-__all__ = ["apply", "failed_over", "failover", "plan", "readiness", "report_of"]
+__all__ = ["Drain", "apply", "failed_over", "failover", "plan", "readiness", "report_of"]
 
 #: Queues that a report names of each topic.
 _FEW: Final = 8
+#: Seconds that a drain may take at most, as on the page for people.
+_DRAIN_MOST: Final = 86_400
 
+
+def _waitable(seconds: float) -> float:
+    if not 0 <= seconds <= _DRAIN_MOST:  # nor is what is not a number
+        raise ConfigError(
+            f"--drain-seconds = {seconds:g} is not between 0 and {_DRAIN_MOST}", hint="give a number of seconds"
+        )
+    return seconds
+
+
+#: `--drain-seconds`.
+Drain = Annotated[
+    float,
+    typer.Option(
+        "--drain-seconds", callback=_waitable, help="How long to wait for messages that are not copied yet."
+    ),
+]
 Of = Annotated[str, typer.Option("--connector", help="The connector's name.")]
 
 
@@ -77,9 +95,7 @@ def readiness(connector: Of = "route", url: Url = HERE, output: Shown = Output.T
 
 
 def failover(
-    drain_seconds: Annotated[
-        float, typer.Option(help="How long to wait for messages that are not copied yet.")
-    ] = 60.0,
+    drain_seconds: Drain = 60.0,
     source_dead: Annotated[
         bool, typer.Option("--source-dead", help="The source is lost: do not wait for it.")
     ] = False,

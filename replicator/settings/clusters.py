@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from replicator.settings.secret_file import read_secret
+from replicator.settings.shown import is_collection, quoted
 
 __all__ = [
     "Cluster",
@@ -59,6 +60,8 @@ def some_path(value: object) -> object:
 
 
 def _addresses(value: object) -> object:
+    if isinstance(value, str) and is_collection(value):
+        raise ValueError("give addresses alone, with commas, and each other setting by its own name")
     return comma_list(value.replace(";", ",")) if isinstance(value, str) else value
 
 
@@ -83,10 +86,11 @@ def _check_address_server(url: str, given: list[str]) -> None:
         right = False
     if not right or parts.path in ("", "/") or parts.fragment or not re.fullmatch(r"[!-~]+", url):
         raise ValueError(
-            f"{url!r} is not the URL of an address server, which is http://HOST:8080/rocketmq/nsaddr by default"
+            f"{quoted(url)} is not the URL of an address server, which is http://HOST:8080/rocketmq/nsaddr"
+            " by default"
         )
     if len(given) > 1:
-        raise ValueError(f"{url!r} is an address server, which names the name servers: give it alone")
+        raise ValueError(f"{quoted(url)} is an address server, which names the name servers: give it alone")
 
 
 def is_loopback(host: str) -> bool:
@@ -159,7 +163,7 @@ class SocksSettings(BaseModel):
     @classmethod
     def _host_and_port(cls, value: str | None) -> str | None:
         if value is not None and not _is_address(value):
-            raise ValueError(f"{value!r} is not host:port; SOCKS proxies listen on port 1080 by default")
+            raise ValueError(f"{quoted(value)} is not host:port; SOCKS proxies listen on port 1080 by default")
         return value
 
     @model_validator(mode="after")
@@ -222,7 +226,7 @@ class ClusterSettings(BaseModel):
                 _check_address_server(address, value)
                 continue
             if not _is_address(address):
-                raise ValueError(f"{address!r} is not host:port; name servers listen on port 9876 by default")
+                raise ValueError(f"{quoted(address)} is not host:port; name servers listen on port 9876 by default")
         return value
 
     @field_validator("broker_hosts")
@@ -233,8 +237,8 @@ class ClusterSettings(BaseModel):
                 as_network(host)
             except ValueError:
                 raise ValueError(
-                    f"{host!r} is no host, address or network: brokers' ports are not named, and a network's bits"
-                    " behind its prefix are 0, as in 10.1.0.0/16"
+                    f"{quoted(host)} is no host, address or network: brokers' ports are not named, and a network's"
+                    " bits behind its prefix are 0, as in 10.1.0.0/16"
                 ) from None
         return value
 
@@ -244,7 +248,7 @@ class ClusterSettings(BaseModel):
         for entry in value:
             if not (_BOTH_HOSTS.fullmatch(entry) or _BOTH_PORTS.fullmatch(entry)):
                 raise ValueError(
-                    f"{entry!r} is not ADVERTISED=REACHABLE, both hosts (10.0.0.5=gateway) or both with ports"
+                    f"{quoted(entry)} is not ADVERTISED=REACHABLE, both hosts (10.0.0.5=gateway) or both with ports"
                     " (10.0.0.5:10911=gateway:31011)"
                 )
         return value

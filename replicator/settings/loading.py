@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,12 +16,20 @@ from pydantic_settings import EnvSettingsSource
 from replicator.errors import ConfigError
 from replicator.settings.clusters import expand_cluster
 from replicator.settings.model import ENV_PREFIX, Settings, setting_fields
+from replicator.settings.shown import shown, without_user_info
 
 __all__ = ["explain", "leaves", "load", "origins"]
 
 
 #: Variables that commands read, besides settings.
 _OF_COMMANDS: Final = ("SOURCE", "TARGET", "CONFIG", "MAVEN_REPOSITORY", "URL", "BACK_URL")
+#: By these variables Kubernetes tells a container of the namespace's Services; where one is called `replicator…`,
+#: they begin as settings do. One that ends in _PORT has a URL there: with a number it is a mistyped setting.
+_OF_SERVICES: Final = re.compile(
+    r"[A-Z0-9_]+(_SERVICE_HOST=|_SERVICE_PORT(_[A-Z0-9_]+)?="
+    r"|_PORT(_\d+_(TCP|UDP|SCTP))?=(tcp|udp|sctp)://"
+    r"|_PORT_\d+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=)"
+)
 
 
 class _Environment(EnvSettingsSource):
@@ -38,19 +47,20 @@ class _Environment(EnvSettingsSource):
         return value
 
 
-def load(flags: Mapping[str, Any], *, file: Path | None) -> Settings:
+def load(flags: Mapping[str, Any], *, file: Path | None, defaults: Mapping[str, Any] | None = None) -> Settings:
     """The settings in force.
 
     Args:
         flags: nested values given on the command line.
         file: TOML.
+        defaults: nested values that count where nobody has given others.
 
     Raises:
         ConfigError: every mistake, one a line: field, value, way out.
     """
-    layers = dict(_layers(flags, file))
     merged: dict[str, Any] = {}
-    for values in reversed(layers.values()):
+    _merge(merged, defaults or {})
+    for _, values in reversed([*_layers(flags, file)]):
         _merge(merged, values)
     try:
         return Settings(**merged)
@@ -120,7 +130,9 @@ def _refuse_unknown_variables() -> None:
     known = {ENV_PREFIX + name.replace(".", "__").upper() for name, _ in setting_fields()}
     known |= {f"{ENV_PREFIX}{name}" for name in _OF_COMMANDS}
     unknown = [
-        name for name in sorted(os.environ) if name.upper().startswith(ENV_PREFIX) and name.upper() not in known
+        name
+        for name in sorted(os.environ)
+        if name.upper().startswith(ENV_PREFIX) and name.upper() not in known and not _names_a_service(name)
     ]
     if unknown:
         raise ConfigError(
@@ -129,6 +141,12 @@ def _refuse_unknown_variables() -> None:
                 for name in unknown
             )
         )
+
+
+def _names_a_service(name: str) -> bool:
+    """Whether Kubernetes has set a variable, and nobody else; what is nested as settings are is meant as one."""
+    nested = "__" in name.removeprefix(ENV_PREFIX)
+    return not nested and _OF_SERVICES.match(f"{name}={os.environ[name]}") is not None
 
 
 def _closest(name: str, known: set[str]) -> str:
@@ -152,6 +170,5 @@ def explain(error: ValidationError, model: type[BaseModel] = Settings) -> Iterat
             flag = name.removesuffix(".namesrv").replace("_", "-").replace(".", "-")
             yield f"{name} is missing: give --{flag}, or set it in the file or the environment"
         else:
-            message = problem["msg"].removeprefix("Value error, ")
-            shown = "" if isinstance(value, Mapping | BaseModel) or name.startswith(secrets) else f" = {value!r}"
-            yield f"{name or 'settings'}{shown}: {message}"
+            message = without_user_info(problem["msg"].removeprefix("Value error, "))
+            yield f"{name or 'settings'}{'' if name.startswith(secrets) else shown(value)}: {message}"

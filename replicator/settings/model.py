@@ -181,6 +181,22 @@ class Settings(RouteSettings, BaseSettings):
             )
         return self
 
+    @model_validator(mode="after")
+    def _several(self) -> Settings:
+        """What each process has to itself does for the last one, too: the others may copy when that is refused."""
+        last = self.rest.port + self.workers - 1
+        if self.rest.port and last > 65535:
+            raise ValueError(
+                f"workers = {self.workers} and rest.port = {self.rest.port} are too much together, since each"
+                f" process has the next port and {last} is none: give a lower port, or 0 for any free ones"
+            )
+        if self.workers > 1 and self.worker_id is not None and not valid_id(f"{self.worker_id}-{self.workers}"):
+            raise ValueError(
+                f"worker_id = {self.worker_id!r} is too long for {self.workers} workers: with -1 and so on at its"
+                " end it has up to 100 characters"
+            )
+        return self
+
     @property
     def is_signed(self) -> bool:
         """Whether only what the group's workers have signed is believed."""

@@ -11,12 +11,26 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from replicator.errors import ConfigError
 from replicator.settings.clusters import is_loopback
 from replicator.settings.secret_file import read_secret
+from replicator.settings.shown import quoted
 
-__all__ = ["RestSettings", "RestTls"]
+__all__ = ["RestSettings", "RestTls", "refuse_unfit_token"]
 
 #: The setting of each role's token.
 _TOKENS: Final = {"admin": "token", "operate": "operate_token", "read": "read_token"}
 _VISIBLE: Final = re.compile(r"[!-~]([ -~]*[!-~])?")
+
+
+def refuse_unfit_token(name: str, token: str) -> None:
+    """A token comes in a header.
+
+    Raises:
+        ConfigError: it cannot stand there; the error has its `name` alone.
+    """
+    if not _VISIBLE.fullmatch(token):
+        raise ConfigError(
+            f"{name} has characters that cannot stand in a header",
+            hint="leave out a line end or a space around it, or make another one with `replicator secret FILE`",
+        )
 
 
 class RestTls(BaseModel):
@@ -75,8 +89,9 @@ class RestSettings(BaseModel):
                 raise ValueError(f"{name} and {name}_file are both set: keep one")
         if self.is_open and not is_loopback(self.host):
             raise ValueError(
-                f"host = {self.host!r} is not a loopback address: anyone who can reach it could stop or delete"
-                " connectors. Set token (REPLICATOR_REST__TOKEN), token_file, or tls with client certificates"
+                f"host = {quoted(self.host)} is not a loopback address: anyone who can reach it could stop or"
+                " delete connectors. Set token (REPLICATOR_REST__TOKEN), token_file, or tls with client"
+                " certificates"
             )
         return self
 
@@ -99,11 +114,7 @@ class RestSettings(BaseModel):
             if file is None and given is None:
                 continue
             token = given.get_secret_value() if file is None else read_secret(f"rest.{name}_file", file)
-            if not _VISIBLE.fullmatch(token):
-                raise ConfigError(
-                    f"rest.{name} has characters that cannot stand in a header",
-                    hint="make another one with `replicator secret FILE`",
-                )
+            refuse_unfit_token(f"rest.{name}", token)
             if token in found.values():
                 raise ConfigError(f"rest.{name} is also that of another role", hint="give each a token of its own")
             found[role] = token

@@ -113,6 +113,11 @@ def test_a_worker_takes_its_settings(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert str(settings.store_path) in {mount["mountPath"] for mount in container["volumeMounts"]}
 
 
+def test_services_of_the_namespace_set_no_variables(tmp_path: Path) -> None:
+    """Those of Services called replicator… would begin as settings do."""
+    assert documents(LEAST, tmp_path)["StatefulSet"]["spec"]["template"]["spec"]["enableServiceLinks"] is False
+
+
 def container_value(container: dict[str, Any], name: str) -> str:
     return str(next(entry["value"] for entry in container["env"] if entry["name"] == name))
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import socket
+from pathlib import Path
 
 import pytest
 
-from replicator.operate.rest import Refused, Rest
+from replicator.errors import ConfigError
+from replicator.operate.rest import HERE, Refused, Rest
 from tests.client.peer import unused_port
 
 
@@ -22,3 +25,39 @@ def test_an_answer_that_takes_too_long() -> None:
         with pytest.raises(Refused, match="has not answered POST /failover within") as refused:
             rest.ask("POST", "/failover")
     assert "may still be at it" in refused.value.hint
+
+
+@pytest.fixture(autouse=True)
+def _no_token_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("REPLICATOR_REST__")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.parametrize("token", ["topsecret\n", " topsecret", "topsecret\u20ac", "top\rsecret"])
+def test_a_token_that_cannot_be_sent(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name is told alone, as a worker does."""
+    monkeypatch.setenv("REPLICATOR_REST__TOKEN", token)
+    with pytest.raises(ConfigError, match="REPLICATOR_REST__TOKEN has characters") as refused:
+        Rest("127.0.0.1:1").get("/status")
+    assert "secret" not in str(refused.value).partition("make another one")[0]
+
+
+def test_a_token_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line end that editors add is no part of it; what cannot be sent is refused all the same."""
+    file = tmp_path / "token"
+    file.touch(0o600)
+    monkeypatch.setenv("REPLICATOR_REST__OPERATE_TOKEN_FILE", str(file))
+    file.write_text("given\n")
+    assert Rest(HERE)._token == "given"
+    file.write_text("given\u20ac\n")
+    with pytest.raises(ConfigError, match="REPLICATOR_REST__OPERATE_TOKEN_FILE has characters"):
+        Rest(HERE)
+
+
+@pytest.mark.parametrize("scheme", ["", "http://", "ftp://", "http://u:p/"])
+def test_a_url_with_a_password(scheme: str) -> None:
+    """It is neither sent nor shown."""
+    with pytest.raises((ConfigError, Refused)) as refused:
+        Rest(f"{scheme}u:topsecret@127.0.0.1:{unused_port()}").get("/status")
+    assert "127.0.0.1" in str(refused.value)
+    assert "topsecret" not in str(refused.value)

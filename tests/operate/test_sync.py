@@ -1,12 +1,18 @@
-"""What the terminal shows of a failover."""
+"""What the terminal shows of a failover, and how long one may wait."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
+from replicator.cli import app
+from replicator.errors import ConfigError
+from replicator.operate.rest import Refused
 from replicator.operate.sync import _topics
+from tests.client.peer import unused_port
 
 
 def drawn(**known: Any) -> list[str]:
@@ -27,3 +33,23 @@ def test_what_is_not_known_is_not_shown_as_a_number() -> None:
     """Of a source that is dead the age of what is missing may not be known, and only how much it is at most."""
     row = [cell.strip() for cell in drawn(counted=False, seconds_known=False, seconds=0) if cell.strip()]
     assert row == ["orders", "orders", "up to 5", "not known", "0", "0"]
+
+
+SWITCHES = ["failover"], ["reverse", "--back-url", "127.0.0.1:1"], ["failback", "--back-url", "127.0.0.1:1"]
+
+
+@pytest.mark.parametrize("command", SWITCHES)
+@pytest.mark.parametrize("seconds", ["1e12", "86401", "inf", "nan", "-1"])
+def test_a_wait_that_is_none(command: list[str], seconds: str) -> None:
+    """It is refused before anybody is asked."""
+    given = [*command, "--url", f"127.0.0.1:{unused_port()}", "--drain-seconds", seconds]
+    ended = CliRunner().invoke(app, given)
+    assert isinstance(ended.exception, ConfigError)
+    assert "is not between 0 and 86400: give a number of seconds" in str(ended.exception)
+
+
+@pytest.mark.parametrize("command", SWITCHES)
+@pytest.mark.parametrize("seconds", ["0", "86400"])
+def test_a_wait_of_a_day(command: list[str], seconds: str) -> None:
+    given = [*command, "--url", f"127.0.0.1:{unused_port()}", "--drain-seconds", seconds]
+    assert isinstance(CliRunner().invoke(app, given).exception, Refused)

@@ -109,3 +109,30 @@ def test_waiting_messages_are_parked_by_default_where_that_can_be(given: dict[st
     assert "pending" in load(flags(), file=None).sync
     assert load(flags(**given), file=None).sync == ["topics", "groups", "offsets"]
     assert "sync has pending" in mistakes(flags(sync="groups,pending", **given))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"workers": "3", "rest": {"port": "65534"}}, ["rest.port = 65534", "65536 is none", "a lower port"]),
+        ({"workers": "2", "worker_id": "x" * 99}, ["worker_id = 'xxx", "too long for 2 workers"]),
+        ({"workers": "10", "worker_id": "x" * 98}, ["worker_id = 'xxx", "too long for 10 workers"]),
+    ],
+)
+def test_what_does_not_do_for_the_last_of_several_workers(given: dict[str, Any], words: list[str]) -> None:
+    """It is refused before the first one starts."""
+    told = mistakes(flags(**given))
+    assert all(word in told for word in words)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"workers": "2", "rest": {"port": "65534"}},
+        {"workers": "64", "rest": {"port": "0"}},
+        {"workers": "9", "worker_id": "x" * 98},
+        {"workers": "1", "worker_id": "x" * 100, "rest": {"port": "65535"}},
+    ],
+)
+def test_what_just_does_for_the_last_of_several_workers(given: dict[str, Any]) -> None:
+    load(flags(**given), file=None)

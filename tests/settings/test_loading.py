@@ -1,0 +1,61 @@
+"""Variables of the environment: what is no setting is told, unless Kubernetes has set it."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from replicator.errors import ConfigError
+from replicator.settings import ENV_PREFIX, load
+
+BOTH = {"source": {"namesrv": "s:1"}, "target": {"namesrv": "t:1"}}
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(ENV_PREFIX)]:
+        monkeypatch.delenv(name)
+
+
+def test_what_kubernetes_says_of_its_services_is_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It tells each container of all Services of the namespace, and some are called as this program is."""
+    for name, value in {
+        "PORT": "tcp://10.0.0.7:8082",
+        "SERVICE_HOST": "10.0.0.7",
+        "REPLICATOR_SERVICE_HOST": "10.0.0.7",
+        "REPLICATOR_SERVICE_PORT": "8082",
+        "REPLICATOR_SERVICE_PORT_REST": "8082",
+        "REPLICATOR_SERVICE_PORT_SPARK_UI": "4040",
+        "REST_PORT": "tcp://10.0.0.7:8082",
+        "REST_PORT_8082_TCP": "tcp://10.0.0.7:8082",
+        "REST_PORT_8082_TCP_PROTO": "tcp",
+        "REST_PORT_8082_TCP_PORT": "8082",
+        "REST_PORT_8082_TCP_ADDR": "10.0.0.7",
+        "DNS_PORT_53_UDP": "udp://10.0.0.7:53",
+    }.items():
+        monkeypatch.setenv(f"REPLICATOR_{name}", value)
+    assert load(BOTH, file=None).rest.port == 8082
+
+
+@pytest.mark.parametrize(
+    ("name", "right"),
+    [("REST_PORT", "REST__PORT"), ("REST__SERVICE_PORT", "REST__PORT"), ("REST__SERVICE_HOST", "REST__HOST")],
+)
+def test_a_mistyped_setting_is_none_of_kubernetes_variables(
+    name: str, right: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though it ends as they do: its value is no URL, or it is nested."""
+    monkeypatch.setenv(f"REPLICATOR_{name}", "8082")
+    with pytest.raises(ConfigError) as caught:
+        load(BOTH, file=None)
+    assert str(caught.value) == (
+        f"the environment has REPLICATOR_{name}, which is not a setting: did you mean REPLICATOR_{right}?"
+    )
+
+
+def test_what_nobody_has_given_is_as_the_caller_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below the environment, value by value."""
+    monkeypatch.setenv("REPLICATOR_SOURCE__ID", "west")
+    settings = load({"target": "t:1"}, file=None, defaults={"source": {"namesrv": "s:1", "id": "east"}})
+    assert (settings.source.namesrv, settings.source.id) == (["s:1"], "west")
