@@ -42,7 +42,7 @@ class Switch(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    drain_seconds: float = Field(60.0, ge=0)
+    drain_seconds: float = Field(60.0, ge=0, le=86_400, description="seconds")
     source_dead: bool = False
     open_all: bool = False
     dry_run: bool = False
