@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -74,8 +75,12 @@ async def test_kinds_that_cannot_be_copied(
     async with Worker(east, west, tmp_path, *flags) as worker:
         await until(lambda: worker.running == [f"{prefix}plain"], what="the plain one is copied")
         named = {f"{prefix}{make.__name__}": words for make, words in kinds.items()}
-        for make in kinds:
-            await make(east, f"{prefix}{make.__name__}")
+        worker.signal(signal.SIGSTOP)  # a topic that it sees at one broker alone may be such that it can be copied
+        try:
+            for make in kinds:
+                await make(east, f"{prefix}{make.__name__}")
+        finally:
+            worker.signal(signal.SIGCONT)
 
         def problems() -> dict[str, str]:
             found: dict[str, str] = worker.ask("GET", "/connectors/route/status")[1]["problems"]
