@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import contextlib
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -81,6 +82,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--mutant", choices=MUTANTS, help="start workers that have this error")
     options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # or the workers of a round would outlive it
     program = ("-m", "tests.soak.mutated", options.mutant) if options.mutant else PROGRAM
     ends = time.monotonic() + options.minutes * 60
     turn = failures = 0
