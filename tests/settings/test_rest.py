@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from replicator.errors import ConfigError
 from replicator.settings import load
+from replicator.settings.rest import RestTls
 from replicator.settings.secret_file import read_secret, write_secret
 
 BASE = {"source": {"namesrv": "s:1"}, "target": {"namesrv": "t:1"}}
@@ -28,3 +30,9 @@ def test_each_role_has_a_token_of_its_own(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="cannot stand in a header") as caught:
             broken.rest.bearers()
         assert odd not in str(caught.value)
+
+
+def test_a_certificate_that_may_not_be_looked_at() -> None:
+    """As one whose name no file can have: the mistake is told, and not by a traceback."""
+    with pytest.raises(ValidationError, match="is not a file"):
+        RestTls(cert_file=Path("/", "x" * 300), key_file=Path("/", "x" * 300))
