@@ -13,6 +13,7 @@ from pydantic import SecretStr
 from replicator.errors import ConfigError
 from replicator.settings import ENV_PREFIX, Settings, load, origins, setting_fields
 from replicator.settings.clusters import comma_list
+from tests.support.settings import flags, mistakes
 
 BASE: dict[str, Any] = {"source": {"namesrv": "s:1"}, "target": {"namesrv": "t:1"}}
 CANARY = "canary-5e1f"
@@ -33,23 +34,6 @@ def toml(tmp_path: Path) -> Callable[[str], Path]:
         return path
 
     return write
-
-
-def flags(**values: Any) -> dict[str, Any]:
-    """The two clusters, with `source__x=…` as nested values."""
-    made: dict[str, Any] = {"source": {"namesrv": "s:1"}, "target": {"namesrv": "t:1"}}
-    for name, value in values.items():
-        into, *rest = [made, *name.split("__")]
-        for part in rest[:-1]:
-            into = into.setdefault(part, {})
-        into[rest[-1]] = value
-    return made
-
-
-def mistakes(given: dict[str, Any], file: Path | None = None) -> list[str]:
-    with pytest.raises(ConfigError) as caught:
-        load(given, file=file)
-    return str(caught.value).splitlines()
 
 
 def test_two_addresses_are_enough() -> None:

@@ -21,7 +21,7 @@ _BELIEVED: Final = 60.0
 
 
 class GroupRegister:
-    """The groups of both clusters, as far as it matters: tables of groups are large, and seldom change."""
+    """The groups of both clusters, as far as it matters: tables of groups are large, and rarely change."""
 
     def __init__(self, source: Tables[GroupTable], target: Tables[GroupTable]) -> None:
         self._source = source

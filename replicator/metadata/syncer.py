@@ -128,7 +128,7 @@ class Syncer:
             return copy.brokers_of(ledger[action.broker, action.key].source)
 
         lost = emptied(ledger, {name: table.topics for name, table in source.items()}, copy.brokers_of)
-        planned = self._sure_of_deletions(planned, self._topics[0].masters, having)
+        planned = unsure(planned, self._topics[0].masters, having, self._source.brokers())
         planned = unless(planned, lambda action: next((lost[b] for b in having(action) if b in lost), ""))
         return await self._without_foreign(planned)
 
@@ -189,11 +189,6 @@ class Syncer:
     async def _end(self, topic: str, queue: Queue) -> int:
         return await max_offset(self._source.reader(queue.broker), topic, queue.queue_id)
 
-    def _sure_of_deletions(
-        self, planned: Planned, masters: Collection[str], having: Callable[[Action], Collection[str]]
-    ) -> Planned:
-        return unsure(planned, masters, having, self._source.brokers())
-
     async def remember_topics(
         self, planned: Planned, ledger: Ledger, applied: Collection[Applied]
     ) -> dict[Key, Entry | None]:
@@ -224,7 +219,7 @@ class Syncer:
             placed=placed,
             policy=self.options.groups,
         )
-        planned = self._sure_of_deletions(planned, self._groups[0].masters, lambda _: copy.all_brokers)
+        planned = unsure(planned, self._groups[0].masters, lambda _: copy.all_brokers, self._source.brokers())
         known = {key: entry for key, entry in ledger.items() if key[1] == entry.source}  # groups, not their bans
         lost = emptied(known, {name: table.groups for name, table in source.items()}, lambda _: source)
         if len(lost) == len(source):  # a group that one of them has is no loss

@@ -80,7 +80,7 @@ class TargetConsumers:
         """
         if now() - self._seen.get(group, inf) <= _IDLE:
             return ""
-        found = (await self.look([group]))[group] if group in self._seen else GroupConsumers()
+        found = (await self.look([group]))[group]
         return "it has consumers at the target by now" if found.live else found.unsure([broker])
 
     async def _look(self, group: str) -> GroupConsumers:

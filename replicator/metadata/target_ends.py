@@ -1,4 +1,4 @@
-"""Where target queues begin and end, asked for as seldom as will do."""
+"""Where target queues begin and end, asked for as rarely as will do."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final, Protocol
 
+from replicator.aio.bounded import bounded
 from replicator.client.brokers import max_offset
 from replicator.client.cluster import Cluster
 from replicator.client.connection import Connection
@@ -92,30 +93,29 @@ class TargetWatch:
         await self._compare_ends(writer, connection, turn)
 
     async def _compare_ends(self, writer: Endpoint, connection: Connection, queues: Sequence[Watched]) -> None:
-        limit, unanswered = asyncio.Semaphore(_AT_ONCE), False
+        unanswered = False
 
         async def one(queue: Watched) -> None:
             nonlocal unanswered
             state = queue.state
-            async with limit:
-                acknowledged = state.progress.target_end
-                if acknowledged is None or state.progress.in_flight or unanswered:
-                    return
-                try:
-                    end = await max_offset(writer, queue.topic, state.target.queue_id)
-                except RequestTimeout:
-                    # It may lead to a machine that is gone: a new connection shows that. Not where the question
-                    # waits behind what is being sent over a slow line, which would begin again.
-                    if not (connection.closed or connection.is_moving):
-                        writer.drop()
-                    unanswered = True  # the others would wait as long, and brokers that answer with them
-                    return
-                except ClientError as error:
-                    queue.recheck(str(error))
-                    return
+            acknowledged = state.progress.target_end
+            if acknowledged is None or state.progress.in_flight or unanswered:
+                return
+            try:
+                end = await max_offset(writer, queue.topic, state.target.queue_id)
+            except RequestTimeout:
+                # It may lead to a machine that is gone: a new connection shows that. Not where the question
+                # waits behind what is being sent over a slow line, which would begin again.
+                if not (connection.closed or connection.is_moving):
+                    writer.drop()
+                unanswered = True  # the others would wait as long, and brokers that answer with them
+                return
+            except ClientError as error:
+                queue.recheck(str(error))
+                return
             if end < acknowledged:
                 queue.recheck(f"the target queue ends at offset {end}, and {acknowledged} was acknowledged")
             elif end > acknowledged and acknowledged == state.progress.target_end and not state.progress.in_flight:
                 queue.passed(end)  # else it was a message of ours
 
-        await asyncio.gather(*map(one, queues))
+        await bounded(one, queues, at_once=_AT_ONCE)

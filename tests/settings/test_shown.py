@@ -7,28 +7,10 @@ from typing import Any
 
 import pytest
 
-from replicator.errors import ConfigError
-from replicator.settings import load
 from replicator.settings.shown import without_user_info
+from tests.support.settings import flags, mistakes
 
 CANARY = "canary-5e1f"
-
-
-def flags(**values: Any) -> dict[str, Any]:
-    """The two clusters, with `source__x=…` as nested values."""
-    made: dict[str, Any] = {"source": {"namesrv": "s:1"}, "target": {"namesrv": "t:1"}}
-    for name, value in values.items():
-        into, *rest = [made, *name.split("__")]
-        for part in rest[:-1]:
-            into = into.setdefault(part, {})
-        into[rest[-1]] = value
-    return made
-
-
-def mistakes(given: dict[str, Any]) -> list[str]:
-    with pytest.raises(ConfigError) as caught:
-        load(given, file=None)
-    return str(caught.value).splitlines()
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ async def test_an_order_of_everything_is_of_what_the_route_selects(monkeypatch: 
 
 
 async def test_the_same_order_waits_for_what_it_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To read what the target has may take longer than a failover waits: begun anew each time it would not end."""
+    """To read what the target has may take longer than a failover waits: begun again each time it would not end."""
     monkeypatch.setattr(releases, "_PATIENCE", 0.05)
     async with scene(monkeypatch, *PARKED) as here:
         here.beginning.clear()

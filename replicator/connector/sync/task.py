@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from structlog.contextvars import bound_contextvars
 
@@ -33,6 +33,8 @@ from replicator.settings import RouteSettings
 from replicator.state.queue_records import is_about
 
 __all__ = ["SyncTask"]
+
+T = TypeVar("T")
 
 #: Seconds between checks for requests that came over REST.
 _REQUESTS: Final = 0.5
@@ -259,15 +261,16 @@ class SyncTask:
         standings = dict.fromkeys(_SUMMED, 0)
         async for part in in_slices(places):
             for each in map(standing, part):
-                standings = {name: total + getattr(each, name) for name, total in standings.items()}
+                for name in _SUMMED:
+                    standings[name] += getattr(each, name)
         self._standings = standings
-        done = await self._apply(planned, at_once=_COMMITS)
+        done = await self._apply(kind, planned)
         self._tell(kind, planned, done, self._syncer.failures)
         return [*done, *self._unasked(kind)]
 
     async def _settle(self, kind: str) -> list[Done | Unasked]:
         planned = await self._plan(kind)
-        done = await self._apply(planned.actions)
+        done = await self._apply(kind, planned.actions)
         remember = self._syncer.remember_topics if kind == "topics" else self._syncer.remember_groups
         self.ledger.learn(kind, await remember(planned, self.ledger.of(kind), done))
         self._tell(kind, planned.actions, done, self._syncer.failures)
@@ -324,20 +327,15 @@ class SyncTask:
             actions = (await self._plan(kind)).actions
         else:
             actions, _ = await self._syncer.plan_offsets(self.copy(concerns))
-        return await bounded(
-            apply,
-            (action for action in actions if not action.blocked),
-            at_once=_COMMITS if kind == "offsets" else 1,
-        )
+        return await _each(kind, actions, apply)
 
-    async def _apply(self, actions: Iterable[Action], *, at_once: int = 1) -> list[Applied]:
-        """In their order, and what was done of them: another worker may do the rest by now."""
+    async def _apply(self, kind: str, actions: Iterable[Action]) -> list[Applied]:
+        """What was done of them: another worker may do the rest by now."""
 
         async def apply(action: Action) -> Applied | None:
             return await self._syncer.apply(action) if self._may_go_on() else None
 
-        possible = (action for action in actions if not action.blocked)
-        return [each for each in await bounded(apply, possible, at_once=at_once) if each is not None]
+        return [each for each in await _each(kind, actions, apply) if each is not None]
 
     def _may_go_on(self) -> bool:
         return self._context.may_send() and not self._ending
@@ -356,6 +354,14 @@ class SyncTask:
         more = self._standings if kind == "offsets" else {}
         self.reason = self._report.write(kind, actions, done, failures, more)
         self.phase = Phase.WAITING if self.reason else Phase.RUNNING
+
+
+async def _each(kind: str, actions: Iterable[Action], apply: Callable[[Action], Awaitable[T]]) -> list[T]:
+    """What `apply` gives for those that are possible, in their order; offsets, which are of a place each, several
+    at once.
+    """
+    possible = (action for action in actions if not action.blocked)
+    return await bounded(apply, possible, at_once=_COMMITS if kind == "offsets" else 1)
 
 
 async def _would_apply(action: Action) -> Applied:
