@@ -68,7 +68,7 @@ class QueuePair:
         self._fault: ReplicatorError | None = None
         self._loss: SourceGap | SourceReset | None = None
         self._log = log.bind(connector=state.route, queue=str(MessageQueue(state.topic, *state.source)))
-        self._target = TargetCheck(state, shared, topic, self._log)
+        self._target = TargetCheck(state, shared, topic, self.source, self._log)
         self._actions = {
             Step.CHECK_TARGET: self._target.run,
             Step.CHECK_SOURCE: self._check_source,

@@ -10,14 +10,14 @@ from replicator.aio.clock import now
 from replicator.client.brokers import check_filter, first_after, max_offset, min_offset, offset_at
 from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
-from replicator.client.pull import message_at
+from replicator.client.pull import message_at, pull
 from replicator.routing.channel import Channel, Source
 from replicator.routing.faults import SourceLost, SourceReset
 from replicator.routing.fork import last_common
 from replicator.routing.look_back import UNWATCHED
 from replicator.routing.recovery import CopyRecord
 from replicator.routing.shared import Shared
-from replicator.routing.source_task import SourceTask
+from replicator.routing.source_task import SourceTask, select
 from replicator.routing.state import QueueState
 
 __all__ = ["BrokerSource", "CopyAt", "SourceSide"]
@@ -45,6 +45,16 @@ class SourceSide(Protocol):
 
     async def after_reset(self, reset: SourceReset, copy_at: CopyAt) -> int:
         """The source offset where the copy continues after the source was truncated or recreated."""
+        ...
+
+    async def left_out(self, start: int, copy: CopyRecord) -> int | None:
+        """Which message the source has that belongs before a copy and after the one before it, at `start` or later.
+
+        Returns: its offset; None: whatever lies there is not copied, or nobody can tell, such as after a reset.
+
+        Raises:
+            ClientError: it cannot be asked.
+        """
         ...
 
     async def open(self, channel: Channel, offset: int) -> Source:
@@ -141,6 +151,23 @@ class BrokerSource:
             return False
         copy = None if source < reset.min_offset else await copy_at(target)
         return None if copy is None else await self._has(copy.source, copy.stored)
+
+    async def left_out(self, start: int, copy: CopyRecord) -> int | None:
+        state, options = self._state, self._shared.options
+        if options.transform is not None or options.on_error in ("skip", "dead-letter"):
+            return None  # only who copied them knows what became of them
+        if await self._has(copy.source, copy.stored) is not True:
+            return None  # it was recreated, or retention was faster
+        unused = QueueState(state.topic, state.source, state.target)
+        place, offset = (self._reader(), state.topic, state.source.queue_id), start
+        while offset < copy.source:
+            pulled = await pull(*place, offset, subscription=options.subscription)
+            for message in select(pulled.messages, options, unused)[0]:
+                return message.queue_offset if message.queue_offset < copy.source else None
+            if pulled.next_offset <= offset:
+                return None
+            offset = pulled.next_offset
+        return None
 
     async def open(self, channel: Channel, offset: int) -> Source:
         shared, broker, reader = self._shared, self._state.source.broker, self._reader()

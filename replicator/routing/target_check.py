@@ -16,12 +16,14 @@ from replicator.aio.clock import now
 from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
 from replicator.client.pull import message_at, pull
+from replicator.errors import ClientError
 from replicator.routing import provenance
 from replicator.routing.faults import QueueFailed, TargetBlocked
 from replicator.routing.fork import last_common
 from replicator.routing.provenance import Provenance
 from replicator.routing.recovery import CopyRecord, Tail, first_copy, read_on, read_tail
 from replicator.routing.shared import Shared
+from replicator.routing.source_side import SourceSide
 from replicator.routing.state import Phase, QueueState
 
 __all__ = ["TargetCheck"]
@@ -37,13 +39,14 @@ class TargetCheck:
         unsettled: a request of ours, or of the last owner, may still be stored.
     """
 
-    def __init__(self, state: QueueState, shared: Shared, topic: str, log: BoundLogger) -> None:
+    def __init__(self, state: QueueState, shared: Shared, topic: str, source: SourceSide, log: BoundLogger) -> None:
         self.connection: Connection | None = None
         self.suspicious = False
         self.unsettled = not state.progress.clean
         self._state = state
         self._shared = shared
         self._topic = topic
+        self._source = source
         self._log = log
 
     def place(self) -> tuple[Endpoint, str, int]:
@@ -86,6 +89,8 @@ class TargetCheck:
         known = state.progress.last
         if known is not None and not tail.known_holds:
             await self._lost(known, tail)
+        elif shared.options.sealer is None and not tail.recreated:
+            await self._refuse_jump(known, tail)
         self._take(tail)
         self.suspicious |= self.unsettled
         self.unsettled = state.progress.clean = False
@@ -140,6 +145,32 @@ class TargetCheck:
                 " continues after them; if not, delete the topic at the target",
             )
         self._log.error("copies of others are not believed", count=tail.unsealed)
+
+    async def _refuse_jump(self, known: CopyRecord | None, tail: Tail) -> None:
+        """Where nothing is sealed, others may have written a copy that is ahead of what was copied.
+
+        A source that is away does not keep the target from being checked: its end counts in a failover.
+
+        Raises:
+            QueueFailed: the source has a message between two copies that should have been copied.
+        """
+        begin = None if known is None else max(known.source + 1, self._state.progress.position or 0)
+        for copy in tail.copies:
+            if begin is not None and copy.source > begin:
+                try:
+                    skipped = await self._source.left_out(begin, copy)
+                except ClientError as error:
+                    self._log.warning("source not asked what copies have left out", reason=str(error))
+                    return
+                if skipped is not None:
+                    raise QueueFailed(
+                        f"the target queue has a copy of source offset {copy.source}, and none of {skipped}, which"
+                        " the source has and the route copies: somebody else has written it, or the target has lost"
+                        " messages, or the route's filter was changed while it copied",
+                        hint=f"with worker_group_secret_file the group continues at source offset {begin}, and"
+                        " believes only copies that it has sealed",
+                    )
+            begin = max(begin or 0, copy.source + 1)
 
     async def _lost(self, known: CopyRecord, tail: Tail) -> None:
         """The target has lost what it had acknowledged: policy decides.

@@ -1,4 +1,4 @@
-"""Provenance that others write at the target: with a secret nobody believes it, whatever is known or lost."""
+"""Provenance that others write at the target: with a secret nobody believes it, and without one it is compared."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tests.support.traffic import connected, raw_topic, send
 from tests.support.worker import until
 
 
-async def forge(route: Scene, offset: int) -> None:
-    """A copy of the message that is to come at `offset` of the source, as far as its provenance says."""
-    source = f"east/{route.source.brokers[0].name}/0/{offset}/{int(time() * 1000)}"
+async def forge(route: Scene, offset: int, *, stored: int = 0) -> None:
+    """A copy of the message at `offset` of the source, stored there at `stored` (ms), as far as it says; 0: now."""
+    source = f"east/{route.source.brokers[0].name}/0/{offset}/{stored or int(time() * 1000)}"
     async with connected(route.target) as client:
         told = {"__RPL_ORIGIN": "east", "__RPL_SOURCE": source}
         await send(client, route.target.brokers[0].name, route.topic, 0, [(b"forged", told)])
@@ -77,3 +77,25 @@ async def test_a_secret_that_comes_after_the_copies(scene: SceneOf, tmp_path: Pa
         async with route.worker(*signing) as worker:
             await worker.caught_up(route.topic, 0)
         assert await has_copied(route, *range(40))
+
+
+async def test_without_a_secret_a_forged_copy_stops_its_queue(scene: SceneOf, tmp_path: Path) -> None:
+    """Even one that names the right store time; with a secret the group goes on where it was."""
+    async with scene(queues=1) as route:
+        await route.produce(50)
+        async with route.worker() as worker:
+            await worker.caught_up(route.topic, 50)
+            await worker.drain()
+        await route.produce(30, start=50)
+        (queue,) = (await raw_topic(route.source, route.topic)).values()
+        await forge(route, 75, stored=queue[75].store_timestamp)
+        async with route.worker() as worker:
+            await until(lambda: worker.topic(route.topic).get("state") == "FAILED")
+            reason = worker.topic(route.topic)["reason"]
+            assert "has a copy of source offset 75, and none of 50, which the source has" in reason
+            await worker.drain()
+        assert await has_copied(route, *range(50))
+        write_secret(tmp_path / "secret")
+        async with route.worker("--worker-group-secret-file", str(tmp_path / "secret")) as worker:
+            await worker.caught_up(route.topic, 30)
+        assert await has_copied(route, *range(80))

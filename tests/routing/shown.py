@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
+from replicator.observe.logging import get_logger
 from replicator.protocol.codes import Request, Response
 from replicator.protocol.frame import Frame
+from replicator.routing.shared import Shared
+from replicator.routing.source_side import BrokerSource, SourceSide
+from replicator.routing.state import QueueState
+from replicator.routing.target_check import TargetCheck
 from tests.support.stored import stored
 
-__all__ = ["Shown", "copy_of"]
+__all__ = ["Shown", "check_of", "copy_of"]
 
 
 class Shown:
@@ -54,3 +59,9 @@ class Shown:
 def copy_of(offset: int) -> bytes:
     """The properties of a copy from cluster `s`, queue a/0, stored there at 7 ms."""
     return b"__RPL_ORIGIN\x01s\x02__RPL_SOURCE\x01s/a/0/%d/7\x02" % offset
+
+
+def check_of(state: QueueState, shared: Shared, source: object = None) -> TargetCheck:
+    """The check of the queue at the target, with `source` or the source cluster's broker as its source."""
+    broker = BrokerSource(state, shared, from_start=False, end=None)
+    return TargetCheck(state, shared, "T", cast("SourceSide", source or broker), get_logger(__name__))

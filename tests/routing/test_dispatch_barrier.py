@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from replicator.errors import BrokerRefused
-from replicator.observe.logging import get_logger
 from replicator.routing import dispatch_barrier, target_check
 from replicator.routing.dispatch_barrier import DispatchBarrier
 from replicator.routing.faults import TargetBlocked
@@ -19,7 +18,7 @@ from replicator.routing.recovery import CopyRecord, Tail
 from replicator.routing.seal import Seals
 from replicator.routing.shared import Shared
 from replicator.routing.state import QueueState
-from replicator.routing.target_check import TargetCheck
+from tests.routing.shown import check_of
 
 BROKER: Any = SimpleNamespace(address="target:10911")
 
@@ -139,6 +138,6 @@ async def test_an_acknowledged_copy_that_is_not_shown(
         True,
         2,
     )
-    await TargetCheck(state, make_shared(), "T", get_logger(__name__)).run()
+    await check_of(state, make_shared()).run()
     assert not tails
     assert state.progress.position == (54 if lost else 55)

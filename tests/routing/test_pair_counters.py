@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from replicator.errors import Unreachable
-from replicator.observe.logging import get_logger
 from replicator.routing import source_side
 from replicator.routing.faults import SourceGap, SourceReset
 from replicator.routing.pair import QueuePair
@@ -15,8 +14,7 @@ from replicator.routing.queue_map import Queue
 from replicator.routing.queue_steps import TRANSITIONS, Step
 from replicator.routing.shared import Shared
 from replicator.routing.state import Phase, QueueState
-from replicator.routing.target_check import TargetCheck
-from tests.routing.shown import Shown, copy_of
+from tests.routing.shown import Shown, check_of, copy_of
 
 
 def make_state() -> QueueState:
@@ -94,11 +92,11 @@ async def test_others_messages_behind_the_last_copy_count_once(make_shared: Call
     state.progress.store_timestamp = 7
     for _ in range(3):
         state.progress.clean = True
-        await TargetCheck(state, shared, "T", get_logger(__name__)).run()
+        await check_of(state, shared).run()
     assert (state.counters.foreign, state.counters.duplicates) == (2, 1)
     broker.queue += [b"", copy_of(499)]
     for _ in range(2):
         state.progress.clean = True
-        await TargetCheck(state, shared, "T", get_logger(__name__)).run()
+        await check_of(state, shared).run()
     assert (state.counters.foreign, state.counters.duplicates) == (3, 2)
     assert state.progress.target_end == 6

@@ -27,8 +27,11 @@ class Stored:
 
     address = "source:10911"
 
-    def __init__(self, *times: int) -> None:
+    def __init__(self, *times: int, returned: int = 0, low: int = 0) -> None:
         self.times = times
+        #: Messages before this offset have come from the target, and are not copied back.
+        self.returned = returned
+        self.low = low
 
     async def connection(self) -> Stored:
         return self
@@ -40,8 +43,11 @@ class Stored:
     async def invoke(self, code: int, fields: Mapping[str, str], **_more: Any) -> Frame:
         assert code == Request.PULL_MESSAGE
         at = int(fields["queueOffset"])
-        body = stored(at, time=self.times[at]) if at < len(self.times) else b""
-        ends = {"nextBeginOffset": at + bool(body), "minOffset": 0, "maxOffset": len(self.times)}
+        raw = b"__RPL_ORIGIN\x01t\x02__RPL_SOURCE\x01t/b/0/1/5\x02" if at < self.returned else b""
+        is_there = self.low <= at < len(self.times)
+        body = stored(at, time=self.times[at], properties=raw) if is_there else b""
+        to = at + 1 if is_there else max(at, self.low)
+        ends = {"nextBeginOffset": to, "minOffset": self.low, "maxOffset": len(self.times)}
         code = Response.SUCCESS if body else Response.PULL_OFFSET_MOVED
         return Frame(code, 1, 1, "", {name: str(value) for name, value in ends.items()}, body)
 
@@ -109,3 +115,29 @@ async def test_it_goes_on_where_the_histories_part(make_shared: Callable[..., Sh
     assert await source.after_reset(reset.value, copy_at) == 1
     copied.clear()  # the target has deleted them: only the clock is left
     assert await source.after_reset(reset.value, copy_at) == (7 if clock < 510 else 1)
+
+
+@pytest.mark.parametrize(
+    ("broker", "options", "skipped"),
+    [
+        (Stored(*range(500, 520)), {}, 3),
+        (Stored(*range(500, 520), returned=3), {}, 3),
+        (Stored(*range(500, 520), returned=6), {}, 6),
+        (Stored(*range(500, 520), returned=10), {}, None),  # they came from the target
+        (Stored(*range(500, 520), low=6), {}, 6),  # retention has deleted some of them
+        (Stored(*range(500, 520), low=10), {}, None),
+        (Stored(*range(600, 620)), {}, None),  # another queue by now
+        (Stored(*range(500, 508)), {}, None),
+        (Stored(*range(500, 520)), {"on_error": "skip"}, None),
+        (Stored(*range(500, 520)), {"on_error": "dead-letter"}, None),
+        (Stored(*range(500, 520)), {"transform": lambda _topic, _queue, message: message}, None),
+    ],
+)
+async def test_what_belongs_before_a_copy(
+    make_shared: Callable[..., Shared], broker: Stored, options: dict[str, Any], skipped: int | None
+) -> None:
+    """The copy is of offset 10, stored at 510, and what was copied before it ends at 2."""
+    state = QueueState("T", Queue("a", 0), Queue("b", 0))
+    source = BrokerSource(state, make_shared(broker=broker, **options), from_start=False, end=None)
+    assert await source.left_out(3, CopyRecord(10, 510, 42)) == skipped
+    assert state.counters.skipped == {}

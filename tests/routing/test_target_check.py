@@ -7,13 +7,15 @@ from collections.abc import Callable
 import pytest
 from structlog.testing import capture_logs
 
-from replicator.observe.logging import get_logger
+from replicator.errors import Unreachable
 from replicator.routing import dispatch_barrier
+from replicator.routing.faults import QueueFailed
 from replicator.routing.queue_map import Queue
+from replicator.routing.recovery import CopyRecord
+from replicator.routing.seal import Sealer
 from replicator.routing.shared import Shared
 from replicator.routing.state import QueueState
-from replicator.routing.target_check import TargetCheck
-from tests.routing.shown import Shown, copy_of
+from tests.routing.shown import Shown, check_of, copy_of
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +41,7 @@ async def test_the_lost_tail(make_shared: Callable[..., Shared], overtaken: bool
     state.progress.position, state.progress.start, state.progress.clean = 11, 0, True
     state.progress.store_timestamp = 7
     with capture_logs() as logs:
-        await TargetCheck(state, make_shared(broker=broker), "T", get_logger(__name__)).run()
+        await check_of(state, make_shared(broker=broker)).run()
     (lost,) = (each for each in logs if each["event"] == "target lost messages")
     assert (lost["count"], lost["first"], lost["last"], lost["copied_again"]) == (3, 8, 10, not overtaken)
     assert state.counters.target_lost == 3
@@ -51,7 +53,7 @@ async def test_a_target_queue_that_began_again_has_no_floor(make_shared: Callabl
     """Whatever was copied there before the source queue was recreated."""
     state = QueueState("T", Queue("a", 0), Queue("b", 0))
     state.progress.target_floor, state.progress.clean = 100, True
-    await TargetCheck(state, make_shared(broker=Shown()), "T", get_logger(__name__)).run()
+    await check_of(state, make_shared(broker=Shown())).run()
     assert state.progress.target_floor == 0
 
 
@@ -68,8 +70,67 @@ async def test_what_was_copied_before_the_source_was_reset_is_missed_too(
         progress.offsets.add(0, 10, copied_since)
         progress.position, progress.store_timestamp = copied_since, 7
     for _ in range(2):  # counted once
-        check = TargetCheck(state, make_shared(broker=Shown(*map(copy_of, range(7)))), "T", get_logger(__name__))
-        await check.run()
+        await check_of(state, make_shared(broker=Shown(*map(copy_of, range(7))))).run()
     assert state.counters.target_lost == 3 + copied_since
     assert progress.target_floor == 7
     assert not progress.position
+
+
+class OneSource:
+    """A source that names this offset, or nothing, as left out; `asked` are (start, copy) of all questions."""
+
+    def __init__(self, answer: int | Exception | None) -> None:
+        self.answer = answer
+        self.asked: list[tuple[int, int]] = []
+
+    async def left_out(self, start: int, copy: CopyRecord) -> int | None:
+        self.asked.append((start, copy.source))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def copied_to(last: int) -> QueueState:
+    """A queue of which offsets 0 to `last` were copied, to target offsets of the same numbers."""
+    state = QueueState("T", Queue("a", 0), Queue("b", 0))
+    state.progress.offsets.add(0, 0, last + 1)
+    state.progress.position, state.progress.start, state.progress.clean = last + 1, 0, True
+    state.progress.store_timestamp = 7
+    return state
+
+
+async def test_a_copy_that_is_ahead_is_not_believed(make_shared: Callable[..., Shared]) -> None:
+    """Where nothing is sealed: the position stays, so that nobody continues after what was not copied."""
+    state, source = copied_to(4), OneSource(6)
+    shared = make_shared(broker=Shown(*map(copy_of, [*range(5), 5, 30, 31])))
+    with pytest.raises(QueueFailed, match="a copy of source offset 30, and none of 6, which the source has"):
+        await check_of(state, shared, source).run()
+    assert source.asked == [(6, 30)]
+    assert state.progress.position == 5
+    assert state.progress.offsets.target_of(30) is None
+
+
+@pytest.mark.parametrize("answer", [None, Unreachable("source:10911", "away")])
+async def test_a_copy_that_is_ahead_with_a_reason(
+    make_shared: Callable[..., Shared], answer: Exception | None
+) -> None:
+    """The route copies nothing of what lies before it, or the source is away, as in a disaster."""
+    state, source = copied_to(4), OneSource(answer)
+    state.progress.position = 20  # up to there the route had left all out before
+    await check_of(state, make_shared(broker=Shown(*map(copy_of, [*range(5), 30, 31, 40]))), source).run()
+    assert source.asked == ([(20, 30), (32, 40)] if answer is None else [(20, 30)])
+    assert state.progress.position == 41
+
+
+async def test_what_is_ahead_is_not_asked_about_where_it_says_nothing(make_shared: Callable[..., Shared]) -> None:
+    """Nothing is known of what was copied before; the target has lost what was; or seals tell what is ours."""
+    source = OneSource(AssertionError("asked"))
+    fresh = QueueState("T", Queue("a", 0), Queue("b", 0))
+    fresh.progress.position = 0
+    await check_of(fresh, make_shared(broker=Shown(copy_of(30), copy_of(31))), source).run()
+    assert fresh.progress.position == 32
+    await check_of(copied_to(4), make_shared(broker=Shown(*map(copy_of, [0, 1, 2, 30]))), source).run()
+    sealed = make_shared(
+        broker=Shown(*map(copy_of, [*range(5), 30])), sealer=Sealer("k" * 32, "t", accepts_unsealed=True)
+    )
+    await check_of(copied_to(4), sealed, source).run()

@@ -157,6 +157,10 @@ class _ArchiveSource:
     async def after_reset(self, reset: SourceReset, copy_at: CopyAt) -> int:
         raise reset
 
+    async def left_out(self, start: int, copy: CopyRecord) -> int | None:
+        """Not told: an archive may lack messages that were copied."""
+        return None
+
     async def open(self, channel: Channel, offset: int) -> Source:
         return self._open(channel, offset)
 
