@@ -255,7 +255,13 @@ class Route:
         from replicator.spark.resident.pair import ResidentPair, ResidentRoute  # noqa: PLC0415
 
         late_before = self._shared.options.late_before
-        route = ResidentRoute(self.name, self.settings, late_before, lambda: self._rates(self._fraction))
+        route = ResidentRoute(
+            self.name,
+            self.settings,
+            late_before,
+            rates=lambda: self._rates(self._fraction),
+            released=self.parking.released,
+        )
         return ResidentPair(state, self._bulk.residents, route, topic=topic, from_start=from_start)
 
     async def _ready(self, key: MessageQueue) -> None:

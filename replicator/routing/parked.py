@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, NamedTuple
@@ -264,7 +264,15 @@ class ReleasedMessages:
     def add(self, parked: Parked) -> None:
         """Adds a message that was released."""
         if parked.unique:
-            self._by_topic.setdefault(parked.topic, set()).add(parked.fingerprint)
+            self.know(parked.topic, [parked.fingerprint])
+
+    def know(self, topic: str, fingerprints: Iterable[bytes]) -> None:
+        """Adds messages of a source topic that were released."""
+        self._by_topic.setdefault(topic, set()).update(fingerprints)
+
+    def of(self, topic: str) -> Collection[bytes]:
+        """The fingerprints of those of a source topic."""
+        return self._by_topic.get(topic, ())
 
     def others(self, topic: str, messages: Sequence[StoredMessage]) -> Sequence[StoredMessage]:
         """Those of the `messages` of a source topic that were not released."""

@@ -16,6 +16,7 @@ __all__ = [
     "Grant",
     "Hello",
     "Part",
+    "Released",
     "Report",
     "Said",
     "Terms",
@@ -54,6 +55,16 @@ class Work(msgspec.Struct, frozen=True, tag=True):
     routes: dict[str, Terms]
     parts: list[Part]
     rates: dict[str, tuple[int, int]]
+
+
+class Released(msgspec.Struct, frozen=True, tag=True):
+    """Fingerprints of messages that a route does not copy, by topic, as in `ReleasedMessages`.
+
+    They are told before the queues, and may be told in parts and again.
+    """
+
+    route: str
+    fingerprints: dict[str, list[bytes]]
 
 
 class Drain(msgspec.Struct, frozen=True, tag=True):
@@ -99,7 +110,7 @@ _RUNS: Final = 40
 _PAGE: Final = 50_000
 
 #: What a worker says, and what a task says.
-Told = Work | Drain | Grant | End
+Told = Work | Released | Drain | Grant | End
 Said = Hello | Report
 
 _told = msgspec.msgpack.Decoder(Told)

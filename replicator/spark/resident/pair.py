@@ -9,6 +9,7 @@ from math import inf
 from typing import Final, Protocol
 
 from replicator.aio.backoff import Backoff
+from replicator.routing.parked import ReleasedMessages
 from replicator.routing.state import Phase, QueueState
 from replicator.settings import RouteSettings
 from replicator.spark.resident.channel import Channel
@@ -41,13 +42,14 @@ class Owner(Protocol):
 class ResidentRoute:
     """A route whose queues live in Spark tasks; `rates` are messages and bytes per second, 0 for no limit.
 
-    `late_before` is as in `RouteOptions`.
+    `late_before` and `released` are as in `RouteOptions`; what was released is known before a queue begins.
     """
 
     name: str
     settings: RouteSettings
     late_before: int
     rates: Callable[[], tuple[int, int]]
+    released: ReleasedMessages
 
 
 class ResidentPair:

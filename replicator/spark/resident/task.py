@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections import defaultdict
 from collections.abc import Awaitable, Iterable, Mapping
 from contextlib import suppress
 from itertools import count
@@ -25,6 +26,7 @@ from replicator.routing.dead_letter import DeadLetters
 from replicator.routing.foreign_writes import ForeignWriteInspector
 from replicator.routing.limiter import RateLimiter
 from replicator.routing.pair import QueuePair
+from replicator.routing.parked import ReleasedMessages
 from replicator.routing.recovery_slots import RecoverySlots
 from replicator.routing.shared import Shared
 from replicator.routing.state import Phase, QueueState
@@ -39,6 +41,7 @@ from replicator.spark.resident.messages import (
     Grant,
     Hello,
     Part,
+    Released,
     Report,
     Terms,
     Work,
@@ -141,6 +144,7 @@ class _Task:
         self._learning: dict[str, asyncio.Task[None]] = {}
         self._terms: dict[str, Terms] = {}
         self._rates: dict[str, tuple[int, int]] = {}
+        self._released: defaultdict[str, ReleasedMessages] = defaultdict(ReleasedMessages)
         self._routes: dict[str, Shared] = {}
         self._queues: dict[str, _Queue] = {}
         self._soon = asyncio.Event()
@@ -171,6 +175,9 @@ class _Task:
                 case Work(routes, parts, rates):
                     self._limit({**self._rates, **rates})
                     self._begin(routes, parts)
+                case Released(route, fingerprints):
+                    for topic, those in fingerprints.items():
+                        self._released[route].know(topic, those)
                 case Drain(keys):
                     self._drain(keys)
                 case Grant(sequence, seconds, rates):
@@ -206,6 +213,7 @@ class _Task:
             settle_timeout=job.settle_timeout,
             sealer=job.sealer,
             late_before=terms.late_before,
+            released=self._released[route],
         )
         return Shared(
             source=self._source,

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from replicator.routing.limiter import part_of
-from replicator.spark.resident.messages import Part, Terms, Work, pages
+from replicator.spark.resident.messages import Part, Released, Terms, Work, pages
 from replicator.spark.resident.pair import ResidentPair, ResidentRoute, Slot
 from replicator.spark.resident.snapshot import Known, snapshot
 
@@ -19,6 +19,9 @@ __all__ = ["RateShares", "Rates", "work_of"]
 
 #: Seconds for which the queues of all routes are not counted again.
 _COUNTED: Final = 1.0
+
+#: Fingerprints of released messages that are told at once, each of some 40 bytes.
+_TOLD: Final = 10_000
 
 #: Messages and bytes per second of routes, by name; 0 for no limit.
 Rates = dict[str, tuple[int, int]]
@@ -50,8 +53,13 @@ class RateShares:
         return rates
 
 
-def work_of(pairs: Sequence[ResidentPair], rates: Rates) -> Iterator[Work]:
+def work_of(pairs: Sequence[ResidentPair], rates: Rates) -> Iterator[Released | Work]:
     """What a task is told to begin with `pairs`; `rates` are its part of the limits of their routes."""
+    topics = {(pair.route.name, pair.state.topic): pair.route for pair in pairs}
+    for (name, topic), route in topics.items():
+        known = sorted(route.released.of(topic))
+        for start in range(0, len(known), _TOLD):
+            yield Released(name, {topic: known[start : start + _TOLD]})
     routes = {name: _terms(route) for name, route in {pair.route.name: pair.route for pair in pairs}.items()}
     for page in pages(map(_part, pairs), lambda part: part.state):
         yield Work(routes, page, rates)

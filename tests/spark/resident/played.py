@@ -7,6 +7,7 @@ from concurrent.futures import CancelledError, Future
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+from replicator.routing.parked import ReleasedMessages
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
 from replicator.settings import RouteSettings
@@ -121,7 +122,7 @@ class Scene:
         self.recorded: list[Any] = []
         self.residents = Residents(self.spark, job, lambda: self.left, self.recorded.append)
         self.runs: list[asyncio.Task[None]] = []
-        self.route = ResidentRoute("route", RouteSettings(), 1234, lambda: (1000, 0))
+        self.route = ResidentRoute("route", RouteSettings(), 1234, lambda: (1000, 0), ReleasedMessages())
 
     def add(self, number: int) -> ResidentPair:
         state = QueueState("T", Queue("a", number), Queue("b", number), route="route")

@@ -13,7 +13,7 @@ from replicator.errors import Unreachable
 from replicator.routing.options import Identity
 from replicator.settings import RouteSettings
 from replicator.spark.resident.lease import GrantedLease
-from replicator.spark.resident.messages import End, Grant, Work, write
+from replicator.spark.resident.messages import End, Grant, Released, Work, write
 from replicator.spark.resident.task import _Task
 from replicator.spark.resident.work import Rates, work_of
 from tests.spark.resident.test_work import pair_of
@@ -22,7 +22,7 @@ from tests.spark.resident.test_work import pair_of
 class Channel:
     """Says what a test has written, and then that there is no more to do."""
 
-    def __init__(self, *told: Work | Grant) -> None:
+    def __init__(self, *told: Work | Released | Grant) -> None:
         self._told = [*map(write, told), write(End())]
 
     async def receive(self) -> bytes:
@@ -37,7 +37,7 @@ async def make() -> AsyncIterator[Callable[..., _Task]]:
     def away(broker: str) -> Any:
         raise Unreachable(broker, "it is away")
 
-    def task(*told: Work | Grant) -> _Task:
+    def task(*told: Work | Released | Grant) -> _Task:
         job: Any = SimpleNamespace(
             memory_bytes=1, stall_timeout=60.0, settle_timeout=0.0, identity=Identity("s", "t"), sealer=None
         )
@@ -56,6 +56,7 @@ async def make() -> AsyncIterator[Callable[..., _Task]]:
 
 def work(number: int, settings: RouteSettings, rates: Rates) -> Work:
     (found,) = work_of([pair_of(number, settings)], rates)
+    assert isinstance(found, Work)
     return found
 
 
@@ -79,3 +80,16 @@ async def test_queues_before_and_after_a_change_of_rates_share_a_limit(make: Cal
     task._channel = Channel(Grant(1, 1.0, {"route": (30, 0)}))  # type: ignore[assignment]
     await task._listen()
     assert before.limiter.messages == 30
+
+
+async def test_what_was_released_is_not_copied(make: Callable[..., _Task]) -> None:
+    """Of any route that it is told of, however often; a route with other terms has not released anything else."""
+    settings = RouteSettings()
+    task = make(Released("route", {"T": [b"a"]}), work(0, settings, {}), Released("route", {"T": [b"b"]}))
+    await task._listen()
+    released = task._shared("route").options.released
+    assert released is not None
+    assert sorted(released.of("T")) == [b"a", b"b"]
+    task._channel = Channel(work(1, RouteSettings(tags=["t"]), {}))  # type: ignore[assignment]
+    await task._listen()
+    assert task._shared("route").options.released is released
