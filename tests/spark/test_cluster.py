@@ -121,6 +121,9 @@ async def test_executors_are_killed_in_mid_task(scene: SceneOf, tmp_path: Path) 
 
         await here.produce(8000, start=8000)
         await settled(here.source, here.topic, 16_000)
+        with (conf / "spark-defaults.conf").open("a") as settings:  # executors come and go, and two are there
+            settings.write("spark.dynamicAllocation.enabled true\nspark.dynamicAllocation.minExecutors 2\n")
+            settings.write("spark.dynamicAllocation.shuffleTracking.enabled true\n")
         engine = ("--engine", "spark", "--spark-master", cluster.url)
         async with here.worker(*engine, *slowly, environment=environment) as worker:
             await an_executor_killed(here, cluster, lambda: None, before=4000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -13,10 +14,13 @@ import pytest
 from replicator.protocol import properties
 from replicator.sandbox import ClusterSpec
 from tests.support.clusters import ClusterPool
-from tests.support.group import WEST, share, workers_of
+from tests.support.group import EAST, WEST, share, workers_of
+from tests.support.offsets import commit, make_group, offsets_of
+from tests.support.packages import TRANSFORMS_PAGE, example, install
+from tests.support.readiness import asked, exact, ready
 from tests.support.scene import SceneOf
-from tests.support.traffic import connected, create_topic, produce, raw_topic, send
-from tests.support.worker import Worker, until
+from tests.support.traffic import connected, create_topic, judge, produce, raw_topic, remove_topic, send
+from tests.support.worker import SYNC_QUICKLY, Worker, until
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.spark]
 
@@ -43,10 +47,10 @@ def _processes() -> Iterator[tuple[int, tuple[int, str]]]:
                 yield int(each.name), (parent, (each / "cmdline").read_text().replace("\0", " "))
 
 
-def set_engine(worker: Worker, engine: str) -> None:
+def set_engine(worker: Worker, engine: str, **settings: object) -> None:
     """As an operator does, while it runs."""
     config = worker.get("/connectors/route/config")["body"]
-    status, answer = worker.ask("PUT", "/connectors/route", config | {"engine": engine})
+    status, answer = worker.ask("PUT", "/connectors/route", config | {"engine": engine} | settings)
     assert status == 200, answer
 
 
@@ -58,31 +62,97 @@ def all_run(worker: Worker, topic: str) -> Callable[[], bool]:
     return lambda: {queue["state"] for queue in worker.queues(topic)} == {"RUNNING"}
 
 
-async def test_live_to_spark_and_back_under_load(scene: SceneOf) -> None:
-    """With a task killed, and the worker killed, on the way: every message once, in order."""
+async def test_live_to_spark_and_back_under_load(scene: SceneOf, topic_name: Callable[[str], str]) -> None:
+    """With a task and the worker killed in Spark: every message once, in order, and groups ready throughout."""
+    group = topic_name("g")
     async with scene(queues=4) as here:
         await here.produce(2000)
+        await make_group(here.source, group)
+        flags = ("--spark-master", "local[2,4]", "--sync-groups", group, *SYNC_QUICKLY)
+
+        async def go_on(at: int) -> None:
+            """The group consumes a little more, and might be switched."""
+            await commit(here.source, group, here.topic, {("east-a", queue): at + queue for queue in range(4)})
+            assert (await ready(worker))["reasons"] == []
+
         async with here.producer(per_second=400) as load:
-            worker = here.worker(*BY_SPARK)
+            worker = here.worker(*flags)
             async with worker:
-                await until(all_run(worker, here.topic), seconds=90, what="Spark copies")
-                assert began(worker) == 2
-                victim = tasks_of(worker)[0]
-                os.kill(victim, signal.SIGKILL)
+                await until(all_run(worker, here.topic), seconds=30)
+                await go_on(100)
+                set_engine(worker, "spark")
+                await until(lambda: began(worker) == 2, seconds=90, what="Spark copies")
+                await until(all_run(worker, here.topic), seconds=30)
+                await go_on(120)
+                os.kill(tasks_of(worker)[0], signal.SIGKILL)
                 await until(lambda: began(worker) == 3, seconds=30, what="another task begins")
                 await until(all_run(worker, here.topic), seconds=30, what="all flow again")
+                await go_on(140)
+                await worker.kill()
+            worker = here.worker(*flags)
+            async with worker:
+                await until(lambda: began(worker) == 2, seconds=90, what="Spark copies for the next worker")
+                await until(all_run(worker, here.topic), seconds=60)
+                await go_on(160)
                 set_engine(worker, "live")
                 await until(lambda: not tasks_of(worker), seconds=30, what="Spark's tasks end")
                 await until(all_run(worker, here.topic), seconds=30)
-                await worker.kill()
-            worker = here.worker(*BY_SPARK)
-            async with worker:
-                await until(all_run(worker, here.topic), seconds=60)
                 await load.finish()
                 await worker.caught_up(here.topic, 1)
-                assert worker.get("/connectors/route/readiness")
+                await go_on(180)
                 assert await worker.drain() == 0
         await here.assert_clean(2000 + load.acknowledged)
+        await exact(here.source, here.target, group, here.topic)
+
+
+async def test_all_but_what_copies_is_as_with_a_live_route(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Topics that are empty, come and go; transforms; rates; offsets; a failover."""
+    transforms, sites = {"mask": "Mask", "drop-tests": "DropTests"}, tmp_path / "site"
+    install(sites, "transforms_of_others", example(TRANSFORMS_PAGE), "transforms", transforms)
+    monkeypatch.setenv("PYTHONPATH", str(sites))
+    source, target = await clusters.pair(EAST, WEST)
+    kept, empty, gone, left, new = (topic_name(name) for name in ("kept", "empty", "gone", "left", "new"))
+    for topic in (kept, empty, gone, left):
+        await create_topic(source, topic, queues=2)
+    for topic in (kept, gone, left):
+        await produce(source, topic, 200)
+    async with connected(source) as client:
+        await send(client, "east-a", kept, 0, [(b"no order", {"TAGS": "test"})] * 20)
+    group = topic_name("g")
+    await make_group(source, group)
+    await commit(source, group, kept, {("east-a", 0): 90, ("east-a", 1): 40})
+    flags = ("--topics", topic_name(".*"), "--sync-groups", group, *SYNC_QUICKLY, "--protect-target")
+    async with Worker(source, target, tmp_path, *flags, "--transforms", "drop-tests", *BY_SPARK) as worker:
+
+        def flows(*topics: str) -> bool:
+            queues = [queue for topic in topics for queue in worker.queues(topic)]
+            return len(queues) == 2 * len(topics) and {queue["state"] for queue in queues} == {"RUNNING"}
+
+        await until(lambda: flows(kept, empty, gone, left), seconds=90, what="Spark copies")
+        await worker.caught_up(kept, 200)
+        assert sum(queue["skipped"].get("transform", 0) for queue in worker.queues(kept)) == 20
+        await remove_topic(source, gone)
+        await asyncio.to_thread(set_engine, worker, "spark", exclude_topics=[left])
+        await create_topic(source, new, queues=2)
+        await until(lambda: flows(kept, empty, new), seconds=60, what="the others flow")
+        await until(lambda: not worker.queues(gone) and not worker.queues(left))
+        await worker.set_rates(messages=20)
+        for topic in (empty, new):
+            await produce(source, topic, 200)
+        await until(lambda: 0 < worker.topic(new)["copied"] < 200, what="it is slowed down")
+        await worker.set_rates()
+        for topic in (empty, new):
+            await worker.caught_up(topic, 200)
+        await ready(worker)
+        report = await asked(worker, "POST", "failover")
+        assert (report["stopped"], report["drained"], report["problems"]) == (True, True, [])
+        assert await worker.drain() == 0
+    assert await offsets_of(target, group, kept) == {("west-a", 0): 90, ("west-a", 1): 40}
+    for topic in (empty, new):
+        assert (await judge(source, target, topic)).clean
+        assert (await judge(source, target, topic)).copies == 200
 
 
 async def test_a_queue_fails_alone_and_an_owner_dies(

@@ -12,7 +12,7 @@ from replicator.errors import ReplicatorError
 from replicator.observe.logging import configure
 from replicator.ranges.access import run
 from replicator.spark.engine.session import session
-from replicator.spark.engine.slots import slots, wait_for_slots
+from replicator.spark.engine.slots import refuse_no_executors, slots, wait_for_slots
 from replicator.spark.resident.job import ResidentJob
 from replicator.spark.resident.jobs import Room, SparkGone
 from replicator.spark.resident.task import reside
@@ -37,10 +37,11 @@ class ResidentJobs:
 
         Raises:
             StartupError: there is no PySpark, no Java, or no session.
-            ConfigError: speculation is switched on.
+            ConfigError: speculation is switched on, or dynamic allocation without executors to begin with.
         """
         with self._lock:
             self._spark = self._stack.enter_context(session(master=self._master))
+            refuse_no_executors(self._spark)
             wait_for_slots(self._spark)
             context = self._spark.sparkContext
             host = str(context.getConf().get("spark.driver.host"))

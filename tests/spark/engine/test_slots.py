@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from replicator.errors import ConfigError
 from replicator.spark.engine import slots as module
-from replicator.spark.engine.slots import slots, wait_for_slots
+from replicator.spark.engine.slots import refuse_no_executors, slots, wait_for_slots
 from tests.spark.engine.test_user_conf import shown
 
 COUNTED = """
@@ -46,3 +47,27 @@ def test_executors_are_waited_for(counts: list[int], found: int, monkeypatch: py
     wait_for_slots(cluster)
     assert slots(cluster) == found
     assert clock[0] <= 15.0
+
+
+@pytest.mark.parametrize(
+    ("given", "refused"),
+    [
+        ({}, False),
+        ({"spark.dynamicAllocation.enabled": "false"}, False),
+        ({"spark.dynamicAllocation.enabled": "true"}, True),
+        ({"spark.dynamicAllocation.enabled": "True", "spark.dynamicAllocation.minExecutors": "0"}, True),
+        ({"spark.dynamicAllocation.enabled": "true", "spark.dynamicAllocation.minExecutors": "2"}, False),
+        ({"spark.dynamicAllocation.enabled": "true", "spark.dynamicAllocation.initialExecutors": "1"}, False),
+        ({"spark.dynamicAllocation.enabled": "true", "spark.executor.instances": "1"}, False),
+    ],
+)
+def test_dynamic_allocation_begins_with_executors(given: dict[str, str], refused: bool) -> None:
+    """Or all queues would be copied by the first one that comes, for good."""
+    conf = SimpleNamespace(get=given.get)
+    cluster: Any = SimpleNamespace(sparkContext=SimpleNamespace(getConf=lambda: conf))
+    if not refused:
+        refuse_no_executors(cluster)
+        return
+    with pytest.raises(ConfigError, match=r"minExecutors = 0: queues are divided") as error:
+        refuse_no_executors(cluster)
+    assert "set spark.dynamicAllocation.minExecutors" in error.value.hint
