@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The tests that need no brokers, no Spark and no network.
 ALONE = -n 2 --dist loadgroup -m "not (brokers or spark or fetched or nightly)"
 
-.PHONY: help demo test nightly check coverage lint bench simulate soak mutants dist site audit fuzz venv lock clean
+.PHONY: help demo test nightly check coverage lint style bench simulate soak mutants dist site audit fuzz venv lock clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -20,15 +20,22 @@ help: ## Show this
 demo: $(STAMP) ## Two clusters, orders flowing, a live view (ARGS="--seconds 20" ends by itself)
 	@$(BIN)/replicator demo $(ARGS)
 
-test: lint ## All checks, and all tests but the longest (ARGS goes to pytest)
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not nightly" $(ARGS)
+# mypy takes most of a minute in a fresh clone, and one core: it runs beside the tests, and its errors come last.
+define with_types
+	@log=$$(mktemp); $(BIN)/mypy --no-error-summary >$$log 2>&1 & types=$$!; \
+	$(BIN)/python -m pytest $(1); tests=$$?; \
+	wait $$types; types=$$?; cat $$log; rm -f $$log; test $$tests = 0 && test $$types = 0
+endef
 
-nightly: lint ## All checks and all tests, and the floor of branch coverage (ARGS goes to pytest)
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+test: style ## All checks, and all tests but the longest (ARGS goes to pytest)
+	$(call with_types,-n 2 --dist loadgroup -m "not nightly" $(ARGS))
+
+nightly: style ## All checks and all tests, and the floor of branch coverage (ARGS goes to pytest)
+	$(call with_types,-n 2 --dist loadgroup $(ARGS))
 	@$(MAKE) --no-print-directory coverage ARGS=
 
-check: lint ## All that needs no brokers, no Spark and no network, in two minutes (ARGS goes to pytest)
-	@$(BIN)/python -m pytest $(ALONE) $(ARGS)
+check: style ## All that needs no brokers, no Spark and no network, in two minutes (ARGS goes to pytest)
+	$(call with_types,$(ALONE) $(ARGS))
 
 coverage: $(STAMP) ## The same tests with their branch coverage, which has a floor in pyproject.toml
 	@$(BIN)/coverage erase
@@ -36,10 +43,12 @@ coverage: $(STAMP) ## The same tests with their branch coverage, which has a flo
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report
 
-lint: $(STAMP) ## Style, format, types and layers
+lint: style ## Style, format, layers and types
+	@$(BIN)/mypy --no-error-summary
+
+style: $(STAMP)
 	@$(BIN)/ruff check --quiet
 	@$(BIN)/ruff format --quiet --check
-	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo
 
 bench: $(STAMP) ## Benchmarks beside the Java way (ARGS goes to the benchmark)

@@ -7,12 +7,13 @@ rebuilt from what the target really has.
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Sequence
+from math import inf
 from typing import Final
 
+from replicator.aio.backoff import Backoff
 from replicator.aio.clock import now
 from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
@@ -49,8 +50,10 @@ from replicator.routing.wait_timer import SOURCE, TARGET
 
 __all__ = ["SinkTask"]
 
-#: Seconds between attempts while the target is busy: 2 in all, before memory is given back to others.
-_PAUSES: Final = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 0.74)
+#: Seconds until the first attempt is repeated while the target is busy, and how many attempts there are: they take
+#: two seconds in all, before memory is given back to others.
+_FIRST_PAUSE: Final = 0.02
+_ATTEMPTS: Final = 8
 
 _WAYS_OUT: Final = {
     "the target": "raise the target's limit",
@@ -187,15 +190,17 @@ class SinkTask:
         Raises:
             TargetBlocked: it has taken nothing for about two seconds.
         """
-        for pause in _PAUSES:
+        backoff = Backoff(_FIRST_PAUSE, inf)
+        while True:
             try:
                 return await self._once(send, size)
             except TargetBlocked as blocked:
+                if backoff.attempts == _ATTEMPTS - 1:
+                    raise
                 self._state.counters.retries += 1
                 self._state.counters.error(blocked)
                 self._state.reason = str(blocked)
-                await asyncio.sleep(pause * random.uniform(0.5, 1.0))
-        return await self._once(send, size)
+                await asyncio.sleep(backoff.next())
 
     async def _once(self, send: Callable[[Connection], Awaitable[Stored]], size: int) -> Stored:
         self._state.counters.waits.begin(TARGET)

@@ -60,7 +60,8 @@ async def send(
         return over
 
     monkeypatch.setattr(sink_task, "send_batch", send_batch)
-    monkeypatch.setattr(sink_task, "_PAUSES", (0.0,))
+    monkeypatch.setattr(sink_task, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(sink_task, "_ATTEMPTS", 2)
     packer = Packer(Stamp("east", "a", 0), topic="T", limit=10**6, max_messages=10, exact_born=False)
     budget = MemoryBudget(10**6)
     channel = Channel(budget, packer)
