@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
 from replicator.cli import app
 from replicator.errors import ConfigError
-from replicator.operate.rest import Refused
+from replicator.exit_codes import ExitCode
+from replicator.metadata.action import Unasked
+from replicator.operate import sync as commands
+from replicator.operate.rest import Refused, Rest
 from replicator.operate.sync import _topics
 from tests.client.peer import unused_port
 
@@ -53,3 +57,14 @@ def test_a_wait_that_is_none(command: list[str], seconds: str) -> None:
 def test_a_wait_of_a_day(command: list[str], seconds: str) -> None:
     given = [*command, "--url", f"127.0.0.1:{unused_port()}", "--drain-seconds", seconds]
     assert isinstance(CliRunner().invoke(app, given).exception, Refused)
+
+
+@pytest.mark.parametrize("command", [commands.plan, commands.apply])
+def test_commands_end_with_1_where_something_is_not_known(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [Unasked("groups", "x", "away").shown()]
+    monkeypatch.setattr(Rest, "ask", lambda *_: found)
+    with pytest.raises(typer.Exit) as ended:
+        command()
+    assert ended.value.exit_code == ExitCode.NOT_AS_EXPECTED
+    found.clear()  # and otherwise with 0
+    command()

@@ -220,11 +220,12 @@ class SyncTask:
     async def stop(self) -> None:
         """Ends, once what is under way is done; what takes too long goes no further than its next change."""
         self._ending = True
-        if self._begun is not None:
+        begun = self._begun  # another stop may be under way, as where a lease is lost again, and end first
+        if begun is not None:
             if self._acl is not None:
-                await asyncio.wait([self._begun], timeout=_FINISH)
-            self._begun.cancel()
-            await asyncio.wait([self._begun])
+                await asyncio.wait([begun], timeout=_FINISH)
+            begun.cancel()
+            await asyncio.wait([begun])
             self._begun = None
         await self._schedule.end()
         self.running = False

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from contextvars import Context
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-import typer
 from structlog.contextvars import bound_contextvars, merge_contextvars
 from structlog.testing import capture_logs
 
@@ -23,16 +23,14 @@ from replicator.api.envelope import NotDone
 from replicator.client.offsets import OffsetTable
 from replicator.client.topics import TopicConfig
 from replicator.connector.context import ConnectorContext
+from replicator.connector.sync import task as module
 from replicator.connector.sync.task import SyncTask
 from replicator.connector.topics import RouteTopics
 from replicator.errors import Unreachable
-from replicator.exit_codes import ExitCode
 from replicator.metadata import group_positions, syncer, target_consumers, target_ends
 from replicator.metadata.action import Action, Commit, Unasked, WriteTopic
 from replicator.metadata.offsets import CopiedQueue
 from replicator.metadata.pop_log import PopLog
-from replicator.operate import sync as commands
-from replicator.operate.rest import Rest
 from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.options import Identity
 from replicator.routing.plan import TopicPlan
@@ -199,17 +197,6 @@ async def test_a_switch_is_told_though_the_audit_log_is_not_written(setup: Setup
     setup.source.topics["a"]["T"] = TopicConfig(name="T", read_queues=1, write_queues=1, order=True)
     assert len(await setup.task.sync()) == 1
     assert "No space left" in setup.task.reason
-
-
-@pytest.mark.parametrize("command", [commands.plan, commands.apply])
-def test_commands_end_with_1_where_something_is_not_known(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [Unasked("groups", "x", "away").shown()]
-    monkeypatch.setattr(Rest, "ask", lambda *_: found)
-    with pytest.raises(typer.Exit) as ended:
-        command()
-    assert ended.value.exit_code == ExitCode.NOT_AS_EXPECTED
-    found.clear()  # and otherwise with 0
-    command()
 
 
 async def test_a_source_that_is_away_is_not_asked_for_every_group(
@@ -381,3 +368,23 @@ async def test_who_asks_in_vain_withdraws_it(setup: Setup, monkeypatch: pytest.M
     assert setup.told[-1] == [("route/request", {})]
     await setup.task._serve()
     assert ledger.get("answer") == {}
+
+
+async def test_a_lease_that_is_lost_again_meanwhile(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is under way takes its time to end, and two stops wait for it."""
+    setup.task._acl = SimpleNamespace(forget=lambda: None)  # type: ignore[assignment]
+    over = asyncio.Event()
+
+    async def takes_its_time() -> None:
+        with suppress(asyncio.CancelledError):
+            await over.wait()
+        await over.wait()
+
+    monkeypatch.setattr(setup.task, "sync", takes_its_time)
+    async with asyncio.TaskGroup() as group:
+        setup.task.start(group)
+        for seconds in (0.0, 60.0):
+            monkeypatch.setattr(module, "_FINISH", seconds)
+            group.create_task(setup.task.stop())
+            await asyncio.sleep(0.01)
+        over.set()
