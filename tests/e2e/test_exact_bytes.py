@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 import zlib
@@ -20,11 +21,14 @@ from replicator.protocol.message import COMPRESSION, StoredMessage
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.javatool import Order, java_produce, java_read_topic
-from tests.support.traffic import RESERVED, connected, create_topic, judge, raw_topic, send
+from tests.support.traffic import RESERVED, connected, create_topic, judge, raw_topic, send, send_alone
 from tests.support.worker import Worker
 
 VERSIONS = [("4.9.7", "5.5.0"), ("5.5.0", "4.9.7"), ("5.3.3", "5.3.3")]
 Key = dict[str, str]
+
+#: As a broker appends it to the properties of what it stores.
+_CHECKSUM = rb"__CRC32#\x01(\d{10})\x02?"
 
 EVERY_BYTE = bytes(range(256)) * 3
 PLAIN: list[tuple[bytes, Key]] = [
@@ -225,3 +229,30 @@ async def test_messages_compressed_by_the_official_client_are_read_by_it(
     assert [(message.properties["KEYS"], message.body) for message in read] == [
         (kind, body) for kind in ("zlib", "lz4", "zstd")
     ]
+
+
+@pytest.mark.parametrize("versions", [("5.3.3", "5.5.0"), ("5.5.0", "5.3.3")])
+async def test_checksums_that_brokers_append(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str], versions: tuple[str, str]
+) -> None:
+    """Each copy has one, and it is the target's own; in batches and alone."""
+    appending = {"enabledAppendPropCRC": "true"}
+    source, target = await clusters.pair(
+        *(
+            ClusterSpec(name=name, version=version, properties=appending)
+            for name, version in zip(("east", "west"), versions, strict=True)
+        )
+    )
+    topic = topic_name("t")
+    await create_topic(source, topic, queues=1)
+    async with connected(source) as client:
+        await send(client, "east-a", topic, 0, [(b"in a batch", {"KEYS": f"k{i}"}) for i in range(20)])
+        for i in range(5):
+            await send_alone(client, "east-a", topic, 0, b"alone", {"KEYS": f"a{i}"})
+    async with Worker(source, target, tmp_path, "--topics", topic) as worker:
+        await worker.caught_up(topic, 25)
+    assert await _assert_same(source, target, topic) == 25
+    found = [re.findall(_CHECKSUM, m.properties) for m in (await raw_topic(target, topic))["west-a", 0]]
+    assert {len(each) for each in found} == {1}
+    before = [re.findall(_CHECKSUM, m.properties) for m in (await raw_topic(source, topic))["east-a", 0]]
+    assert all(here != there for here, there in zip(before, found, strict=True))

@@ -33,6 +33,11 @@ async def priority(cluster: Cluster, topic: str) -> None:
     await create_topic(cluster, topic, attributes=PRIORITY)
 
 
+async def compacted(cluster: Cluster, topic: str) -> None:
+    """A topic that keeps the last message of each key."""
+    await create_topic(cluster, topic, attributes={"cleanup.policy": "COMPACTION"})
+
+
 async def static(cluster: Cluster, topic: str) -> None:
     """Each broker has two queues of it, numbered through over all brokers."""
     async with connected(cluster) as client:
@@ -56,7 +61,7 @@ NEW = ClusterSpec(name="west", version="5.5.0")
     ("source", "kinds"),
     [
         (WIDE_NEW, {lite: "message.type=LITE", priority: "message.type=PRIORITY", static: "static topic"}),
-        (WIDE, {static: "static topic"}),
+        (WIDE, {static: "static topic", compacted: "cleanup.policy=COMPACTION"}),
     ],
     ids=lambda each: each.version if isinstance(each, ClusterSpec) else "kinds",
 )

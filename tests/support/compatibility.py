@@ -130,4 +130,74 @@ FEATURES: Final = (
         "tests/e2e/test_local_subscription.py::test_a_subscription_by_sql_gets_local_messages_alone",
         ((_MIDDLE, _NEW),),
     ),
+    Feature(
+        "FIFO messages of gRPC clients keep their order through a switch",
+        "tests/e2e/test_pop_consumers.py::test_in_order_groups_go_on_where_they_are",
+        ((_MIDDLE, _NEW),),
+        "4.9 has no POP",
+    ),
+    Feature(
+        "DELAY and TRANSACTION messages of gRPC clients",
+        "tests/e2e/test_pop_consumers.py::test_delayed_and_transactional_messages",
+        ((_MIDDLE, _NEW),),
+        "4.9 has no POP",
+    ),
+    Feature(
+        "delayed and transactional messages of the remoting client",
+        "tests/e2e/test_exact_bytes.py::test_delayed_and_transactional_messages_of_the_official_client",
+        (_UP, _DOWN, _SAME),
+    ),
+    Feature(
+        "checksums that brokers append (`enabledAppendPropCRC`)",
+        "tests/e2e/test_exact_bytes.py::test_checksums_that_brokers_append",
+        ((_MIDDLE, _NEW), (_NEW, _MIDDLE)),
+        "4.9 appends none",
+    ),
+    Feature(
+        "kinds of topics that cannot be copied exactly are refused by name",
+        "tests/e2e/test_refused_topics.py::test_kinds_that_cannot_be_copied",
+        ((_NEW, _NEW), (_MIDDLE, _NEW)),
+        "4.9 has plain topics only",
+    ),
+    Feature(
+        "PRIORITY topics between clusters of one broker each",
+        "tests/e2e/test_refused_topics.py::test_priorities_between_clusters_of_one_broker_each",
+        ((_NEW, _NEW),),
+        "before 5.5 they are topics like others",
+    ),
+    Feature(
+        "topics, queues, permissions and groups follow, with request modes",
+        "tests/e2e/test_metadata_sync.py::test_topics_and_groups_follow",
+        (_SAME,),
+    ),
+    Feature(
+        "two sources, one target topic",
+        "tests/e2e/test_fan_in.py::test_a_second_source_gets_queues_of_its_own",
+        (_SAME, (_OLD, _MIDDLE)),
+    ),
+    Feature(
+        "two targets, of which one is away",
+        "tests/e2e/test_fan_out.py::test_a_target_that_is_away_holds_no_other_back",
+        (_SAME,),
+    ),
+    Feature(
+        "rings of three clusters",
+        "tests/e2e/test_loops.py::test_a_ring_of_three",
+        ((_MIDDLE, _NEW), (_NEW, _OLD), (_OLD, _MIDDLE)),
+    ),
+    Feature(
+        "brokers behind mapped addresses",
+        "tests/e2e/test_address_map.py::test_messages_and_offsets",
+        (_SAME,),
+    ),
+    Feature(
+        "all through a SOCKS5 proxy, name servers by an address server",
+        "tests/e2e/test_socks_proxy.py::test_all_goes_through_it",
+        (_SAME,),
+    ),
+    Feature(
+        "which requests take the VIP channel",
+        "tests/e2e/test_vip_channel.py::test_what_crosses_which_port",
+        ((_MIDDLE, _MIDDLE), (_MIDDLE, _NEW)),
+    ),
 )

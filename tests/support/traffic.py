@@ -50,6 +50,7 @@ RESERVED = frozenset(
     {
         *("__RPL_ORIGIN", "__RPL_SOURCE", "__RPL_VIA", "__RPL_SEAL", "CLUSTER", "MSG_REGION", "TRACE_ON"),
         "INNER_MULTI_QUEUE_OFFSET",
+        "__CRC32#",
     }
 )
 
