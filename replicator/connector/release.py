@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any, Final
 
-from replicator.aio.bounded import bounded
 from replicator.client.brokers import read_settings
 from replicator.client.pull import GROUP, message_at
 from replicator.client.send import Stored, send_batch, send_single
 from replicator.client.system_topics import RETRY_PREFIX
 from replicator.connector.context import ConnectorContext
+from replicator.connector.release_lanes import Lane, Lanes, Refused
 from replicator.connector.release_scan import find
 from replicator.errors import BrokerRefused
 from replicator.observe.logging import get_logger
@@ -36,7 +35,7 @@ from replicator.routing.single_send import OFTEN, unsendable
 
 __all__ = ["Release", "Released"]
 
-#: Messages that are sent at a time.
+#: Requests of a release that are under way at each broker of the target at a time.
 _AT_ONCE: Final = 16
 #: Seconds before its due time from which on a message is sent by us: no timer is more exact.
 _SOON: Final = 1.0
@@ -50,16 +49,13 @@ _ROUNDS: Final = 3
 log = get_logger(__name__)
 
 
-class _Refused(OutcomeUnknown):
-    """The target does not take a message, for a reason that may pass or not; the next plan says if it has it."""
-
-
 @dataclass(slots=True)
 class Released:
     """What a release has done so far.
 
     `overdue` were sent late, `on_time` when they were due, `in_timer` to the target's timers; `before` is what was
-    found released. `left` counts by topic and reason what cannot be released. `waiting` are still to be sent by us.
+    found released. `left` counts by topic and reason what cannot be released. `waiting` are still to be sent by us:
+    by id, in the order of their due times.
     """
 
     overdue: int = 0
@@ -69,7 +65,7 @@ class Released:
     recalled: int = 0
     delivered: int = 0
     left: Counter[tuple[str, str]] = field(default_factory=Counter)
-    waiting: deque[Parked] = field(default_factory=deque)
+    waiting: dict[str, Parked] = field(default_factory=dict)
 
     @classmethod
     def of(cls, plan: ReleasePlan) -> Released:
@@ -82,7 +78,7 @@ class Released:
             "on_time": self.on_time,
             "in_timer": self.in_timer,
             "waiting": len(self.waiting),
-            "until": self.waiting[-1].due / 1000 if self.waiting else None,
+            "until": next(reversed(self.waiting.values())).due / 1000 if self.waiting else None,
             "released_before": self.before,
             "recalled": self.recalled,
             "delivered": self.delivered,
@@ -118,6 +114,8 @@ class Release:
         self._tags = tags
         #: Per target broker for how many seconds its timer takes messages; 0: it has none.
         self._timers: dict[str, int] = {}
+        #: Per target broker; whoever pauses has none.
+        self._slots = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(_AT_ONCE))
         #: How often a message was refused, by its id.
         self._refusals: Counter[str] = Counter()
 
@@ -129,12 +127,12 @@ class Release:
         """What carrying out `plan` now would do."""
         done, now = Released.of(plan), time.time() * 1000
         for parked in plan.release:
-            if (why := self._hindrance(parked)) is not None:
+            if (why := self._blocker(parked)) is not None:
                 done.left[parked.topic, why] += 1
             elif parked.due <= now:
                 done.overdue += 1
             else:
-                done.waiting.append(parked)
+                done.waiting[parked.id] = parked
         return done.shown()
 
     async def begin(self, plan: ReleasePlan, may_go_on: Callable[[], bool]) -> None:
@@ -150,63 +148,23 @@ class Release:
         """
         self.done = done = Released.of(plan)
         self._timers.clear()
-        lanes: dict[tuple[str, Queue], list[Parked]] = {}  # each by due time, as the plan
         for parked in plan.release:
-            if (why := self._hindrance(parked)) is not None:
+            if (why := self._blocker(parked)) is not None:
                 done.left[parked.topic, why] += 1
             else:
-                lanes.setdefault(_lane(parked), []).append(parked)
+                done.waiting[parked.id] = parked
         await self._target.refresh()
-        failures: list[Exception] = []
-
-        async def send(lane: list[Parked]) -> list[Parked]:
-            late = list[Parked]()
-            for number, parked in enumerate(lane):
-                if not may_go_on():  # maybe for a moment only, and then they are still to be sent
-                    return late + lane[number:]
-                error = await _failure_of(self._first(parked, late))
-                if error is None:
-                    continue
-                failures.append(error)
-                if not isinstance(error, _Refused):
-                    return late + lane[number:]
-                late.append(parked)
-            return late
-
-        late = await bounded(send, lanes.values(), at_once=_AT_ONCE)
-        done.waiting = deque(sorted(chain.from_iterable(late), key=lambda each: each.due))
-        _raise_one(failures)
+        await Lanes(done.waiting.values(), self._now, may_go_on).offer(self._first)
 
     async def go_on(self, may_go_on: Callable[[], bool]) -> None:
         """Sends the rest when it is due; ends early when `may_go_on` says no. Errors as `begin`.
 
-        They are raised as soon as no message is due: the next plan has what was not sent.
+        They are raised as soon as no message is due: the next plan has what was not sent. Whenever this ends, also
+        when it is cancelled, all that is not known to be sent is still `waiting`.
         """
-        waiting, failures = self.done.waiting, list[Exception]()
-        unsent, broken = list[Parked](), set[tuple[str, Queue]]()
-        try:
-            while waiting and may_go_on():
-                parked = waiting[0]
-                seconds = parked.due / 1000 - time.time()
-                if seconds > 0 and failures:
-                    break
-                if seconds > 0:
-                    await asyncio.sleep(min(seconds, _SOON))
-                    continue
-                if _lane(parked) not in broken:
-                    error = await _failure_of(self._now(parked))
-                    if error is None:
-                        waiting.popleft()
-                        continue
-                    failures.append(error)
-                    if not isinstance(error, _Refused):
-                        broken.add(_lane(parked))
-                unsent.append(waiting.popleft())
-        finally:
-            waiting.extendleft(reversed(unsent))
-        _raise_one(failures)
+        await Lanes(self.done.waiting.values(), self._now, may_go_on).finish()
 
-    async def _first(self, parked: Parked, late: list[Parked]) -> None:
+    async def _first(self, parked: Parked, late: Lane) -> None:
         """Sends a message if that can be done now, else puts it behind those of `late`."""
         seconds = parked.due / 1000 - time.time()
         if seconds <= _SOON:
@@ -215,9 +173,10 @@ class Release:
             late.append(parked)
 
     async def _timer(self, broker: str) -> int:
-        if broker not in self._timers:
-            self._timers[broker] = await self._timer_now(broker)
-        return self._timers[broker]
+        async with self._slots[broker]:
+            if broker not in self._timers:
+                self._timers[broker] = await self._timer_now(broker)
+            return self._timers[broker]
 
     async def _timer_now(self, broker: str) -> int:
         try:
@@ -227,7 +186,7 @@ class Release:
         limit = settings.get("timerMaxDelaySec", "")
         return int(limit) if settings.get("timerWheelEnable") == "true" and limit.isdigit() else 0
 
-    def _hindrance(self, parked: Parked) -> str | None:
+    def _blocker(self, parked: Parked) -> str | None:
         """Why a message cannot be released; None if it can."""
         store = self._context.store
         if not store.is_mapped(self._name, parked.topic):
@@ -243,32 +202,40 @@ class Release:
     async def _message(self, parked: Parked) -> StoredMessage | None:
         topic, queue, offset = parked.place
         master = self._target.master(queue.broker)
-        return await message_at(master, topic, queue.queue_id, offset)
+        async with self._slots[queue.broker]:
+            return await message_at(master, topic, queue.queue_id, offset)
 
     async def _now(self, parked: Parked) -> None:
-        done, late = self.done, parked.due / 1000 < time.time() - _SOON
-        message = await self._message(parked)
+        done, message = self.done, await self._message(parked)
         if message is None:
+            self._settle(parked)
             done.left[parked.topic, "retention at the target has deleted it while it was parked"] += 1
             return
+        late = parked.due / 1000 < time.time() - _SOON
         if parked.topic.startswith(RETRY_PREFIX) and (why := unsendable(message)):  # brokers refuse batches there
             self._leave(parked, why)
             return
         try:
             await self._send(parked, message)
-        except (MessageRejected, _Refused) as refused:
+        except (MessageRejected, Refused) as refused:
             if not self._is_final(parked, refused):
                 raise
             self._leave(parked, f"the target refuses it: {refused}")
             return
+        self._settle(parked)
         done.overdue += late
         done.on_time += not late
 
+    def _settle(self, parked: Parked) -> None:
+        """It is not to be sent any more."""
+        self.done.waiting.pop(parked.id)
+
     def _leave(self, parked: Parked, why: str) -> None:
         log.error("parked message cannot be released", connector=self._name, message=parked.id, reason=why)
+        self._settle(parked)
         self.done.left[parked.topic, why] += 1
 
-    def _is_final(self, parked: Parked, refused: MessageRejected | _Refused) -> bool:
+    def _is_final(self, parked: Parked, refused: MessageRejected | Refused) -> bool:
         """Whether the target will not take a message: it says so, or has refused it in as many plans as it gets."""
         self._refusals[parked.id] += 1
         return isinstance(refused, MessageRejected) or self._refusals[parked.id] >= _ROUNDS
@@ -280,7 +247,7 @@ class Release:
         raw = as_released(message.properties, parked.id)
         body = entry(message.body, raw, body_crc=message.body_crc, flag=message.flag)
         writer, fields = self._header(parked, message)
-        await _insist(lambda: send_batch(writer, fields, [body]))
+        await self._insist(parked, lambda: send_batch(writer, fields, [body]))
 
     async def _to_timer(self, parked: Parked) -> bool:
         """Gives a message to the target's timer; whether that has taken it."""
@@ -291,11 +258,12 @@ class Release:
         raw = as_new(message.properties, parked.id) + b"TIMER_DELIVER_MS\x01%d\x02" % due
         try:
             await self._send_single(parked, message, raw)
-        except (MessageRejected, _Refused) as refused:
+        except (MessageRejected, Refused) as refused:
             if not self._is_final(parked, refused):
                 raise
             log.warning("the timer refuses a message", connector=self._name, message=parked.id, reason=str(refused))
             return False
+        self._settle(parked)
         self.done.in_timer += 1
         return True
 
@@ -305,7 +273,23 @@ class Release:
         writer, fields = self._header(parked, message)
         # "l": a message that was tried often is not to go to the dead letters on its way.
         fields |= {"h": str(message.flag), "i": raw.decode(errors="surrogateescape"), "l": OFTEN, "m": "false"}
-        await _insist(lambda: send_single(writer, fields, message.content))
+        await self._insist(parked, lambda: send_single(writer, fields, message.content))
+
+    async def _insist(self, parked: Parked, send: Callable[[], Awaitable[Stored]]) -> None:
+        """Sends until the target takes it, or has been busy for two seconds; errors as `outcome`, and `Refused`."""
+
+        async def attempt() -> None:
+            async with self._slots[self._place(parked).broker]:
+                await outcome(_answered(send))
+
+        for pause in _PAUSES:
+            try:
+                await attempt()
+            except TargetBlocked:
+                await asyncio.sleep(pause)
+            else:
+                return
+        await attempt()
 
     def _header(self, parked: Parked, message: StoredMessage) -> tuple[Any, dict[str, str]]:
         queue = self._place(parked)
@@ -319,38 +303,6 @@ class Release:
         )
 
 
-def _lane(parked: Parked) -> tuple[str, Queue]:
-    """What is sent in order, one after the other: all for one queue."""
-    return parked.topic, parked.queue
-
-
-async def _failure_of(sending: Awaitable[None]) -> Exception | None:
-    """What it fails with; a bug, too, must not leave what is sent beside it to itself."""
-    try:
-        await sending
-    except Exception as error:  # noqa: BLE001 - it is raised when the others are at their ends
-        return error
-    return None
-
-
-def _raise_one(failures: Sequence[Exception]) -> None:
-    """The first of them, or the first that is about more than one message, if there is any."""
-    if failures:
-        raise next((each for each in failures if not isinstance(each, _Refused)), failures[0])
-
-
-async def _insist(send: Callable[[], Awaitable[Stored]]) -> None:
-    """Sends until the target takes it, or has been busy for two seconds; errors as `outcome`, and `_Refused`."""
-    for pause in _PAUSES:
-        try:
-            await outcome(_answered(send))
-        except TargetBlocked:
-            await asyncio.sleep(pause)
-        else:
-            return
-    await outcome(_answered(send))
-
-
 async def _answered(send: Callable[[], Awaitable[Stored]]) -> Stored:
     """Tells an answer that leaves the outcome open from no answer at all."""
     try:
@@ -358,5 +310,5 @@ async def _answered(send: Callable[[], Awaitable[Stored]]) -> Stored:
     except BrokerRefused as error:
         fault = classify_refusal(error)
         if isinstance(fault, OutcomeUnknown):
-            raise _Refused(fault.message, hint=fault.hint, code=fault.code) from None
+            raise Refused(fault.message, hint=fault.hint, code=fault.code) from None
         raise fault from None

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from replicator.connector import release as module
+from replicator.connector import release_lanes
 from replicator.connector.release import Release
 from replicator.errors import BrokerRefused, ReplicatorError, Unreachable
 from replicator.protocol import properties
 from replicator.protocol.batch import unpack
 from replicator.protocol.message import StoredMessage
-from replicator.routing.faults import OutcomeUnknown
+from replicator.routing.faults import OutcomeUnknown, TargetBlocked
 from replicator.routing.parked import Parked, Place
 from replicator.routing.queue_map import Queue
 from replicator.routing.release_plan import ReleasePlan
+from tests.support.virtual_time import VirtualLoop, WallClock
 
 QUEUE = Queue("a", 0)
 #: Milliseconds; later than any clock here.
@@ -56,6 +60,10 @@ class Target:
         self.refuse: Callable[[str], None] = lambda _: None
         self.settings = {"timerWheelEnable": "true", "timerMaxDelaySec": "9999999999"}
         self.takes_long: Callable[[str], Awaitable[None]] = _nothing
+        #: Seconds that a request takes, how many are under way at each broker, and the most that ever were.
+        self.line = 0.0
+        self.asked: Counter[str] = Counter()
+        self.asked_most = 0
         monkeypatch.setattr(module, "message_at", self.message_at)
         monkeypatch.setattr(module, "send_batch", self.send_batch)
         monkeypatch.setattr(module, "send_single", self.send_single)
@@ -72,11 +80,19 @@ class Target:
     async def read_settings(self, _: str) -> dict[str, str]:
         return self.settings
 
-    async def message_at(self, _: str, __: str, ___: int, offset: int) -> StoredMessage:
+    async def message_at(self, broker: str, _: str, __: int, offset: int) -> StoredMessage:
+        await self._over_the_line(broker)
         raw = self.raw.get(offset, b"UNIQ_KEY\x01AB\x02DELAY\x013\x02")
         return StoredMessage(offset, 0, 0, 500, 1_000, 3, 0, b"\x00\x00\x00\x04body", raw)
 
-    async def send_batch(self, _: str, fields: dict[str, str], body: list[bytes]) -> None:
+    async def _over_the_line(self, broker: str) -> None:
+        self.asked[broker] += 1
+        self.asked_most = max(self.asked_most, *self.asked.values())
+        await asyncio.sleep(self.line)
+        self.asked[broker] -= 1
+
+    async def send_batch(self, broker: str, fields: dict[str, str], body: list[bytes]) -> None:
+        await self._over_the_line(broker)
         await self._take(properties.find(unpack(body[0])[3], b"__RPL_RELEASED") or b"")
 
     async def send_single(self, _: str, fields: dict[str, str], __: bytes) -> None:
@@ -132,7 +148,7 @@ async def test_what_no_single_send_takes_is_sent_in_a_batch_or_left(monkeypatch:
         plan(overdue(0, topic="%RETRY%g"), overdue(1, topic="%RETRY%g", due=soon), overdue(2, due=soon)),
         lambda: True,
     )
-    assert [each.id for each in release.done.waiting] == ["1", "2"]
+    assert [*release.done.waiting] == ["1", "2"]
     await release.go_on(lambda: True)
     assert target.sent == ["2"]
     ((topic, why), count), *others = release.done.left.items()
@@ -182,7 +198,7 @@ async def test_a_broker_that_is_away_holds_back_its_own_queues_alone(monkeypatch
     with pytest.raises(OutcomeUnknown):
         await release.go_on(lambda: True)
     assert target.sent == ["3", "6"]
-    assert [each.id for each in release.done.waiting] == ["4", "5", "7"]
+    assert [*release.done.waiting] == ["4", "5", "7"]
 
 
 async def test_a_broker_that_does_not_say_what_its_timer_takes_holds_back_its_own_queues_alone(
@@ -222,6 +238,91 @@ async def test_a_released_retry_is_a_copy_that_was_tried_as_often(
     assert (fields["j"], fields["l"]) == ("3", str(2**31 - 1))
     assert properties.find(raw, b"__RPL_RETRIES") == b"3"
     assert (properties.find(raw, b"TIMER_DELIVER_MS") is None) == (due == 1)
+
+
+def in_virtual_time(monkeypatch: pytest.MonkeyPatch, work: Callable[[int], Coroutine[Any, Any, None]]) -> float:
+    """Runs `work`, which gets the time when it begins (ms); for how many seconds."""
+    clock = WallClock()
+    for each in (module, release_lanes):
+        monkeypatch.setattr(each, "time", clock)
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(work(round(clock.ahead * 1000)))
+        return runner.get_loop().time()
+
+
+def test_a_queue_that_is_blocked_delays_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The target takes nothing for more queues than requests that it is sent at a time; for the others it does."""
+    target, late = Target(monkeypatch), list[float]()
+    target.settings, target.line = {}, 0.01
+    blocked = [f"blocked{number}" for number in range(2 * module._AT_ONCE)]
+
+    async def work(now: int) -> None:
+        def refuse(parked: str) -> None:
+            if parked.startswith("blocked"):
+                raise BrokerRefused("a", 320, 2, "busy")
+            late.append(now / 1000 + asyncio.get_running_loop().time() - int(parked) / 1000)
+
+        target.refuse = refuse
+        free = [overdue(now + due) for due in range(3_000, 5_000, 50)]
+        held = [overdue(number, topic=name, due=now + 3_000) for number, name in enumerate(blocked)]
+        held = [replace(each, id=each.topic) for each in held]
+        release = target.release()
+        await release.begin(plan(*held, *free), lambda: True)
+        with pytest.raises(TargetBlocked):
+            await release.go_on(lambda: True)
+        assert (len(target.sent), release.done.on_time) == (len(free), len(free))
+        assert [*release.done.waiting] == blocked
+
+    in_virtual_time(monkeypatch, work)
+    assert max(late) <= 2.0
+
+
+def test_many_messages_that_are_due_at_once_share_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two requests of 50 ms each, one after the other, would be 100 s for a thousand."""
+    target = Target(monkeypatch)
+    target.settings, target.line = {}, 0.05
+
+    async def work(now: int) -> None:
+        due = [overdue(number, topic=f"t{number % 40}", due=now + 2_000) for number in range(1_000)]
+        release = target.release()
+        await release.begin(plan(*due), lambda: True)
+        assert len(release.done.waiting) == 1_000
+        await release.go_on(lambda: True)
+
+    assert in_virtual_time(monkeypatch, work) < 10
+    assert target.asked_most == module._AT_ONCE
+    for lane in range(40):
+        assert [each for each in target.sent if int(each) % 40 == lane] == [*map(str, range(lane, 1_000, 40))]
+
+
+@pytest.mark.parametrize("at", [0.001, 1.13, 1.17, 4.14])
+def test_a_release_that_is_ended_in_the_middle_and_repeated(monkeypatch: pytest.MonkeyPatch, at: float) -> None:
+    """Whatever it was at, nothing is sent twice or forgotten, and what it was not sure of it still has."""
+    target = Target(monkeypatch)
+    target.settings, target.line = {}, 0.05
+
+    async def take(_: str) -> None:
+        await asyncio.sleep(0)
+
+    async def work(now: int) -> None:
+        due = [overdue(number, topic=f"t{number % 7}", due=now + number // 20 * 1_000) for number in range(100)]
+        for wait in (at, 60.0):
+            left, release = [each for each in due if each.id not in target.sent], target.release()
+
+            async def released(left: list[Parked] = left, release: Release = release) -> None:
+                await release.begin(plan(*left), lambda: True)
+                await release.go_on(lambda: True)
+
+            task = asyncio.create_task(released())
+            await asyncio.wait([task], timeout=wait)
+            task.cancel()
+            await asyncio.wait([task])
+            assert {each.id for each in left} <= {*release.done.waiting, *target.sent}
+            assert len({*release.done.waiting} & {*target.sent}) <= 7, "one in each queue"
+
+    target.takes_long = take
+    in_virtual_time(monkeypatch, work)
+    assert sorted(target.sent, key=int) == [*map(str, range(100))]
 
 
 async def _nothing(*_: object) -> None:

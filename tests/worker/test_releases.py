@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -87,12 +86,13 @@ class Scene:
                     scene.bugs -= 1
                     raise RuntimeError("a bug")
                 assert mine() or scene.is_given_up
-                self.done.waiting = deque(cast("Any", SimpleNamespace(topic=topic, due=0)) for topic in plan)
+                self.done.waiting = {topic: cast("Any", SimpleNamespace(topic=topic, due=0)) for topic in plan}
 
             async def go_on(self, mine: Callable[[], bool]) -> None:
                 await scene.due.wait()
                 while self.done.waiting and mine():
-                    scene.sent.append(self.done.waiting.popleft().topic)
+                    topic = next(iter(self.done.waiting))
+                    scene.sent.append(self.done.waiting.pop(topic).topic)
 
         return Release()
 
