@@ -16,7 +16,7 @@ from replicator.client.broker_identity import is_broker
 from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
 from replicator.client.nameservers import NameServers, NoBrokers, NothingKnown, parsed
-from replicator.client.order import read_orders
+from replicator.client.order import OrderTables, delete_order, read_orders, write_order
 from replicator.client.security import Security
 from replicator.client.vip import VipChannel, vip_address
 from replicator.errors import ProtocolError, ReplicatorError, StartupError, Unreachable, WrongBroker
@@ -123,9 +123,17 @@ class Cluster:
         self._known_as = topology.cluster
         return topology
 
-    async def orders(self) -> Mapping[str, str]:
-        """The order configurations of its topics; errors as `read_orders`."""
+    async def orders(self) -> OrderTables:
+        """The order configurations of its topics, of each name server; errors as `read_orders`."""
         return await read_orders(self._nameservers)
+
+    async def write_order(self, nameserver: str, topic: str, value: str) -> None:
+        """Puts one at a name server; errors as `NameServers.tell`."""
+        await write_order(self._nameservers, nameserver, topic, value)
+
+    async def delete_order(self, nameserver: str, topic: str) -> None:
+        """Removes one from a name server; errors as `NameServers.tell`."""
+        await delete_order(self._nameservers, nameserver, topic)
 
     def _read(self, address: str, answer: Frame) -> Topology:
         if answer.code == Response.REQUEST_CODE_NOT_SUPPORTED:

@@ -125,6 +125,47 @@ class NameServers:
         kind = NoTls if any(isinstance(failure, NoTls) for failure in failures) else Unreachable
         raise kind(",".join(self.addresses), reasons)
 
+    async def read_each(
+        self, code: int, fields: Mapping[str, str], reader: Callable[[str, Frame], T]
+    ) -> tuple[dict[str, T], dict[str, str]]:
+        """What `reader` makes of the answer of each of them, and why there is none of the others; both by address.
+
+        One that was down a moment ago is not waited for, another one for at most five seconds.
+
+        Raises:
+            Unreachable: the address server does not say where they are.
+        """
+        if self._server is not None:
+            await self._look_up(self._server)
+        found: dict[str, T] = {}
+        failures: dict[str, str] = {}
+
+        async def ask(endpoint: Endpoint) -> None:
+            try:
+                endpoint.refuse_pause()
+                answer = await endpoint.invoke(code, fields, timeout=_TIMEOUT)
+                _refuse_unwell(endpoint.address, code, answer)
+                found[endpoint.address] = reader(endpoint.address, answer)
+            except (ClientError, NothingKnown, ProtocolError) as error:
+                failures[endpoint.address] = str(error)
+
+        endpoints = self._endpoints
+        await asyncio.gather(*(ask(endpoint) for endpoint in endpoints))
+        return {each.address: found[each.address] for each in endpoints if each.address in found}, failures
+
+    async def tell(self, address: str, code: int, fields: Mapping[str, str]) -> None:
+        """Asks the name server at `address` alone, for at most five seconds.
+
+        Raises:
+            BrokerRefused: it answers with anything but success.
+            Unreachable, RequestTimeout: see there; or it is none of them any more.
+        """
+        for endpoint in self._endpoints:
+            if endpoint.address == address:
+                await endpoint.ask(code, fields, timeout=_TIMEOUT)
+                return
+        raise Unreachable(address, "it is not among the name servers any more")
+
     async def _look_up(self, server: AddressServer) -> None:
         """Asks the address server, when it is time to."""
         async with self._looking:

@@ -12,12 +12,14 @@ __all__ = [
     "Action",
     "Commit",
     "DropGroup",
+    "DropOrder",
     "DropTopic",
     "Forbid",
     "SetMode",
     "Unasked",
     "Write",
     "WriteGroup",
+    "WriteOrder",
     "WriteTopic",
 ]
 
@@ -35,6 +37,21 @@ class DropTopic:
     """Deletes a topic with its messages."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOrder:
+    """Makes `queues` the order configuration of a topic at a name server."""
+
+    topic: str
+    queues: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropOrder:
+    """Deletes the order configuration of a topic at a name server."""
+
+    topic: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +96,12 @@ class Commit:
     offset: int
 
 
-Write = WriteTopic | DropTopic | WriteGroup | DropGroup | Forbid | SetMode | Commit
+Write = WriteTopic | DropTopic | WriteOrder | DropOrder | WriteGroup | DropGroup | Forbid | SetMode | Commit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """What is to be done at one broker of the target.
+    """What is to be done at one broker of the target, or at the name server of the address `broker`.
 
     `kind` is topics, groups or offsets; `key` names what it is about, once per broker and kind; `before` and
     `after` are what differs, None where there is nothing. With `blocked` it is only shown: it says why, and
@@ -123,7 +140,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Unasked:
-    """A broker that could not be asked about one `kind`, and why; of a whole cluster `broker` is empty.
+    """A broker, or name server, that could not be asked about one `kind`, and why; of a whole cluster it is empty.
 
     What is to be done there is not known.
     """

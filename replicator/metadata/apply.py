@@ -7,14 +7,18 @@ from replicator.client.groups import delete_group, forbid, write_group
 from replicator.client.offsets import commit_offset
 from replicator.client.request_modes import write_request_mode
 from replicator.client.topics import delete_topic, write_topic
+from replicator.client.vip import VipChannel
 from replicator.metadata.action import (
     Action,
     Commit,
     DropGroup,
+    DropOrder,
     DropTopic,
     Forbid,
     SetMode,
+    Write,
     WriteGroup,
+    WriteOrder,
     WriteTopic,
 )
 
@@ -22,13 +26,22 @@ __all__ = ["apply"]
 
 
 async def apply(target: Cluster, action: Action) -> None:
-    """Does what `action` says, over the VIP channel.
+    """Does what `action` says: at a broker over the VIP channel, or at a name server.
 
     Raises:
         BrokerRefused, Unreachable, RequestTimeout: see there.
     """
-    broker = target.writer(action.broker)
     match action.write:
+        case WriteOrder(topic, queues):
+            await target.write_order(action.broker, topic, queues)
+        case DropOrder(topic):
+            await target.delete_order(action.broker, topic)
+        case _:
+            await _apply_at(target.writer(action.broker), action.write)
+
+
+async def _apply_at(broker: VipChannel, write: Write) -> None:
+    match write:
         case WriteTopic(config, removed):
             await write_topic(broker, config, removed=removed)
         case DropTopic(name):

@@ -11,7 +11,6 @@ from replicator.metadata.action import Action, DropGroup, Forbid, SetMode, Write
 from replicator.metadata.ledger import (
     DELETED,
     DRIFT,
-    FOUND,
     UNTAKEN,
     Entry,
     Finding,
@@ -19,6 +18,7 @@ from replicator.metadata.ledger import (
     Planned,
     compare,
     differing,
+    judged,
     unless_repaired,
 )
 from replicator.routing.selector import TopicSelector, compile_patterns
@@ -143,7 +143,7 @@ def _plan_group(
     finding = compare(before, wanted, entry)
     found = []
     if finding is not Finding.SAME:
-        blocked, note = _judged(finding, policy)
+        blocked, note = judged(finding, repair=policy.repair)
         old, new = differing(before, wanted)
         found.append(
             Action(
@@ -158,15 +158,6 @@ def _plan_group(
             )
         )
     return found
-
-
-def _judged(finding: Finding, policy: GroupPolicy) -> tuple[str, str]:
-    """Why what is not the same is not to be changed, and what is said of it all the same."""
-    if finding is Finding.UNTAKEN:
-        return UNTAKEN, ""
-    if finding in (Finding.DRIFTED, Finding.FOUND):
-        return unless_repaired(DRIFT if finding is Finding.DRIFTED else FOUND, repair=policy.repair)
-    return "", ""
 
 
 def _signed(current: Mapping[str, Any] | None, model: Mapping[str, Any]) -> dict[str, str]:
@@ -264,7 +255,7 @@ def _plan_modes(
         finding = compare(current, mode, ledger.get((broker, key)))
         if finding is Finding.SAME:
             continue
-        blocked, note = _judged(Finding.UNTAKEN if table.modes is None else finding, policy)
+        blocked, note = judged(Finding.UNTAKEN if table.modes is None else finding, repair=policy.repair)
         before, after = differing(current, mode)
         planned.actions.append(
             Action(

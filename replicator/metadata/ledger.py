@@ -25,6 +25,7 @@ __all__ = [
     "Planned",
     "compare",
     "differing",
+    "judged",
     "remember",
     "unless_repaired",
 ]
@@ -106,6 +107,15 @@ def compare(current: Settings | None, wanted: Settings, entry: Entry | None) -> 
     if any(current.get(name) != known[name] for name in entry.got.keys() & wanted.keys()):
         return Finding.DRIFTED
     return Finding.UNTAKEN if wanted == entry.wanted else Finding.CHANGED
+
+
+def judged(finding: Finding, *, repair: bool) -> tuple[str, str]:
+    """Why what is not the same is not to be changed, and the note on it."""
+    if finding is Finding.UNTAKEN:
+        return UNTAKEN, ""
+    if finding in (Finding.DRIFTED, Finding.FOUND):
+        return unless_repaired(DRIFT if finding is Finding.DRIFTED else FOUND, repair=repair)
+    return "", ""
 
 
 def _of(settings: Settings, wanted: Settings) -> dict[str, Any]:

@@ -40,6 +40,8 @@ from replicator.metadata.ledger import (
 )
 from replicator.metadata.offsets import GroupQueue, plan_offsets
 from replicator.metadata.options import SyncOptions
+from replicator.metadata.order_tables import NameServerOrders
+from replicator.metadata.orders import is_order
 from replicator.metadata.target_consumers import GroupConsumers, TargetConsumers
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue, needed_queues
@@ -90,7 +92,7 @@ class Applied(NamedTuple):
 
 
 class Syncer:
-    """Plans and applies for one route; `failures` are brokers that did not answer the last time."""
+    """Plans and applies for one route; `failures` are brokers and name servers that did not answer last."""
 
     def __init__(self, source: Cluster, target: Cluster, options: SyncOptions) -> None:
         self.options = options
@@ -98,6 +100,7 @@ class Syncer:
         self._source = source
         self._target = target
         self._topics = (_topics(source, masters_only=False), _topics(target, masters_only=True))
+        self._orders = NameServerOrders(source, target)
         self._groups = (_groups(source, masters_only=False), _groups(target, masters_only=True))
         register = GroupRegister(*self._groups)
         self.places = GroupPositions(source, target, options.identity, options.selector, register)
@@ -108,8 +111,9 @@ class Syncer:
     # Topics.
 
     async def plan_topics(self, copy: ReplicationSnapshot, ledger: Ledger) -> Planned:
-        """What is to be done to the target's topics."""
-        source, target = await self._refreshed(self._topics)
+        """What is to be done to the target's topics, and to their order configurations."""
+        (source, target), _ = await asyncio.gather(self._refreshed(self._topics), self._orders.refresh())
+        known = {key: entry for key, entry in ledger.items() if not is_order(key)}
         self._unresponsive = UnresponsiveBrokers(self._topics[0].failures)
         waiting = await bounded(lambda plan: self._missing(plan, copy, source), copy.plans, at_once=_AT_ONCE)
         missing = {plan.topic: left for plan, left in zip(copy.plans, waiting, strict=True)}
@@ -117,7 +121,7 @@ class Syncer:
             copy.plans,
             {name: table.topics for name, table in source.items()},
             {name: table.topics for name, table in target.items()},
-            ledger,
+            known,
             missing=lambda topic: missing[topic],
             made=copy.made,
             selects=copy.selects,
@@ -125,12 +129,15 @@ class Syncer:
         )
 
         def having(action: Action) -> Collection[str]:
-            return copy.brokers_of(ledger[action.broker, action.key].source)
+            return copy.brokers_of(known[action.broker, action.key].source)
 
-        lost = emptied(ledger, {name: table.topics for name, table in source.items()}, copy.brokers_of)
+        lost = emptied(known, {name: table.topics for name, table in source.items()}, copy.brokers_of)
         planned = unsure(planned, self._topics[0].masters, having, self._source.brokers())
         planned = unless(planned, lambda action: next((lost[b] for b in having(action) if b in lost), ""))
-        return await self._without_foreign(planned)
+        planned = await self._without_foreign(planned)
+        orders = self._orders.plan(copy.plans, ledger, selects=copy.selects, policy=self.options.topics)
+        self.failures |= self._orders.failures
+        return Planned([*planned.actions, *orders.actions], {**planned.wanted, **orders.wanted})
 
     async def _without_foreign(self, planned: Planned) -> Planned:
         """No topic is deleted in which applications, or routes from other clusters, have written."""
@@ -152,6 +159,7 @@ class Syncer:
     async def plan_switch(self, copy: ReplicationSnapshot, *, open_all: bool) -> Planned:
         """What makes the target's topics those that applications use."""
         source, target = await self._refreshed(self._topics)
+        self._orders.forget_target()  # what is not looked at now is not remembered as it was then
         return topics.plan_switch(
             copy.plans,
             {name: table.topics for name, table in source.items()},
@@ -199,7 +207,9 @@ class Syncer:
             for broker, table in target.items()
             for name, config in table.topics.items()
         }
-        return remember(planned, current, ledger, written=_written(applied), answered=target)
+        written = _written(applied)
+        orders, nameservers = await self._orders.since(written=any(map(is_order, written)))
+        return remember(planned, {**current, **orders}, ledger, written=written, answered={*target, *nameservers})
 
     # Groups.
 

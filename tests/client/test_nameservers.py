@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 
 import pytest
 
 from replicator.client import nameservers as module
 from replicator.client.nameservers import NameServers
-from replicator.client.order import read_orders
 from replicator.client.security import Security
-from replicator.errors import Unreachable
+from replicator.errors import BrokerRefused, Unreachable
 from tests.client.peer import Peer, silent, unused_port
 
 
@@ -70,19 +70,42 @@ async def test_an_error_code_is_an_answer() -> None:
         await servers.close()
 
 
-async def test_order_configurations_are_those_of_one_that_is_well() -> None:
-    """One that has none has said so."""
-    table = b'{"table":{"T":"east-a:8"}}'
+async def test_each_is_asked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one answers says nothing of another, and why one does not is said; one that is down holds up nobody."""
+    monkeypatch.setattr(module, "_TIMEOUT", 0.1)
+    gone = dead()
     async with (
-        Peer(lambda session, request: session.answer(request, 2)) as busy,
-        Peer(lambda session, request: session.answer(request, body=b'{"table":[]}')) as unreadable,
-        Peer(lambda session, request: session.answer(request, body=table)) as well,
-        Peer(lambda session, request: session.answer(request, 22)) as empty,
+        Peer(lambda session, request: session.answer(request, 2, remark="busy")) as busy,
+        Peer(silent) as hung,
+        Peer(lambda session, request: session.answer(request, body=b"one")) as one,
+        Peer(lambda session, request: session.answer(request, body=b"two")) as two,
     ):
-        for last, found in ((well, {"T": "east-a:8"}), (empty, {})):
-            servers = NameServers([busy.address, unreadable.address, last.address], Security())
-            assert await read_orders(servers) == found
-            await servers.close()
+        addresses = [two.address, busy.address, gone, hung.address, one.address]
+        servers = NameServers(addresses, Security())
+        for _ in range(2):
+            async with asyncio.timeout(5):
+                found, failures = await servers.read_each(219, {}, lambda _, answer: bytes(answer.body))
+            assert [*found.items()] == [(two.address, b"two"), (one.address, b"one")]
+            assert failures.keys() == {busy.address, gone, hung.address}
+            assert "refused request 219 with code 2: busy" in failures[busy.address]
+            assert servers._endpoints[2]._backoff.attempts == 1
+            servers._endpoints[2]._not_before = math.inf
+        await servers.close()
+
+
+async def test_one_of_them_is_told() -> None:
+    """Neither the others, nor one that has left the list."""
+    refusals = iter([0, 1])
+    async with Peer() as other, Peer(lambda session, request: session.answer(request, next(refusals))) as peer:
+        servers = NameServers([other.address, peer.address], Security())
+        await servers.tell(peer.address, 100, {"key": "T"})
+        with pytest.raises(BrokerRefused):
+            await servers.tell(peer.address, 100, {"key": "T"})
+        with pytest.raises(Unreachable, match="not among the name servers"):
+            await servers.tell(dead(), 100, {})
+        assert [dict(each.fields) for each in peer.requests] == [{"key": "T"}] * 2
+        assert other.requests == []
+        await servers.close()
 
 
 async def test_when_all_are_dead_one_error_names_them_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from replicator.aio.clock import now
 from replicator.client.cluster import Cluster
 from replicator.client.groups import GroupTable
 from replicator.client.offsets import OffsetTable
+from replicator.client.order import OrderTables
 from replicator.client.topics import TopicConfig, TopicTable
 from replicator.errors import BrokerRefused, RequestTimeout, Unreachable
 from replicator.metadata import syncer as under_test
@@ -45,6 +46,12 @@ class Side:
         self.bans: dict[str, frozenset[str]] = {}
         self.foreign: set[str] = set()
         self.offsets: dict[tuple[str, str], dict[int, int]] = {}
+        #: By name server: what it has of order configurations; None while it does not answer.
+        self.orders_at: dict[str, dict[str, str] | None] = {"n:1": {}}
+
+    async def orders(self) -> OrderTables:
+        answers = {address: dict(each) for address, each in self.orders_at.items() if each is not None}
+        return OrderTables(answers, dict.fromkeys(self.orders_at.keys() - answers, "away"))
 
     def brokers(self) -> Mapping[str, object]:
         return dict.fromkeys(self.topics)

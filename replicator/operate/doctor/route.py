@@ -41,7 +41,7 @@ async def examine_route(
             reserved={context.target.cluster_name, *context.target.topics},
         )
     ]
-    findings += await examine_orders(clear, context)
+    findings += await examine_orders(clear, context, settings.route)
     findings += await examine_rights(settings, clear, context)
     findings += await examine_tails(clear, context, settings.route, source)
     findings += await examine_groups(settings, clear, context)
