@@ -66,7 +66,7 @@ soak: $(STAMP) ## Real workers and brokers under faults for MINUTES, round after
 mutants: $(STAMP) ## Which of a list of errors in the code the simulation finds
 	@$(BIN)/python -m tests.simulation --mutants --seeds $(SEEDS) $(ARGS)
 
-dist: $(TOOLS) ## Wheels of all platforms, the source archive, the SBOM and checksums, into dist/
+dist: audit ## Wheels of all platforms, the source archive, the SBOM and checksums, into dist/, if the audit finds nothing
 	@rm -rf dist
 	@$(BIN)/python -m tools.dist
 

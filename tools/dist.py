@@ -99,14 +99,16 @@ def sbom() -> str:
 
 def _jar(jar: Mapping[str, str]) -> dict[str, object]:
     """One that `replicator sandbox` fetches, where it is used."""
-    *group, name, version, _ = jar["path"].split("/")
+    *group, name, version, file = jar["path"].split("/")
+    classifier = file.removeprefix(f"{name}-{version}").removesuffix(".jar").lstrip("-")
     return {
         "bom-ref": jar["path"],
         "type": "library",
         "group": ".".join(group),
         "name": name,
         "version": version,
-        "purl": f"pkg:maven/{'.'.join(group)}/{name}@{version}",
+        "purl": f"pkg:maven/{'.'.join(group)}/{name}@{version}"
+        + (f"?classifier={classifier}" if classifier else ""),
         "hashes": [{"alg": "SHA-256", "content": jar["sha256"]}],
         "scope": "optional",
     }

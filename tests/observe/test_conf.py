@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
+import socket
 import ssl
 import subprocess
 import sys
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -123,35 +126,85 @@ def test_the_image_copies_what_there_is() -> None:
     assert text.splitlines()[-1] == 'ENTRYPOINT ["replicator"]'
 
 
-@pytest.mark.parametrize("secure", [False, True])
-def test_the_health_check_of_the_image(secure: bool, tmp_path: Path) -> None:
-    """At another port, over TLS or not; a server that says anything but 200, and none at all, are not healthy."""
-    status = 200
+@contextlib.contextmanager
+def worker(files: tls.TlsFiles | None = None, *, host: str = "127.0.0.1", ca: Path | None = None) -> Iterator[Live]:
+    """What answers as REST does, with the environment of its container: over TLS, with client certificates."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with Live((host, 0), family) as server:
+        if files is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(files.server_cert, files.server_key)
+            given = {"CERT_FILE": files.server_cert, "KEY_FILE": files.server_key}
+            if ca is not None:
+                context.load_verify_locations(ca)
+                context.verify_mode = ssl.CERT_REQUIRED
+                given["CA_FILE"] = ca
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+            server.environment |= {f"REPLICATOR_REST__TLS__{name}": str(path) for name, path in given.items()}
+        Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield server
+        server.shutdown()
 
-    class Live(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(status if self.path == "/health/live" else 404)
+
+class Live(ThreadingHTTPServer):
+    """Answers with `status`, and ends a connection without an answer if that is None."""
+
+    def __init__(self, address: tuple[str, int], family: int) -> None:
+        self.address_family = family
+        self.status: int | None = 200
+        super().__init__(address, Answering)
+        self.environment = {"REPLICATOR_REST__PORT": str(self.server_port)}
+        if address[0] != "127.0.0.1":
+            self.environment["REPLICATOR_REST__HOST"] = address[0]
+
+    def check(self, **environment: str) -> str:
+        """What the check of the image says; empty if that is healthy."""
+        command = [sys.executable, str(DOCKER / "health.py")]
+        given = self.environment | environment
+        ended = subprocess.run(command, env=given, capture_output=True, text=True, check=False)
+        assert (ended.returncode, bool(ended.stderr)) in ((0, False), (1, True)), ended.stderr
+        assert len(ended.stderr.splitlines()) <= 1
+        return ended.stderr
+
+
+class Answering(BaseHTTPRequestHandler):
+    server: Live
+
+    def do_GET(self) -> None:
+        if self.server.status is not None:
+            self.send_response(self.server.status if self.path == "/health/live" else 404)
             self.end_headers()
 
-        def log_message(self, *_: object) -> None: ...
+    def log_message(self, *_: object) -> None: ...
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Live)
-    environment = {"REPLICATOR_REST__PORT": str(server.server_port)}
-    if secure:
-        files = tls.make(tmp_path, client_auth=False)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(files.server_cert, files.server_key)
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        environment["REPLICATOR_REST__TLS__CERT_FILE"] = str(files.server_cert)
-    Thread(target=server.serve_forever, daemon=True).start()
 
-    def healthy() -> bool:
-        command = [sys.executable, str(DOCKER / "health.py")]
-        return subprocess.run(command, env=environment, stderr=subprocess.DEVNULL, check=False).returncode == 0
+@pytest.mark.parametrize("secure", [False, True])
+def test_the_health_check_of_the_image(secure: bool, tmp_path: Path) -> None:
+    """At another port, over TLS or not; one that says anything but 200, or nothing, or is gone, is not healthy."""
+    with worker(tls.make(tmp_path, client_auth=False) if secure else None) as server:
+        assert server.check() == ""
+        server.status = 503
+        assert "answered 503" in server.check()
+        server.status = None
+        assert "no answer of /health/live" in server.check()
+    assert "no answer of /health/live" in server.check()
 
-    assert healthy()
-    status = 503
-    assert not healthy()
-    server.shutdown()
-    server.server_close()
-    assert not healthy()
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.2", "localhost", "::", "::1"])
+def test_the_health_check_asks_where_rest_is_served(host: str) -> None:
+    """Nothing of 127.0.0.1 is served at some of them."""
+    with worker(host=host) as server:
+        assert server.check() == ""
+
+
+def test_the_health_check_shows_a_certificate(tmp_path: Path) -> None:
+    """The worker's own, or another where REST does not accept that one; without any it is refused."""
+    files, clients = (tls.make(tmp_path / name, client_auth=True) for name in ("rest", "clients"))
+    with worker(files, ca=files.ca) as server:
+        assert server.check() == ""
+        server.status = 503
+        assert "answered 503" in server.check()
+    with worker(files, ca=clients.ca) as server:
+        assert "no answer of /health/live" in server.check()
+        other = {"HEALTH_CERT_FILE": str(clients.client_cert), "HEALTH_KEY_FILE": str(clients.client_key)}
+        assert server.check(**other) == ""
