@@ -134,7 +134,7 @@ def _refuse_homeless(worker: Worker, removal: Removal, concerned: Sequence[Mappe
         )
     if removal.queues_to not in masters:
         raise ConfigError(
-            f"queues_to = {removal.queues_to!r} is no other target broker whose master answers",
+            f"queues_to = {removal.queues_to!r} is not another target broker whose master answers",
             hint=f"use one of {', '.join(masters)}" if masters else "start one",
         )
     if removal.lost is None:

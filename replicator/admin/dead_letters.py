@@ -92,21 +92,21 @@ def step_of(message: StoredMessage) -> Step | None:
     """The step that a message of that queue is; None if it is none."""
     found = properties.find(message.properties, STEP.encode())
     kind, _, numbers = (found or b"").decode("ascii", "replace").partition(" ")
-    letter, _, number = numbers.partition(" ")
-    if kind not in ("begun", "done", "not-sent") or not (letter.isdecimal() and number.isdecimal()):
+    letter, number = map(properties.number, numbers.partition(" ")[::2])
+    if kind not in ("begun", "done", "not-sent") or letter is None or number is None:
         return None
-    return Step(message.queue_offset, kind, int(letter), int(number), message.store_timestamp)  # type: ignore[arg-type]
+    return Step(message.queue_offset, kind, letter, number, message.store_timestamp)  # type: ignore[arg-type]
 
 
 def letter_of(broker: str, message: StoredMessage) -> Letter | None:
     """The letter that a message of that queue is; None if it is none."""
     found, source = properties.decode(message.properties), provenance.read(message.properties)
-    topic, size = found.get("__RPL_TOPIC", ""), found.get("__RPL_SIZE", "")
-    if source is None or not topic or not size.isdecimal():
+    topic, size = found.get("__RPL_TOPIC", ""), properties.number(found.get("__RPL_SIZE", ""))
+    if source is None or not topic or size is None:
         return None
     reason, omitted = found.get("__RPL_REASON", ""), found.get("__RPL_OMITTED", "")
     stored = message.store_timestamp
-    return Letter(broker, message.queue_offset, topic, reason, int(size), omitted, source, stored)
+    return Letter(broker, message.queue_offset, topic, reason, size, omitted, source, stored)
 
 
 async def dead_letters(worker: Worker, name: str, settings: RouteSettings) -> Latest:

@@ -133,7 +133,8 @@ class _Counting:
         try:
             async with asyncio.timeout_at(self._until):
                 async for record in self._read(broker, DECIDED_TOPIC, 0, *decided):
-                    ended.update(int(offset) for offset in record.content.split(b",") if offset.isdigit())
+                    offsets = map(properties.number, record.content.split(b","))
+                    ended.update(offset for offset in offsets if offset is not None)
         except TimeoutError:
             self.found.uncounted += end - begin
             return

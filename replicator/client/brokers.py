@@ -15,6 +15,7 @@ from replicator.errors import BrokerRefused, ProtocolError
 from replicator.protocol.codes import Request, Response
 from replicator.protocol.fastjson import parse
 from replicator.protocol.frame import Frame
+from replicator.protocol.properties import number
 
 __all__ = [
     "DEFAULT_DELAYS",
@@ -68,9 +69,9 @@ async def read_config(broker: Endpoint) -> BrokerConfig:
 
 
 def _config(values: Mapping[str, str]) -> BrokerConfig:
-    size = values.get("maxMessageSize", "")
+    size = number(values.get("maxMessageSize", ""))
     return BrokerConfig(
-        int(size) if size.isdecimal() else DEFAULT_MAX_MESSAGE,
+        DEFAULT_MAX_MESSAGE if size is None else size,
         name=values.get("brokerName", ""),
         cluster=values.get("brokerClusterName", ""),
         is_slave=values.get("brokerRole") == "SLAVE",

@@ -97,11 +97,19 @@ async def forbid(broker: Endpoint, group: str, topic: str, *, readable: bool) ->
 
 
 async def consumers(broker: Endpoint, group: str) -> list[str]:
-    """Ids of the clients that consume in `group` now, as this broker knows them."""
+    """Ids of the clients that consume in `group` now, as this broker knows them.
+
+    Raises:
+        BrokerRefused, Unreachable, RequestTimeout: see there.
+        ProtocolError: no list of clients.
+    """
     try:
         answer = await broker.ask(Request.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": group})
     except BrokerRefused as error:
         if error.code == Response.SYSTEM_ERROR and "no consumer" in error.remark:
             return []
         raise
-    return list(members(fastjson.parse(answer.body)).get("consumerIdList") or [])
+    found = members(fastjson.parse(answer.body)).get("consumerIdList") or []
+    if not isinstance(found, list):
+        raise ProtocolError(f"group {group!r} has an unreadable list of consumers")
+    return found

@@ -93,11 +93,11 @@ async def _read(broker: Endpoint, request: TableRequest, known: tuple[bytes, ...
 
 
 def members(value: object) -> dict[str, Any]:
-    """`value`, if it is a JSON object.
+    """`value`, if it is a JSON object whose keys are names; fastjson's may be whole objects.
 
     Raises:
         ProtocolError: it is none.
     """
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
         raise ProtocolError("a broker's table that is not a JSON object")
     return value

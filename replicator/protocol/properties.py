@@ -23,12 +23,16 @@ __all__ = [
     "find",
     "is_light",
     "is_stripped",
+    "number",
     "strip",
     "without",
 ]
 
 #: Bytes. The length field of a stored message is a signed short.
 MAX_PROPERTIES: Final = 32_767
+
+#: Digits that no number of 64 bits has.
+_DIGITS: Final = 20
 
 #: The light message queues (LMQ) that a message is for, with commas between; and its offsets in them, which brokers
 #: with LMQ give to single sends, not to batches: without them a message is in none.
@@ -62,6 +66,14 @@ def find(properties: bytes, name: bytes) -> bytes | None:
     start = at + len(mark)
     end = properties.find(b"\x02", start)
     return properties[start:] if end < 0 else properties[start:end]
+
+
+def number(text: str | bytes) -> int | None:
+    """The whole number that a broker or a client has written; None for what is none that fits in 64 bits.
+
+    Python refuses to read thousands of digits, and anyone may write them.
+    """
+    return int(text) if text.isascii() and text.isdigit() and len(text) < _DIGITS else None
 
 
 def broker_made_tail(properties: bytes) -> bytes:

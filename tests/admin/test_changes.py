@@ -27,7 +27,7 @@ async def test_a_rebalance_is_waited_for_a_while(tmp_path: Path, monkeypatch: py
 
 
 async def test_a_state_that_somebody_chose_is_not_that_of_an_interrupted_failover(tmp_path: Path) -> None:
-    """Whoever repeats it later does not let a connector run that was stopped by hand."""
+    """Whoever repeats it later does not let a connector run that was stopped manually."""
     with paged_worker(tmp_path) as paged:
         ledger = SyncLedger("route", paged.store)
         ledger.put("failover", {"resume": "RUNNING", "by": "w1"})

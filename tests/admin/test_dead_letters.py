@@ -46,7 +46,9 @@ def test_a_step_is_read() -> None:
     assert step_of(message({STEP: "begun 4 120"}, 9)) == Step(9, "begun", 4, 120, 2000)
 
 
-@pytest.mark.parametrize("said", ["begun 4", "begun x 1", "ended 4 1", "", "done 4 ²"])
+@pytest.mark.parametrize(
+    "said", ["begun 4", "begun x 1", "ended 4 1", "", "done 4 ²", pytest.param(f"done 4 {'9' * 5000}", id="long")]
+)
 def test_what_is_no_step_is_none(said: str) -> None:
     assert step_of(message({STEP: said})) is None
     assert step_of(message(LETTER)) is None

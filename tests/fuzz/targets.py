@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import struct
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -24,12 +24,18 @@ from replicator.protocol.frame import Frame, FrameDecoder, encode_answer, encode
 from replicator.protocol.message import parse_messages
 from replicator.protocol.uniform_run import UniformRun, messages_in, sent_as
 from replicator.routing import provenance
+from replicator.routing.queue_map import Queue
+from replicator.routing.state import QueueState
 from replicator.settings import load
 from replicator.spark.resident.messages import Drain, Grant, Hello, Report, read_said, read_told
+from replicator.state import state_file
+from replicator.state import store as store_module
 from replicator.state.record import Kind, Record, Version
 from replicator.state.record_types import fit_all
 from replicator.state.store import Store
+from tests.fuzz.brokers import BROKERS
 from tests.protocol.test_message import stored
+from tests.support.records import VALUES
 
 __all__ = ["TARGETS", "Target"]
 
@@ -153,14 +159,40 @@ def records(data: bytes) -> None:
     assert not skipped
 
 
+_STATE: Final = ("connectorConfig.json", "taskConfig.json", "position.json", "offset.json", "identity.json")
+
+
 def state(data: bytes) -> None:
-    """A state file of this content, whose name the first byte chooses, does not keep a worker from its start."""
-    names = ("connectorConfig.json", "taskConfig.json", "position.json", "offset.json", "identity.json")
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
-        path = Path(directory) / names[(data[0] if data else 0) % len(names)]
-        path.write_bytes(data[1:])
-        with contextlib.suppress(StartupError):
-            Store(Path(directory)).close()
+    """A state file of this content does not keep a worker from its start, nor from what it does next.
+
+    The first byte chooses the file's name, and whether its checksum is made right: hardly any would have the right
+    one by chance, so that what the file says would never be read.
+    """
+    choice, content = data[0] if data else 0, data[1:]
+    if choice // len(_STATE) % 2:
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            content = state_file.encode(msgspec.json.decode(content))
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory, contextlib.suppress(StartupError):
+        (Path(directory) / _STATE[choice % len(_STATE)]).write_bytes(content)
+        store = Store(Path(directory))
+        queue = QueueState("orders", Queue("a", 0), Queue("b", 1), route="route")
+        store.restore(queue)
+        store.update([queue])
+        store.queue_maps("route")
+        store.write(store.snapshot())
+        store.close()
+
+
+def _state_seeds() -> Iterator[bytes]:
+    """Each file as a worker writes it, without the checksum, and one whose checksum is wrong."""
+    for at, name in enumerate(_STATE):
+        kinds = store_module._FILES.get(name, ())
+        kept: dict[str, Any] = {} if kinds else {"worker": "worker-1"}
+        for kind in kinds:
+            key, value = VALUES[kind]
+            kept[kind] = {key: {"version": (3, "worker-1"), "value": value}}
+        yield bytes([len(_STATE) + at]) + msgspec.json.encode(kept)
+    yield b'\x01{"version":1,"sha256":"","content":{"task":{}}}'
 
 
 def configuration(data: bytes) -> None:
@@ -239,11 +271,12 @@ TARGETS: Final[Mapping[str, Target]] = {
             b'{"readQueueNums":4,"writeQueueNums":4,"perm":6,"topicFilterType":"SINGLE_TAG","attributes":{}}',
         ),
     ),
+    **{name: Target(*each) for name, each in BROKERS.items()},
     "control": Target(
         control, tuple(write_records(Author("group", "worker-1", "abc"), iter(range(1, 9)), _RECORDS))
     ),
     "records": Target(records, (msgspec.json.encode(_RECORDS),)),
-    "state": Target(state, (b'\x01{"version":1,"sha256":"","content":{"task":{}}}',)),
+    "state": Target(state, tuple(_state_seeds())),
     "configuration": Target(configuration, (_CONFIG,)),
     "resident": Target(
         resident,

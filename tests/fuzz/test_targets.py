@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from replicator.state import state_file
+from replicator.state.skipped_records import SkippedRecords
 from tests.fuzz.targets import TARGETS
 
 
@@ -13,7 +15,7 @@ from tests.fuzz.targets import TARGETS
 def test_seeds_and_their_neighbours(name: str) -> None:
     target = TARGETS[name]
 
-    @settings(max_examples=150)
+    @settings(max_examples=100)
     @given(
         st.sampled_from(target.seeds),
         st.lists(st.tuples(st.integers(0, 400), st.integers(0, 3), st.binary(max_size=9)), max_size=4),
@@ -26,3 +28,28 @@ def test_seeds_and_their_neighbours(name: str) -> None:
     for seed in target.seeds:
         target.run(seed)
     holds()
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        pytest.param("tables", b"maxMessageSize=%b" % (b"9" * 5000), id="more digits than Python reads"),
+        pytest.param("tables", b'{"consumerIdList":5}', id="no list"),
+        pytest.param("tables", b'{"offsetTable":{{"a":1}:{0:1}}}', id="an object for a name"),
+    ],
+)
+def test_what_once_broke_a_target(name: str, data: bytes) -> None:
+    TARGETS[name].run(data)
+
+
+def test_what_state_files_say_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind their checksum: seeds without one get it, and all that is in them is taken."""
+    unread: list[str] = []
+    monkeypatch.setattr(state_file, "_set_aside", lambda path, _: unread.append(path.name))
+    monkeypatch.setattr(SkippedRecords, "add", lambda _, *what: unread.append(str(what)))
+    *seeds, wrong = TARGETS["state"].seeds
+    for seed in seeds:
+        TARGETS["state"].run(seed)
+    assert (len(seeds), unread) == (5, [])
+    TARGETS["state"].run(wrong)
+    assert unread == ["taskConfig.json"]

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from replicator.protocol import properties
-from replicator.protocol.properties import BROKER_MADE, broker_made_tail, decode, encode, find
+from replicator.protocol.properties import BROKER_MADE, broker_made_tail, decode, encode, find, number
 
 NAME = st.text(st.characters(exclude_characters="\x01\x02", codec="utf-8"), min_size=1, max_size=12)
 VALUE = st.text(st.characters(exclude_characters="\x01\x02", codec="utf-8"), max_size=12)
@@ -147,6 +147,19 @@ def test_every_property_is_found(told: dict[str, str]) -> None:
 def test_what_only_looks_similar_is_not_found(raw: bytes) -> None:
     """A longer name, a value, or a name inside a value."""
     assert find(raw, b"TAGS") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b"0", 0),
+        ("9223372036854775807", 2**63 - 1),
+        *((text, None) for text in ("", "-1", "²", "1_0", "x", "9" * 20, "9" * 5000, b"1 ", b"\xc2\xb2")),
+    ],
+)
+def test_only_a_number_is_one(text: str | bytes, expected: int | None) -> None:
+    """Python's own reading takes more than that, and fails at thousands of digits."""
+    assert number(text) == expected
 
 
 def test_an_empty_value_is_not_a_missing_one() -> None:
