@@ -6,7 +6,15 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
+
+
+def of_code(names: str) -> str:
+    """Where they are names: of a class, an alias or a type, or called; some are words of sentences, too."""
+    return rf"(?:\bclass |\bimport |-> |\w: |\| )(?:{names})\b|^(?:{names}) = |\b(?:{names})\("
+
 
 #: Each as a regular expression, with what took its place. Plain English words stand with what makes them names.
 RETIRED = {
@@ -30,7 +38,7 @@ RETIRED = {
     r"\bsync_drift\b(?!ed)": "sync_drifted_items",
     r"\brebalance_seconds\w*": "rebalance_duration_seconds",
     r"\brepeated_messages\w*": "duplicate_messages",
-    r"replicator:hindrances|\bhindrances\b": "replicator:failover_blockers",
+    r"replicator:hindrances|\b_?hindrances?\b": "replicator:failover_blockers",
     r"ReplicatorLag(Old|VeryOld)\b|ReplicatorNobodyMaySend": "…LagHigh, …LagCritical, …NoActiveLease",
     # JSON.
     r"[\"'](waitingFor|workerId|takesTasks|targetTopic)[\"']": "snake_case",
@@ -40,9 +48,12 @@ RETIRED = {
     r"replicator\.spark\.(access|rates|copies|pairing|patience)\b": "replicator.ranges",
     r"replicator\.spark\.(reading|copying|comparing|awake)\b": "replicator.ranges",
     # Inside.
-    r"\bclass (Deeds|Said|World|Reach|Pulse|Seldom|Silence|Sinking|Rated|Copied|Auditor|Alike|Waits)\b": "a noun",
-    r"\bclass (Dispatch|Places|Standing|Speech|Survey|Edge|Repeats|LeftOut)\b": "a noun that says what it is",
+    of_code("Deeds|World|Reach|Pulse|Seldom|Silence|Sinking|Rated|Copied|Auditor|Alike|Waits"): "a noun",
+    of_code("Dispatch|Places|Standing|Speech|Survey|Edge|Repeats|LeftOut"): "a noun that says what it is",
+    r"\bclass Said\b": "a noun",
     # Words.
+    r"\b(changed|stopped|promoted|ahead|again|read-only|election or) by hand\b|\ba hand at\b": "manually",
+    r"[}\"'] is no (?!longer\b|more\b)[a-z]": "is not a …, invalid …",
     r"\b(made|begins?|began|starts?|started|read|written|compiled) anew\b": "recreated, restarted, again",
     r"\b(mend|mends|mended|seldomer)\b": "fix, more rarely",
 }
@@ -81,3 +92,24 @@ def found(*paths: str) -> list[str]:
 def test_a_retired_name_is_found() -> None:
     """Here is what must not be elsewhere."""
     assert len(found("--", "tests/test_retired_names.py")) > 3
+
+
+@pytest.mark.parametrize(
+    ("line", "retired"),
+    [
+        ("class Waits(Protocol):", True),
+        ("Waits = TimerA | TimerB", True),
+        ("from replicator.x import Waits", True),
+        ("def wait(self, on: Waits) -> None:", True),
+        ("    return Waits(3)", True),
+        ('    """Waits until it is there."""', False),
+        ('<dt>Waits</dt> {{ m.figure("Waits", 3) }}', False),
+        ("def _hindrance(self) -> str:", True),
+        ("the offset was set ahead by hand", True),
+        ("A frame put together by hand.", False),
+        ('    raise ConfigError(f"{text!r} is no time")', True),
+        ('    raise ConfigError(f"{text!r} is no longer valid")', False),
+    ],
+)
+def test_words_of_sentences_are_not_names(line: str, retired: bool) -> None:
+    assert any(re.search(old, line) for old in RETIRED) is retired

@@ -38,7 +38,7 @@ class ConnectorOverview(Answer):
     name: str
     type: Literal["ROUTE", "SOURCE", "SINK"]
     state: ConnectorState
-    safe: Annotated[Verdict | None, Field(description="null: it is no route")]
+    safe: Annotated[Verdict | None, Field(description="null: it is not a route")]
     reasons: Annotated[list[str], Field(description="what stands against a failover, or could not be found out")]
     notes: Annotated[list[str], Field(description="what is to be known, and does not stand against it")]
     checked_at: Annotated[

@@ -263,7 +263,7 @@ def _parse(given: list[str] | None) -> dict[str, Any]:
                 f"{str(file)!r} cannot be read as JSON ({error})", hint="name a readable file"
             ) from None
         if not isinstance(found, dict):
-            raise ConfigError(f"{str(file)!r} holds no JSON object", hint='write {"topics": "orders"}')
+            raise ConfigError(f"{str(file)!r} does not hold a JSON object", hint='write {"topics": "orders"}')
         return found
     wrong = [pair for pair in given or () if "=" not in pair]
     if wrong:

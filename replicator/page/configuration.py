@@ -86,14 +86,14 @@ def parsed(text: str) -> dict[str, Any]:
     """A configuration that was written as JSON.
 
     Raises:
-        ConfigError: it is no JSON object.
+        ConfigError: it is not a JSON object.
     """
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise ConfigError(f"the configuration is no JSON: {error}") from None
+        raise ConfigError(f"the configuration is not JSON: {error}") from None
     if not isinstance(found, dict):
-        raise ConfigError("the configuration is no JSON object: write {…}")
+        raise ConfigError("the configuration is not a JSON object: write {…}")
     return found
 
 

@@ -66,7 +66,7 @@ def start_of(text: str) -> Start:
         return milliseconds(text)
     except ValueError:
         raise ConfigError(
-            f"--from {text!r} is no time",
+            f"--from {text!r} is not a time",
             hint="give earliest, latest or an ISO 8601 time like 2026-01-31T06:00:00Z",
         ) from None
 

@@ -237,8 +237,8 @@ class ClusterSettings(BaseModel):
                 as_network(host)
             except ValueError:
                 raise ValueError(
-                    f"{quoted(host)} is no host, address or network: brokers' ports are not named, and a network's"
-                    " bits behind its prefix are 0, as in 10.1.0.0/16"
+                    f"{quoted(host)} is not a host, address or network: brokers' ports are not named, and a"
+                    " network's bits behind its prefix are 0, as in 10.1.0.0/16"
                 ) from None
         return value
 

@@ -67,7 +67,7 @@ async def test_a_worker_syncs_accounts(clusters: ClusterPool, tmp_path: Path) ->
 
 
 async def test_accounts_that_drift_are_put_right_and_counted(clusters: ClusterPool, tmp_path: Path) -> None:
-    """Ours, changed by hand at the target; what was there before us stays, and is counted too. Nobody is woken."""
+    """Ours, changed manually at the target; what was there before us stays, and is counted too. Nobody is woken."""
     async with a_scene(clusters, OLD, NEW) as scene:
         source, target = scene.source, scene.target
         await target.create(scene.topic)

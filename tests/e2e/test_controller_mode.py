@@ -1,4 +1,4 @@
-"""Another replica becomes the master, by election or by hand, at either side: nothing is lost in silence."""
+"""Another replica becomes the master, by election or manually, at either side: nothing is lost in silence."""
 
 from __future__ import annotations
 

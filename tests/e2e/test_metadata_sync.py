@@ -198,7 +198,7 @@ async def test_topics_and_groups_follow(
         assert all(entry["error"] == "" for entry in audit)
         assert str(group) in (worker.store / "audit.jsonl").read_text()
 
-        async with connected(target) as client:  # a hand at the target
+        async with connected(target) as client:  # somebody changes the target
             await write_topic(client.writer("west-a"), two_queues(topic, perm=4))
         await until(lambda: _blocked(worker, "manually"))
         await asyncio.sleep(1.2)

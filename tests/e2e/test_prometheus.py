@@ -41,7 +41,7 @@ FLAGS = (
 async def test_every_panel_has_data_and_alerts_fire(
     clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
 ) -> None:
-    """Load, idle, a hand at the target, the target away, a worker killed; then each panel is asked for."""
+    """Load, idle, a change at the target, the target away, a worker killed; then each panel is asked for."""
     async with clusters.lent(WEST) as target:
         source = await clusters.get(EAST)
         topics, group = [topic_name("a"), topic_name("b")], topic_name("g")

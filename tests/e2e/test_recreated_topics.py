@@ -22,7 +22,7 @@ async def _numbers(route: Scene) -> list[int]:
     return [int(properties.decode(message.properties)["n"]) for message in copies]
 
 
-async def _make_anew(route: Scene) -> None:
+async def _recreate(route: Scene) -> None:
     """Deletes the source topic and creates it again, later by the broker's clock than all it had stored."""
     (before,) = (await raw_topic(route.source, route.topic)).values()
     await remove_topic(route.source, route.topic)
@@ -35,13 +35,13 @@ async def _make_anew(route: Scene) -> None:
     await create_topic(route.source, route.topic, queues=1)
 
 
-async def test_topic_deleted_and_made_anew_while_it_runs(scene: SceneOf) -> None:
+async def test_topic_deleted_and_recreated_while_it_runs(scene: SceneOf) -> None:
     """The new topic is copied from its first message, behind what was copied of the old one."""
     async with scene(queues=1) as route:
         await route.produce(300)
         async with route.worker() as worker:
             await worker.caught_up(route.topic, 300)
-            await _make_anew(route)
+            await _recreate(route)
             await route.produce(100, start=1000)
 
             async def arrived(count: int) -> bool:
@@ -57,14 +57,14 @@ async def test_topic_deleted_and_made_anew_while_it_runs(scene: SceneOf) -> None
         assert await _numbers(route) == [*range(300), *range(1000, 1150)]
 
 
-async def test_topic_made_anew_and_filled_while_a_pull_is_held(scene: SceneOf) -> None:
+async def test_topic_recreated_and_filled_while_a_pull_is_held(scene: SceneOf) -> None:
     """Nothing of the new topic is skipped, though it has grown beyond the position before anybody could look."""
     async with scene(queues=1) as route:
         await route.produce(5)
         async with route.worker() as worker:
             await worker.caught_up(route.topic, 5)
             await asyncio.sleep(UNWATCHED)
-            await _make_anew(route)
+            await _recreate(route)
             await route.produce(20, start=1000)
             await worker.caught_up(route.topic, 20)
             assert worker.metric("source_resets_total") == 1
@@ -72,14 +72,14 @@ async def test_topic_made_anew_and_filled_while_a_pull_is_held(scene: SceneOf) -
         assert await _numbers(route) == [*range(5), *range(1000, 1020)]
 
 
-async def test_what_was_unread_of_a_topic_that_is_made_anew_counts_as_lost(scene: SceneOf) -> None:
+async def test_what_was_unread_of_a_topic_that_is_recreated_counts_as_lost(scene: SceneOf) -> None:
     """To the message: what was copied of the old topic and what was lost of it are all that it had."""
     async with scene(queues=1) as route:
         flags = ("--memory-bytes", "1MiB", "--rate-messages", "20")  # reads 100 messages ahead at most
         await route.produce(1000, size=10_000)  # all are there at the first pull, which tells of them
         async with route.worker(*flags) as worker:
             await until(lambda: worker.has_copied(route.topic, 1))
-            await _make_anew(route)
+            await _recreate(route)
             await worker.set_rates()
             await route.produce(50, start=5000)
             await until(lambda: worker.metric("source_resets_total") == 1, what="the reset is noticed")
@@ -99,7 +99,7 @@ async def test_what_was_unread_of_a_topic_that_is_made_anew_counts_as_lost(scene
     ],
     ids=["shorter", "longer"],
 )
-async def test_topic_deleted_and_made_anew_while_it_is_away(
+async def test_topic_deleted_and_recreated_while_it_is_away(
     scene: SceneOf, version: str, later: int, reason: str
 ) -> None:
     """Also when the new topic has grown beyond the position, so that offsets alone tell nothing.
@@ -112,7 +112,7 @@ async def test_topic_deleted_and_made_anew_while_it_is_away(
             await worker.caught_up(route.topic, 300)
             assert worker.metric("source_resets_total") == 0
             await worker.drain()
-        await _make_anew(route)
+        await _recreate(route)
         await route.produce(later, start=1000)
         async with route.worker("--on-gap", "fail") as worker:
             await until(lambda: worker.topic(route.topic).get("state") == "FAILED")

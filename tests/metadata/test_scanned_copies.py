@@ -64,7 +64,7 @@ def test_only_what_is_new_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert target.read == 10
 
 
-def test_a_queue_that_begins_earlier_than_what_is_known_is_read_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_queue_that_begins_earlier_than_what_is_known_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """For a group that is further back, and where the target's topic was made again."""
     target, known = Target(monkeypatch, [*range(100)]), ScannedCopies("s")
     before(known, 50, 80)

@@ -35,7 +35,7 @@ def test_two_configurations_are_compared_by_line() -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", "null", "{'a': 1}"])
 def test_what_is_no_object_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="the configuration is no JSON"):
+    with pytest.raises(ConfigError, match="the configuration is not"):
         parsed(text)
 
 

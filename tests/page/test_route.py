@@ -18,7 +18,7 @@ STEP = {
     "note": "",
     "before": {"queues": 4},
     "after": {"queues": 8},
-    "blocked": "it was changed by hand",
+    "blocked": "it was changed manually",
 }
 
 
@@ -35,7 +35,7 @@ def test_the_plan_says_what_is_not_done_and_why(paged: PagedWorker) -> None:
     assert "Nothing is to be changed" in paged.browser().get("/page/metadata").text
     paged.plan = [STEP]
     text = paged.browser().get("/page/metadata").text
-    assert "it was changed by hand" in text
+    assert "it was changed manually" in text
     assert "topic orders" in text
 
 

@@ -147,7 +147,7 @@ async def test_nothing_is_put_behind_what_it_belongs_before(scene: SceneOf) -> N
         assert (await copy_range(tagged, part)).copied == 0
 
 
-async def test_a_topic_made_anew_is_not_taken_for_the_old_one(scene: SceneOf) -> None:
+async def test_a_recreated_topic_is_not_taken_for_the_old_one(scene: SceneOf) -> None:
     """Where it has fewer messages than were copied."""
     async with scene(queues=1) as here:
         await here.produce(300)

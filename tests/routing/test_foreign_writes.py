@@ -79,7 +79,7 @@ async def test_a_long_range_is_read_piece_by_piece(copied_to: CopiedTo) -> None:
     assert queue.state.counters.foreign == 980
 
 
-async def test_ranges_of_a_queue_made_anew_begin_again(copied_to: CopiedTo) -> None:
+async def test_ranges_of_a_recreated_queue_begin_again(copied_to: CopiedTo) -> None:
     """What it has had before is counted too."""
     broker = Shown(*[b""] * 10)
     queue = copied_to(broker)

@@ -71,7 +71,7 @@ def test_the_oldest_intervals_are_dropped() -> None:
     assert made.last == (8, 40)
 
 
-def test_a_cleared_map_begins_anew() -> None:
+def test_a_cleared_map_begins_again() -> None:
     """Offsets may be lower than before."""
     made = OffsetMap([Interval(10, 103, 3)])
     made.clear()

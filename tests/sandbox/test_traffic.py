@@ -83,5 +83,5 @@ def test_where_reading_begins(text: str, start: str | int) -> None:
 
 
 def test_no_time() -> None:
-    with pytest.raises(ConfigError, match="--from 'yesterday' is no time"):
+    with pytest.raises(ConfigError, match="--from 'yesterday' is not a time"):
         start_of("yesterday")

@@ -13,13 +13,18 @@ from replicator.sandbox import Cluster
 from tests.support.accounts import account, topic
 from tests.support.acl_scene import Side
 
-__all__ = ["ACCOUNTS", "Accounts"]
+__all__ = ["ACCOUNTS", "Accounts", "rights"]
 
 #: The stem of their names.
 ACCOUNTS: Final = "soak-account"
 _PROBES: Final = ("probe-one", "probe-two")
-#: What an account may be: without rights on a topic, with one or the other, or deleted.
+#: What an account may be: with one right on a topic, the other or both, or deleted.
 _RIGHTS: Final[Sequence[tuple[str, ...] | None]] = ((SUB,), (PUB,), (PUB, SUB), None)
+
+
+def rights(chance: float) -> tuple[str, ...] | None:
+    """What an account may do from then on; None: it is deleted."""
+    return _RIGHTS[int(chance * len(_RIGHTS))]
 
 
 class Accounts:
@@ -45,9 +50,9 @@ class Accounts:
 
     async def change(self, number: int, chance: float) -> None:
         """Gives, takes or deletes; a broker that is away learns of it in `finish`."""
-        rights = _RIGHTS[int(chance * len(_RIGHTS))]
+        given = rights(chance)
         probe = _PROBES[int(chance * 1000) % len(_PROBES)]
-        self._wanted[number] = None if rights is None else _named(number, probe, rights)
+        self._wanted[number] = None if given is None else _named(number, probe, given)
         with contextlib.suppress(ReplicatorError, OSError):
             await self._put(number)
 

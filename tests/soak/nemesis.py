@@ -140,7 +140,7 @@ class Nemesis:
     @asynccontextmanager
     async def _account(self, fault: Fault) -> AsyncIterator[None]:
         assert self._stage.accounts is not None
-        await self._stage.accounts.change(fault.number, random.Random(fault.seconds).random())
+        await self._stage.accounts.change(fault.number, random.Random(fault.at).random())
         yield
 
     @asynccontextmanager

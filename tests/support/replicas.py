@@ -1,4 +1,4 @@
-"""The two processes of a broker of which one is the master, by election or by hand."""
+"""The two processes of a broker of which one is the master, by election or manually."""
 
 from __future__ import annotations
 
