@@ -141,15 +141,13 @@ def due_of(message: StoredMessage, level: int | None, delays: Sequence[int]) -> 
     """
     if level is not None:
         return message.store_timestamp + delays[level - 1] if level <= len(delays) else None
-    due = properties.find(message.properties, _TIMER_DUE) or b""
-    return int(due) if due.isdigit() else None
+    return properties.number(properties.find(message.properties, _TIMER_DUE) or b"")
 
 
 def parse_delays(text: str) -> list[int]:
     """The milliseconds of each delay level, as `messageDelayLevel` of a broker says them: `1s 5s 1m 2h 1d`."""
-    return [
-        int(each[:-1]) * _UNITS[each[-1]] for each in text.split() if each[:-1].isdigit() and each[-1] in _UNITS
-    ]
+    delays = [(properties.number(each[:-1]), _UNITS.get(each[-1])) for each in text.split()]
+    return [count * unit for count, unit in delays if count is not None and unit is not None]
 
 
 def with_due(message: StoredMessage, due: int) -> StoredMessage:
@@ -286,23 +284,22 @@ class ReleasedMessages:
 def read_parked(message: StoredMessage, kind: str, place: Place) -> Parked | None:
     """What a message of a parked topic says; None for one that is no waiting message."""
     raw = message.properties
-    source, due = provenance.read(raw), properties.find(raw, provenance.DUE) or b""
-    queue_id, topic = properties.find(raw, _REAL_QUEUE) or b"", real_topic(raw)
+    source, due = provenance.read(raw), properties.number(properties.find(raw, provenance.DUE) or b"")
+    queue_id, topic = properties.number(properties.find(raw, _REAL_QUEUE) or b""), real_topic(raw)
     print_ = fingerprint(message, retry=topic.startswith(RETRY_PREFIX))
     if source is None or print_ is None or is_recall(raw):
         return None
-    if not (topic and queue_id.isdigit() and due.isdigit()):
+    if not topic or queue_id is None or due is None:
         return None
-    rolled = properties.find(raw, b"TIMER_ROLL_TIMES") or b""
     return Parked(
         id=f"{source.cluster}/{kind}/{source.broker}/{source.queue_id}/{source.offset}/{source.stored}",
         kind=kind,
         topic=topic,
-        queue=Queue(source.broker, int(queue_id)),
-        due=int(due),
+        queue=Queue(source.broker, queue_id),
+        due=due,
         unique=properties.find(raw, UNIQUE) or b"",
         fingerprint=print_,
-        rolled=int(rolled) if rolled.isdigit() else 0,
+        rolled=properties.number(properties.find(raw, b"TIMER_ROLL_TIMES") or b"") or 0,
         parked_at=message.store_timestamp,
         place=place,
     )

@@ -34,6 +34,8 @@ def test_seeds_and_their_neighbours(name: str) -> None:
     ("name", "data"),
     [
         pytest.param("tables", b"maxMessageSize=%b" % (b"9" * 5000), id="more digits than Python reads"),
+        pytest.param("parked", b"TIMER_OUT_MS\x01" + b"9" * 5000, id="a time of more digits than Python reads"),
+        pytest.param("parked", b"\xff\xc2\xb2s", id="a digit that is none of ASCII"),
         pytest.param("tables", b'{"consumerIdList":5}', id="no list"),
         pytest.param("tables", b'{"offsetTable":{{"a":1}:{0:1}}}', id="an object for a name"),
     ],
