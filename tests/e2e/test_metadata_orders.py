@@ -28,7 +28,7 @@ UPDATE_NAMESRV_CONFIG = 318
 
 
 async def test_all_name_servers_of_the_target_follow_the_source(scene: SceneOf) -> None:
-    """One that was away, one that has lost its file or was changed by hand; and all when the source deletes it."""
+    """One that was away, one that has lost its file or was changed manually; and all when the source deletes it."""
     async with scene(target=TWICE, mistreated=(TWICE,), queues=2) as route:
         first, second = route.target.nameservers
         await at_the_source(route, "east-a:2")
