@@ -23,6 +23,7 @@ from replicator.connector.release_lanes import Lane, Lanes, Refused
 from replicator.connector.release_scan import find
 from replicator.errors import BrokerRefused
 from replicator.observe.logging import get_logger
+from replicator.protocol import properties
 from replicator.protocol.batch import KEPT_SYS_FLAGS, entry, header_fields
 from replicator.protocol.message import StoredMessage
 from replicator.routing import provenance
@@ -183,8 +184,8 @@ class Release:
             settings = await read_settings(self._target.master(broker))
         except BrokerRefused:
             return 0
-        limit = settings.get("timerMaxDelaySec", "")
-        return int(limit) if settings.get("timerWheelEnable") == "true" and limit.isdigit() else 0
+        limit = properties.number(settings.get("timerMaxDelaySec", ""))
+        return limit or 0 if settings.get("timerWheelEnable") == "true" else 0
 
     def _blocker(self, parked: Parked) -> str | None:
         """Why a message cannot be released; None if it can."""

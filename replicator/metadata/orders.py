@@ -23,6 +23,7 @@ from replicator.metadata.ledger import (
     unless_repaired,
 )
 from replicator.metadata.topics import KIND, TopicPolicy
+from replicator.protocol import properties
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import QueueMap
 
@@ -126,7 +127,8 @@ def translated(configuration: str, queue_map: QueueMap) -> tuple[str, str]:
 def _numbers(configuration: str) -> dict[str, int]:
     """The queues of each broker; parts that are none are left out."""
     parts = (part.strip().rpartition(":") for part in configuration.split(";"))
-    return {broker: int(number) for broker, _, number in parts if broker and number.isdecimal()}
+    numbers = {broker: properties.number(count) for broker, _, count in parts if broker}
+    return {broker: count for broker, count in numbers.items() if count is not None}
 
 
 def _tidy(configuration: str) -> str:

@@ -158,11 +158,10 @@ class BrokerSource:
             return None  # only who copied them knows what became of them
         if await self._has(copy.source, copy.stored) is not True:
             return None  # it was recreated, or retention was faster
-        unused = QueueState(state.topic, state.source, state.target)
         place, offset = (self._reader(), state.topic, state.source.queue_id), start
         while offset < copy.source:
             pulled = await pull(*place, offset, subscription=options.subscription)
-            for message in select(pulled.messages, options, unused)[0]:
+            for message in select(pulled.messages, options, state.topic)[0]:
                 return message.queue_offset if message.queue_offset < copy.source else None
             if pulled.next_offset <= offset:
                 return None

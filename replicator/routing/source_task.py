@@ -280,7 +280,7 @@ class SourceTask:
 
     def _put(self, messages: Sequence[StoredMessage], end: int, size: int) -> None:
         """Leaves out what is not to be copied and puts the rest into the channel."""
-        kept, copies = select(messages, self._options, self._state)
+        kept, copies = select(messages, self._options, self._state.topic, self._state.counters)
         self._budget.charge(size)
         self._state.progress.read_to = end
         self._state.counters.read_up_to(end)
@@ -314,39 +314,39 @@ class SourceTask:
 
 
 def select(
-    messages: Sequence[StoredMessage], options: RouteOptions, state: QueueState
+    messages: Sequence[StoredMessage], options: RouteOptions, topic: str, counters: QueueCounters | None = None
 ) -> tuple[Sequence[StoredMessage], bool]:
-    """Those of `messages` that are to be copied, and whether there are copies among all.
+    """Those of `messages` of a source topic that are to be copied, and whether there are copies among all.
 
-    The others are counted, unless they were when they were read before.
+    Where there are `counters`, the others are counted in them, unless they were when they were read before.
     """
-    if is_group_topic(state.topic):
+    if is_group_topic(topic):
         messages = provenance.renewed_retries(messages)
-    elif state.topic in KINDS:
+    elif topic in KINDS:
         messages = renewed_waiting(messages)
     copies = provenance.among(messages)
     # What goes to no cluster cannot return to it.
     kept = messages
     if copies and options.identity.target:
         kept = _may_pass(messages, options)
-        _count(state.counters, "loop", messages, kept)
+        _count(counters, "loop", messages, kept)
     if options.tags is not None:
         # Brokers filter by the hash of a tag; equal hashes are not equal tags.
         tagged = [m for m in kept if properties.find(m.properties, b"TAGS") in options.tags]
-        _count(state.counters, "filter", kept, tagged)
+        _count(counters, "filter", kept, tagged)
         kept = tagged
     if options.released is not None:
-        others = options.released.others(state.topic, kept)
-        _count(state.counters, "released", kept, others)
+        others = options.released.others(topic, kept)
+        _count(counters, "released", kept, others)
         kept = others
     return kept, copies
 
 
 def _count(
-    counters: QueueCounters, reason: str, messages: Sequence[StoredMessage], kept: Sequence[StoredMessage]
+    counters: QueueCounters | None, reason: str, messages: Sequence[StoredMessage], kept: Sequence[StoredMessage]
 ) -> None:
     """Counts those of `messages` that are not among `kept`."""
-    if len(kept) < len(messages):
+    if counters is not None and len(kept) < len(messages):
         all_of_them, others = (
             sum(offset >= counters.skipped_to for offset in offsets_of(each)) for each in (messages, kept)
         )

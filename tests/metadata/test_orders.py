@@ -84,7 +84,13 @@ def test_by_where_the_queues_are_copied(ours: str, queue_map: QueueMap, wanted: 
     assert translated(ours, queue_map) == (wanted, "")
 
 
-@pytest.mark.parametrize("ours", ["nonsense", "a:", ":4", "a:²", "a:0", "a:-1", ";"])
+@pytest.mark.parametrize(
+    "ours",
+    [
+        *("nonsense", "a:", ":4", "a:²", "a:0", "a:-1", ";"),
+        pytest.param("a:" + "9" * 5000, id="more than Python reads"),
+    ],
+)
 def test_one_that_names_no_queues(ours: str) -> None:
     wanted, why = translated(ours, APART)
     assert (wanted, "names no queues" in why) == ("", True)

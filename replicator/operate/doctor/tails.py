@@ -27,7 +27,6 @@ from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
 from replicator.routing.source_task import select
-from replicator.routing.state import QueueState
 from replicator.settings import RouteSettings
 
 __all__ = ["Tail", "examine_tails", "judge_tails"]
@@ -152,19 +151,13 @@ async def _next_at(reader: Endpoint, queue: MessageQueue, offset: int, options: 
         pulled = await pull(
             reader, queue.topic, queue.queue_id, offset, count=count, subscription=options.subscription
         )
-        for message in _selected(pulled.messages, queue, options):
+        for message in select(pulled.messages, options, queue.topic)[0]:
             if _passes(message, queue, options):
                 return message.store_timestamp
         if not offset < pulled.next_offset < pulled.max_offset:
             return None
         offset = pulled.next_offset
     return None
-
-
-def _selected(messages: Sequence[StoredMessage], queue: MessageQueue, options: RouteOptions) -> list[StoredMessage]:
-    place = Queue(queue.broker, queue.queue_id)
-    kept, _ = select(messages, options, QueueState(queue.topic, place, place))
-    return [*kept]
 
 
 def _passes(message: StoredMessage, queue: MessageQueue, options: RouteOptions) -> bool:
@@ -184,7 +177,7 @@ async def _came_back(
     end = await max_offset(reader, queue.topic, queue.queue_id)
     start = max(least, end - _LOOK_BACK)
     there = [message async for message in read_range(reader, queue.topic, queue.queue_id, start, end)]
-    if len(_selected(there, queue, options)) < len(there):
+    if len(select(there, options, queue.topic)[0]) < len(there):
         return "the source has copies that came from the target"
     # Nothing is left to look at; on one of two opposite routes the target has messages of its own.
     return "they may have come from the target, which has messages of its own" if foreign and not there else ""

@@ -84,9 +84,8 @@ async def import_range(job: ImportJob, archived: Archived) -> CopyOutcome:
     part = archived.part
 
     async def before(first: int) -> AsyncIterator[Sequence[StoredMessage]]:
-        unused = QueueState(part.topic, part.source, part.target)
         for messages in read(job.location, archived.files, start=part.start):
-            kept, _ = select([m for m in messages if m.queue_offset < first], job.options, unused)
+            kept, _ = select([m for m in messages if m.queue_offset < first], job.options, part.topic)
             yield kept
             if messages[-1].queue_offset + 1 >= first:
                 return
@@ -222,7 +221,7 @@ class _ArchiveTask:
             self._channel.fail(SourceEnded("everything was read"))
 
     def _put(self, messages: list[StoredMessage], end: int) -> None:
-        kept, copies = select(messages, self._options, self._state)
+        kept, copies = select(messages, self._options, self._state.topic, self._state.counters)
         counters = self._state.counters
         # What was read before the target was checked again is counted already.
         counters.gaps += counters.unread(self._next, end, offsets_of(messages))
