@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from replicator.aio.backoff import Backoff
 from replicator.client.brokers import read_settings
 from replicator.client.pull import GROUP, message_at
 from replicator.client.send import Stored, send_batch, send_single
@@ -40,8 +41,10 @@ __all__ = ["Release", "Released"]
 _AT_ONCE: Final = 16
 #: Seconds before its due time from which on a message is sent by us: no timer is more exact.
 _SOON: Final = 1.0
-#: Seconds to wait for a target that is busy, each time.
-_PAUSES: Final = (0.1, 0.3, 0.6, 1.0)
+#: Seconds to wait for a target that is busy, the first time and at most, and how many times: some two seconds.
+_PAUSE_FIRST: Final = 0.2
+_PAUSE_MOST: Final = 1.0
+_BUSY_MOST: Final = 4
 #: Milliseconds by which a broker's timer delivers earlier than it is told to.
 _EARLY: Final = 1000
 #: Plans in each of which a message is refused until it is left where it is.
@@ -277,20 +280,18 @@ class Release:
         await self._insist(parked, lambda: send_single(writer, fields, message.content))
 
     async def _insist(self, parked: Parked, send: Callable[[], Awaitable[Stored]]) -> None:
-        """Sends until the target takes it, or has been busy for two seconds; errors as `outcome`, and `Refused`."""
-
-        async def attempt() -> None:
-            async with self._slots[self._place(parked).broker]:
-                await outcome(_answered(send))
-
-        for pause in _PAUSES:
+        """Sends until the target takes it, or is busy for two seconds; errors as `outcome`, and `Refused`."""
+        backoff = Backoff(_PAUSE_FIRST, _PAUSE_MOST)
+        while True:
             try:
-                await attempt()
+                async with self._slots[self._place(parked).broker]:
+                    await outcome(_answered(send))
             except TargetBlocked:
-                await asyncio.sleep(pause)
+                if backoff.attempts == _BUSY_MOST:
+                    raise
             else:
                 return
-        await attempt()
+            await asyncio.sleep(backoff.next())
 
     def _header(self, parked: Parked, message: StoredMessage) -> tuple[Any, dict[str, str]]:
         queue = self._place(parked)

@@ -80,7 +80,7 @@ def test_a_topic_that_stands_in_recovery(tmp_path: Path, monkeypatch: pytest.Mon
     """A moment is as it should be; waiting in between does not begin it again."""
     clock = 100.0
     monkeypatch.setattr("replicator.routing.state.now", lambda: clock)
-    monkeypatch.setattr("replicator.api.app.now", lambda: clock)
+    monkeypatch.setattr("replicator.api.worker.now", lambda: clock)
     store = Store(tmp_path)
     coordinator = Coordinator("w", strategy=sticky, timeout=5.0, lease=3.5, delay=0.5)
     coordinator.adopt(Assignment(generation=Generation(1, "w"), members=frozenset({"w"}), owners={}))

@@ -139,8 +139,8 @@ async def test_answers_of_real_brokers(
             assert caught.value.code == code
         await delete_topic(broker, topic)
         await create_topic(cluster, topic, queues=2)
-        anew = await pull(broker, topic, 0, 5)
-        assert (anew.code, anew.min_offset, anew.max_offset) == (Response.PULL_OFFSET_MOVED, 0, 0)
+        recreated = await pull(broker, topic, 0, 5)
+        assert (recreated.code, recreated.min_offset, recreated.max_offset) == (Response.PULL_OFFSET_MOVED, 0, 0)
 
 
 async def test_a_long_poll_is_answered_when_a_message_comes(

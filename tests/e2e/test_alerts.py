@@ -41,14 +41,14 @@ async def test_alerts_fire_when_they_should_and_rest_else(
 ) -> None:
     """Damage at both sides, the target away, the disk away, the source away, the worker gone."""
     async with clusters.lent(EAST) as source, clusters.lent(WEST) as target:
-        topics = {name: topic_name(name) for name in ("orders", "anew", "gone", "strict")}
+        topics = {name: topic_name(name) for name in ("orders", "recreated", "gone", "strict")}
         for topic in topics.values():
             await create_topic(source, topic, queues=1)
             await produce(source, topic, 50)
         group = topic_name("group")
         await make_group(source, group)
         await commit(source, group, topics["orders"], {("east-a", 0): 10})
-        routed = [topics[name] for name in ("orders", "anew", "gone")]
+        routed = [topics[name] for name in ("orders", "recreated", "gone")]
         flags = (*FLAGS, "--topics", ",".join(routed), "--sync-groups", group)
         async with Worker(source, target, tmp_path / "worker", *flags) as worker:
             await _caught_up(worker, routed)
@@ -98,7 +98,7 @@ async def _caught_up(worker: Worker, topics: list[str]) -> None:
 
 
 async def _damage(source: Cluster, target: Cluster, worker: Worker, topics: dict[str, str], group: str) -> None:
-    orders, anew, strict = (topics[name] for name in ("orders", "anew", "strict"))
+    orders, recreated, strict = (topics[name] for name in ("orders", "recreated", "strict"))
     # A copy that comes twice, and a group that is ahead of what it has read.
     (copy,) = [message for message in (await raw_topic(target, orders))["west-a", 0] if message.queue_offset == 7]
     async with connected(target) as client:
@@ -113,9 +113,9 @@ async def _damage(source: Cluster, target: Cluster, worker: Worker, topics: dict
             await send(client, "east-a", topic, 0, [TOO_LONG])
     await produce(source, orders, 5)
     # A recreated topic.
-    await remove_topic(source, anew)
-    await create_topic(source, anew, queues=1)
-    await produce(source, anew, 10)
+    await remove_topic(source, recreated)
+    await create_topic(source, recreated, queues=1)
+    await produce(source, recreated, 10)
 
 
 async def _drop(worker: Worker, topic: str) -> None:

@@ -27,7 +27,7 @@ from replicator.routing import provenance
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import QueueState
 from replicator.settings import load
-from replicator.spark.resident.messages import Drain, Grant, Hello, Report, read_said, read_told
+from replicator.spark.resident.messages import Drain, Grant, Hello, Report, read_task_message, read_worker_message
 from replicator.state import state_file
 from replicator.state import store as store_module
 from replicator.state.record import Kind, Record, Version
@@ -206,7 +206,7 @@ def configuration(data: bytes) -> None:
 
 def resident(data: bytes) -> None:
     """What a worker and its Spark tasks say to one another."""
-    for read in (read_told, read_said):
+    for read in (read_worker_message, read_task_message):
         with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
             read(data)
 

@@ -48,7 +48,7 @@ async def target_of(scene: Scene) -> None:
     await create_topic(scene.target, scene.topic, queues=1)
 
 
-async def test_a_source_topic_that_was_made_anew(scene: SceneOf) -> None:
+async def test_a_source_topic_that_was_recreated(scene: SceneOf) -> None:
     """Its offsets come again, stored later: all are sent, by a task that is tried again only what is missing."""
     async with scene() as here, connected(here.target) as client:
         await target_of(here)
@@ -67,7 +67,7 @@ async def test_a_source_topic_that_was_made_anew(scene: SceneOf) -> None:
         assert await bodies(here) == [row.body.decode() for row in old + recreated]
 
 
-async def test_a_clock_that_was_set_back_makes_nothing_anew(scene: SceneOf) -> None:
+async def test_a_clock_that_was_set_back_recreates_nothing(scene: SceneOf) -> None:
     """What the source stored before that is there, though it was stored later than what is there last."""
     async with scene() as here, connected(here.target) as client:
         await target_of(here)

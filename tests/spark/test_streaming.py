@@ -145,7 +145,7 @@ async def latest(reader: StreamReader, start: dict[str, Any]) -> dict[str, Any]:
     return await asyncio.to_thread(lambda: reader.latestOffset(start, reader.getDefaultReadLimit()))
 
 
-async def test_a_topic_made_anew(scene: SceneOf, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_recreated_topic(scene: SceneOf, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error, or read from its first message, as `failOnDataLoss` says."""
     monkeypatch.setattr(latest_offsets, "_ATTEMPTS", 3)
     async with scene(queues=1) as here:
@@ -169,9 +169,9 @@ async def test_a_topic_made_anew(scene: SceneOf, monkeypatch: pytest.MonkeyPatch
             await settled(here.source, here.topic, 20)
             with pytest.raises(ReplicatorError, match="0 ends at offset 20, and was read to offset 50"):
                 await latest(strict, end)
-            anew = await latest(lenient, end)
-            assert anew == {here.topic: {broker: {"0": 20}}}
-            (part,) = await asyncio.to_thread(lenient.partitions, end, anew)
+            recreated = await latest(lenient, end)
+            assert recreated == {here.topic: {broker: {"0": 20}}}
+            (part,) = await asyncio.to_thread(lenient.partitions, end, recreated)
             (rows,) = await asyncio.to_thread(lambda: list(lenient.read(part)))
             assert rows.column("queueOffset").to_pylist() == list(range(20))
         finally:

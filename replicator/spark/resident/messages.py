@@ -18,13 +18,13 @@ __all__ = [
     "Part",
     "Released",
     "Report",
-    "Said",
+    "TaskMessage",
     "Terms",
-    "Told",
     "Work",
+    "WorkerMessage",
     "pages",
-    "read_said",
-    "read_told",
+    "read_task_message",
+    "read_worker_message",
     "write",
 ]
 
@@ -109,12 +109,11 @@ T = TypeVar("T")
 _RUNS: Final = 40
 _PAGE: Final = 50_000
 
-#: What a worker says, and what a task says.
-Told = Work | Released | Drain | Grant | End
-Said = Hello | Report
+WorkerMessage = Work | Released | Drain | Grant | End
+TaskMessage = Hello | Report
 
-_told = msgspec.msgpack.Decoder(Told)
-_said = msgspec.msgpack.Decoder(Said)
+_worker_messages = msgspec.msgpack.Decoder(WorkerMessage)
+_task_messages = msgspec.msgpack.Decoder(TaskMessage)
 write = msgspec.msgpack.Encoder().encode
 
 
@@ -132,17 +131,17 @@ def pages(snapshots: Iterable[T], weight: Callable[[T], Snapshot]) -> Iterator[l
         yield page
 
 
-def read_told(body: bytes) -> Told:
-    """What a worker said.
+def read_worker_message(body: bytes) -> WorkerMessage:
+    """What a worker has sent to a task.
 
     Raises:
         msgspec.MsgspecError: it is of another form: of another version.
     """
-    told: Told = _told.decode(body)
-    return told
+    message: WorkerMessage = _worker_messages.decode(body)
+    return message
 
 
-def read_said(body: bytes) -> Said:
-    """What a task said; errors as those of `read_told`."""
-    said: Said = _said.decode(body)
-    return said
+def read_task_message(body: bytes) -> TaskMessage:
+    """What a task has sent to its worker; errors as those of `read_worker_message`."""
+    message: TaskMessage = _task_messages.decode(body)
+    return message

@@ -23,7 +23,7 @@ from replicator.routing.state import Phase
 from replicator.spark.resident.channel import Channel, ChannelLost
 from replicator.spark.resident.job import ResidentJob
 from replicator.spark.resident.jobs import Room, SparkGone, SparkJobs
-from replicator.spark.resident.messages import Drain, End, Grant, Hello, Report, read_said, write
+from replicator.spark.resident.messages import Drain, End, Grant, Hello, Report, read_task_message, write
 from replicator.spark.resident.pair import AGAIN_FIRST, AGAIN_MOST, ResidentPair, Slot
 from replicator.spark.resident.snapshot import put
 from replicator.spark.resident.work import RateShares, work_of
@@ -273,7 +273,7 @@ class Residents:
         slot: Slot | None = None
         try:
             async with asyncio.timeout(_HELLO):
-                hello = read_said(await channel.receive(_HELLO_BYTES))
+                hello = read_task_message(await channel.receive(_HELLO_BYTES))
             slot = self._slots.get(hello.number) if isinstance(hello, Hello) else None
             if slot is None or not isinstance(hello, Hello):
                 return
@@ -285,7 +285,7 @@ class Residents:
                 backoff.reset()
                 self._give(slot, channel, slot.pairs.values())
                 while slot.channel is channel:
-                    self._answer(slot, channel, read_said(await self._heard(channel)))
+                    self._answer(slot, channel, read_task_message(await self._heard(channel)))
         except (ChannelLost, msgspec.MsgspecError, TimeoutError) as error:
             if slot is not None and slot.channel is channel and not slot.ending.is_set():
                 log.warning("Spark task ended", job=slot.number, reason=str(error))

@@ -46,7 +46,7 @@ from replicator.spark.resident.messages import (
     Terms,
     Work,
     pages,
-    read_told,
+    read_worker_message,
     write,
 )
 from replicator.spark.resident.snapshot import Known, Snapshot, put, snapshot
@@ -171,7 +171,7 @@ class _Task:
 
     async def _listen(self) -> None:
         while True:
-            match read_told(await self._channel.receive()):
+            match read_worker_message(await self._channel.receive()):
                 case Work(routes, parts, rates):
                     self._limit({**self._rates, **rates})
                     self._begin(routes, parts)

@@ -58,7 +58,7 @@ async def test_the_queue_that_was_there(
 
 
 @pytest.mark.parametrize("times", [(900, 950, 1000), (100, 200, 1000), (900,)])
-async def test_a_queue_that_was_made_anew(
+async def test_a_queue_that_was_recreated(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, times: tuple[int, ...]
 ) -> None:
     """Whatever it has by now: the archive holds one moment."""

@@ -14,7 +14,17 @@ from replicator.settings import RouteSettings
 from replicator.spark.resident.channel import Channel, ChannelLost
 from replicator.spark.resident.job import ResidentJob
 from replicator.spark.resident.jobs import Room, SparkGone
-from replicator.spark.resident.messages import Drain, End, Grant, Hello, Part, Report, Work, read_told, write
+from replicator.spark.resident.messages import (
+    Drain,
+    End,
+    Grant,
+    Hello,
+    Part,
+    Report,
+    Work,
+    read_worker_message,
+    write,
+)
 from replicator.spark.resident.owner import Residents
 from replicator.spark.resident.pair import ResidentPair, ResidentRoute
 from replicator.spark.resident.snapshot import Known, snapshot
@@ -45,7 +55,7 @@ class Task:
         self.channel.send(write(Hello(self.job.number, "here")))
         try:
             while not self.over:
-                match read_told(await self.channel.receive()):
+                match read_worker_message(await self.channel.receive()):
                     case Work(routes, parts):
                         self.late_before = routes["route"].late_before
                         self.parts |= {part.state.key: part for part in parts}

@@ -9,7 +9,7 @@ from replicator.routing.message_queue import MessageQueue
 from replicator.routing.queue_map import Queue
 from replicator.routing.queue_progress import Seen
 from replicator.routing.state import Phase, QueueState
-from replicator.spark.resident.messages import Hello, Report, read_said, write
+from replicator.spark.resident.messages import Hello, Report, read_task_message, write
 from replicator.spark.resident.snapshot import Known, put, snapshot
 
 KEY = MessageQueue("T", "a", 0)
@@ -21,7 +21,7 @@ def state() -> QueueState:
 
 def over(here: QueueState, there: QueueState, known: Known) -> int:
     """Sends all of `here` to `there`; returns how many runs were sent."""
-    report = read_said(write(Report(1, [snapshot(here, known)], [])))
+    report = read_task_message(write(Report(1, [snapshot(here, known)], [])))
     assert not isinstance(report, Hello)
     (found,) = report.states
     put(there, found)

@@ -38,13 +38,13 @@ def test_a_micro_batch_takes_what_it_may(
     assert [part for part in parts(begin, taken) if part.end <= part.start] == []
 
 
-def test_queues_that_are_new_or_made_anew_begin_at_their_oldest() -> None:
+def test_queues_that_are_new_or_recreated_begin_at_their_oldest() -> None:
     """The others where they were left."""
-    left, anew, new = QUEUES[:3]
-    begin = begins({left: 5, anew: 50}, {left: 9, anew: 7, new: 8}, {anew: 2, new: 3})
-    assert begin == {left: 5, anew: 2, new: 3}
-    assert parts(begin, {left: 5, anew: 7, new: 8}) == [
-        Part(anew.topic, anew.queue, 2, 7),
+    left, recreated, new = QUEUES[:3]
+    begin = begins({left: 5, recreated: 50}, {left: 9, recreated: 7, new: 8}, {recreated: 2, new: 3})
+    assert begin == {left: 5, recreated: 2, new: 3}
+    assert parts(begin, {left: 5, recreated: 7, new: 8}) == [
+        Part(recreated.topic, recreated.queue, 2, 7),
         Part(new.topic, new.queue, 3, 8),
     ]
 
