@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from tests.soak.consumers import watched
 from tests.soak.failover import fail_over
 from tests.soak.history import History
 from tests.soak.mutated import MUTANTS
@@ -44,7 +45,7 @@ async def play(seed: str, directory: Path, seconds: float, program: tuple[str, .
             nemesis = Nemesis(stage, history)
             took = 0.0
             try:
-                async with loaded(stage, history, seed):
+                async with loaded(stage, history, seed), watched(stage, history):
                     await nemesis.run(planned)
                     await nemesis.heal()
                     history.add("healed", fault="all")

@@ -11,6 +11,7 @@ from replicator.client.topics import WRITABLE, TopicConfig, read_topics
 from replicator.errors import ReplicatorError
 from replicator.routing import provenance
 from tests.soak.brief import misplaced
+from tests.soak.consumers import resumed
 from tests.soak.history import History
 from tests.soak.load import GROUP
 from tests.soak.stage import BRIEF, TOPICS, Stage, loaded
@@ -50,6 +51,7 @@ async def fail_over(stage: Stage, history: History, seed: str) -> list[str]:
         verdict = check(there, [message for message in here if message.origin is not None])
         if not verdict.clean:
             found.append(f"{topic} after the failover: {verdict.report()}")
+        found += await resumed(stage, history, topic, there, here)
         found += await _mixed(stage, topic)
         try:
             await exact(stage.source, stage.target, GROUP, topic)

@@ -33,10 +33,11 @@ class History:
         self._file.write(json.dumps(line, default=str) + "\n")
         self._file.flush()
 
-    def of(self, what: str) -> Iterator[dict[str, Any]]:
-        """The lines about `what`, in their order."""
+    def entries(self) -> Iterator[dict[str, Any]]:
+        """All lines, in their order."""
         with self._path.open(encoding="utf-8") as lines:
-            for line in lines:
-                entry = json.loads(line)
-                if entry["what"] == what:
-                    yield entry
+            yield from map(json.loads, lines)
+
+    def of(self, what: str) -> Iterator[dict[str, Any]]:
+        """Those about `what`."""
+        return (entry for entry in self.entries() if entry["what"] == what)

@@ -105,5 +105,6 @@ class Load:
         for (broker, queue_id), end in [*self._ends.items()]:
             offset = max(consumed.get((broker, queue_id), 0), end - int(part * 20))
             consumed[broker, queue_id] = offset
+            self._history.add("commits", topic=self._topic, broker=broker, queue=queue_id, offset=offset)
             await commit_offset(client.writer(broker), GROUP, self._topic, queue_id, offset)
             self._history.add("committed", topic=self._topic, broker=broker, queue=queue_id, offset=offset)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.soak.brief import misplaced
+from tests.soak.consumers import ahead
 from tests.soak.history import History
 from tests.soak.load import GROUP
 from tests.soak.stage import BRIEF, TOPICS, Stage
@@ -77,8 +78,11 @@ async def settled(stage: Stage) -> float:
 async def findings(stage: Stage, history: History) -> list[str]:
     """What does not hold; empty where all does."""
     found = await misplaced(stage)
+    copies = {}
     for topic in TOPICS:
         there, here = await read_topic(stage.source, topic), await read_topic(stage.target, topic)
+        copies[topic] = here
+        history.add("copied", topic=topic, places=[(message.place, message.origin) for message in here])
         verdict = check(there, here)
         if not verdict.clean:
             found.append(f"{topic}: {verdict.report()}")
@@ -88,6 +92,7 @@ async def findings(stage: Stage, history: History) -> list[str]:
                 for at, number in enumerate(sent["numbers"]):
                     if kept.get((sent["broker"], sent["queue"], sent["first"] + at)) != f"k{number}":
                         found.append(f"{topic}: the source does not have what it acknowledged: {sent}")
+    found += ahead(history.entries(), copies)
     for worker in stage.workers:
         found += [
             f"{worker.store.parent.name}: {name} is {count:g}"
