@@ -10,7 +10,7 @@ ARGS =
 # Else each of some hundred processes that the tests start would compile the program again.
 unexport PYTHONDONTWRITEBYTECODE
 # The tests that need no brokers, no Spark and no network.
-ALONE = -n 2 --dist loadgroup -m "not (brokers or spark or fetched or nightly)"
+ALONE = -n 2 --dist loadgroup -m "not (brokers or spark or fetched or worlds or nightly)"
 
 .PHONY: help demo test nightly check coverage lint style bench simulate soak mutants dist site audit fuzz venv lock clean
 

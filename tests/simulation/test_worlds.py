@@ -11,6 +11,7 @@ import pytest
 
 #: Worlds of each test; those of one take 20 seconds of a core.
 _WORLDS = 50
+_MORE = [pytest.param(1 + part * _WORLDS, marks=pytest.mark.worlds) for part in (1, 2, 3)]
 
 
 def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -20,7 +21,7 @@ def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
 
 
-@pytest.mark.parametrize("first", [1, 1 + _WORLDS, 1 + 2 * _WORLDS, 1 + 3 * _WORLDS])
+@pytest.mark.parametrize("first", [1, *_MORE])
 def test_nothing_is_lost_or_done_twice_and_all_is_copied_in_the_end(first: int) -> None:
     run = simulate("--first", str(first), "--seeds", str(_WORLDS))
     assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]

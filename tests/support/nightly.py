@@ -150,9 +150,6 @@ NIGHTLY: Final = frozenset(
         "tests/spark/test_writing.py::test_processes_are_killed_in_mid_write",
         # more of the same random worlds
         "tests/simulation/test_scale.py::test_a_group_at_size[3000-5]",
-        "tests/simulation/test_worlds.py::test_nothing_is_lost_or_done_twice_and_all_is_copied_in_the_end[101]",
-        "tests/simulation/test_worlds.py::test_nothing_is_lost_or_done_twice_and_all_is_copied_in_the_end[151]",
-        "tests/simulation/test_worlds.py::test_nothing_is_lost_or_done_twice_and_all_is_copied_in_the_end[51]",
         # with accounts and TLS, with another Spark, with documents run whole
         "tests/demo/test_demo.py::test_a_second_interrupt_ends_at_once",
         "tests/demo/test_demo.py::test_an_interrupt_drains",
