@@ -42,7 +42,7 @@ class Segment:
     form that a broker changes, and is compared with the source. `since` is when it was sent, or read back last,
     in seconds of a clock that only grows; it is to be read at `due`, after so many `attempts`, at some of which
     the broker failed, and which did not show all of it `unshown` times since it could be reached. `beyond` target
-    offsets after it are no copies in their place: where it was found, they are read.
+    offsets after it are not copies in their place: where it was found, they are read.
     """
 
     __slots__ = (

@@ -157,7 +157,7 @@ def with_due(message: StoredMessage, due: int) -> StoredMessage:
 
 
 def renewed_waiting(messages: Sequence[StoredMessage]) -> list[StoredMessage]:
-    """Messages that wait at their broker; those retries that are no copies without what a copy says of itself."""
+    """Messages that wait at their broker; those retries that are not copies without what a copy says of itself."""
     return [
         provenance.renewed_retries([message])[0]
         if real_topic(message.properties).startswith(RETRY_PREFIX)

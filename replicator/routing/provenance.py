@@ -101,7 +101,7 @@ def retried(raw: bytes, times: int) -> bytes:
 
 
 def renewed_retries(messages: Sequence[StoredMessage]) -> list[StoredMessage]:
-    """The messages of a group's topic; those that are no copies themselves without what a copy says of itself."""
+    """The messages of a group's topic; those that are not copies themselves without what a copy says of itself."""
     return [
         message
         if PREFIX not in message.properties or _is_copied_retry(message)

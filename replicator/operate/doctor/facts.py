@@ -10,6 +10,7 @@ from typing import Final
 
 from replicator.client.brokers import DEFAULT_DELAYS, read_runtime, read_settings
 from replicator.client.endpoint import Endpoint
+from replicator.protocol.properties import number
 
 __all__ = ["Facts", "read_facts"]
 
@@ -50,12 +51,13 @@ class Facts:
 
         It says when it was started and how long ago that is, both by its own clock.
         """
-        begun, told = self.runtime.get("bootTimestamp", ""), _AGE.findall(self.runtime.get("runtime", ""))
-        if not begun.isdecimal() or len(told) != len(_UNITS):
+        begun = number(self.runtime.get("bootTimestamp", ""))
+        told = _AGE.findall(self.runtime.get("runtime", ""))
+        if begun is None or len(told) != len(_UNITS):
             return None
-        ran = sum(int("".join(filter(str.isdecimal, number)) or 0) * _UNITS[unit] for number, unit in told)
+        ran = sum((number("".join(filter(str.isdecimal, count))) or 0) * _UNITS[unit] for count, unit in told)
         asked, answered = self.asked
-        now = int(begun) + ran
+        now = begun + ran
         return now - answered, now + _RESOLUTION - asked
 
     @property
@@ -73,9 +75,10 @@ class Facts:
         return self.settings.get("messageDelayLevel", DEFAULT_DELAYS)
 
     def number(self, name: str, default: int) -> int:
-        """A setting that is a number."""
+        """A setting that is a number, negative or not; `default` where it is none."""
         value = self.settings.get(name, "")
-        return int(value) if value.lstrip("-").isdecimal() else default
+        size = number(value.removeprefix("-"))
+        return default if size is None else -size if value.startswith("-") else size
 
     def flag(self, name: str) -> bool:
         """A setting that is a switch; false where the broker does not have it."""

@@ -47,7 +47,7 @@ _HOUR: Final = 3600.0
 class Tail:
     """The end of a target queue, and where the source queue `source` stands against it; times in ms.
 
-    Of the last messages `foreign` are no copies, the newest of them stored at `foreign_at`, and some are copies
+    Of the last messages `foreign` are not copies, the newest of them stored at `foreign_at`, and some are copies
     from the clusters `others`. `copied` is the source offset of the last copy from `source`, None where none is to
     be seen; `next_at` when the next message to copy was stored at the source, None where none is to be seen.
     `left_out` says why the route may leave out what is behind the last copy; empty: it copies all.
@@ -212,7 +212,7 @@ def _strangers(topic: str, tails: Sequence[Tail], identity: Identity, now: float
             "target topic",
             topic,
             f"others have written to it, last {_ago(newest)} ago: {foreign} of the last messages of its queues are"
-            " no copies; they stay, and are counted as foreign",
+            " not copies; they stay, and are counted as foreign",
             "stop those producers until the switch, or choose another name with --rename; between two opposite"
             " routes it is as it should be",
         )

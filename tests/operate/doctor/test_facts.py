@@ -66,3 +66,19 @@ def test_unknown_clocks(runtime: dict[str, str]) -> None:
 )
 def test_access(settings: dict[str, str], access: str) -> None:
     assert Facts(settings, {}).access == access
+
+
+@pytest.mark.parametrize(
+    ("told", "size"),
+    [("4194304", 4194304), ("-1", -1), ("", 7), ("-", 7), ("--1", 7), ("4m", 7), ("٣", 7), ("9" * 5000, 7)],
+)
+def test_settings_that_are_numbers(told: str, size: int) -> None:
+    """Python itself refuses to read thousands of digits."""
+    assert Facts({"maxMessageSize": told}, {}).number("maxMessageSize", 7) == size
+
+
+def test_a_start_that_no_clock_tells() -> None:
+    ran = "[ 0 days, 0 hours, 0 minutes, 1 seconds ]"
+    assert Facts({}, {"bootTimestamp": "9" * 5000, "runtime": ran}, (0, 0)).skew is None
+    long = f"[ {'9' * 5000} days, 0 hours, 0 minutes, 1 seconds ]"
+    assert Facts({}, {"bootTimestamp": "1000", "runtime": long}, (2000, 2000)).skew is not None
