@@ -22,9 +22,9 @@ from replicator.client.order import NAMESPACE
 from replicator.protocol.codes import Request
 from replicator.sandbox import Cluster, ClusterSpec
 from replicator.settings.secret_file import write_secret
-from tests.e2e.test_missing_rights import guarded
 from tests.support.clusters import ClusterPool
 from tests.support.group import EAST, WEST
+from tests.support.least_rights import guarded
 from tests.support.offsets import make_group
 from tests.support.printed import check_printed
 from tests.support.proxy import BrokerProxies

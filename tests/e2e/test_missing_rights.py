@@ -3,104 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from acl_sync.model import GET, PUB, SUB, Account, Dialect, Kind, Pattern, Rule
+from acl_sync.model import GET, PUB, SUB, Account, Dialect, Kind, Rule
 from replicator.client.brokers import read_settings
 from replicator.client.security import Credentials
 from replicator.client.system_topics import SCHEDULE_TOPIC
 from replicator.client.topics import READABLE, TopicConfig, write_topic
 from replicator.errors import BrokerRefused
-from replicator.routing.parked import KINDS, parked_topics
-from replicator.sandbox import Cluster, ClusterSpec
+from replicator.sandbox import ClusterSpec
 from tests.support.accounts import account, topic
 from tests.support.acl_scene import MIDDLE, NEW, OLD_PAIR, Scene, Side, a_scene
 from tests.support.alerts import fires, rests, watching
 from tests.support.clusters import ClusterPool
 from tests.support.guarded import access
-from tests.support.offsets import are_at, commit, make_group
-from tests.support.traffic import connected, create_topic, produce, raw_topic, topics_of
-from tests.support.waiting import send_waiting
-from tests.support.worker import SYNC_QUICKLY, Worker, group_of_test, signing, until
+from tests.support.least_rights import CREATE, guarded, right, without
+from tests.support.traffic import connected, create_topic, produce, topics_of
+from tests.support.worker import Worker, signing, until
 
 pytestmark = pytest.mark.side_by_side("guarded")
-
-CREATE = "Create"
-
-
-class Guarded:
-    """Two clusters with ACL 2.0, and a user at each who may do what a replicator of `topic` and `group` must."""
-
-    def __init__(self, source: Side, target: Side, stem: str) -> None:
-        self.source = source
-        self.target = target
-        self.topic = f"{stem}-orders"
-        self.group = f"{stem}-group"
-        self.reader = account(
-            f"{stem}-reader",
-            _right(Kind.TOPIC, "replicator_sys_", PUB, SUB, GET, CREATE),
-            _right(Kind.TOPIC, stem, SUB, GET),
-            *(_right(Kind.TOPIC, name, SUB, GET) for name in KINDS),
-            _right(Kind.GROUP, "", SUB),
-            secret="secret of who reads",
-        )
-        self.writer = account(
-            f"{stem}-writer",
-            _right(Kind.TOPIC, "replicator_sys_", PUB, SUB, GET, CREATE),
-            _right(Kind.TOPIC, stem, PUB, SUB, GET, CREATE),
-            _right(Kind.GROUP, "", SUB),
-            secret="secret of who writes",
-        )
-
-    def worker(self, directory: Path, *flags: str) -> Worker:
-        """A replicator in the names of both."""
-        environment = {
-            **signing("SOURCE", self.reader.name, self.reader.secret.reveal()),
-            **signing("TARGET", self.writer.name, self.writer.secret.reveal()),
-        }
-        every = ("--topics", self.topic, "--sync-groups", self.group, *SYNC_QUICKLY)
-        return Worker(self.source.cluster, self.target.cluster, directory, *every, *flags, environment=environment)
-
-
-@asynccontextmanager
-async def guarded(clusters: ClusterPool) -> AsyncIterator[Guarded]:
-    async with a_scene(clusters, MIDDLE, NEW) as scene:
-        here = Guarded(scene.source, scene.target, scene.name)
-        await here.source.put(here.reader)
-        await here.target.put(here.writer)
-        await create_topic(here.source.cluster, here.topic, queues=2)
-        await produce(here.source.cluster, here.topic, 100)
-        yield here
-
-
-def _right(kind: Kind, prefix: str, *actions: str) -> Rule:
-    pattern = Pattern.PREFIXED if prefix else Pattern.ANY
-    return Rule(kind=kind, pattern=pattern, name=prefix, actions=frozenset(actions))
-
-
-async def test_least_rights(clusters: ClusterPool, tmp_path: Path) -> None:
-    """Messages, those that wait, settings of topics, groups and offsets cross, and nothing is refused."""
-    async with guarded(clusters) as here:
-        await send_waiting(here.source.cluster, here.topic, ["of a level"], level=18)
-        due = round(time.time() * 1000) + 3_600_000
-        await send_waiting(here.source.cluster, here.topic, ["of the timer"], deliver_ms=due)
-        await make_group(here.source.cluster, here.group)
-        await commit(here.source.cluster, here.group, here.topic, {("east-a", 0): 10})
-        async with here.worker(tmp_path, "--sync", "topics,groups,offsets,pending") as worker:
-            await worker.caught_up(here.topic, 100)
-            for name in parked_topics(group_of_test(), "route").values():
-                await until(partial(_has_messages, here.target.cluster, name), what=f"a message is in {name}")
-            await until(
-                partial(are_at, here.target.cluster, here.group, here.topic, {("west-a", 0): 10}),
-                what="the group's offset follows",
-            )
-            assert "refused" not in worker.log
 
 
 async def test_without_the_right_to_what_waits(clusters: ClusterPool, tmp_path: Path) -> None:
@@ -120,16 +44,12 @@ async def test_without_the_right_to_what_waits(clusters: ClusterPool, tmp_path: 
             await worker.caught_up(here.topic, 100)
 
 
-async def _has_messages(cluster: Cluster, name: str) -> bool:
-    return any((await raw_topic(cluster, name)).values())
-
-
 async def test_without_the_right_to_change_topics(clusters: ClusterPool, tmp_path: Path) -> None:
     """The topic is copied all the same, a change of its settings is refused and alerts until the right is given."""
     async with guarded(clusters) as here:
         target = here.target.cluster
         await create_topic(target, here.topic, queues=2)
-        await here.target.put(dataclasses.replace(here.writer, rules=_without(here.writer, CREATE)))
+        await here.target.put(dataclasses.replace(here.writer, rules=without(here.writer, CREATE)))
         async with here.worker(tmp_path / "worker") as worker:
             await worker.caught_up(here.topic, 100)
             async with watching(tmp_path / "prometheus", [worker]) as prometheus:
@@ -152,7 +72,7 @@ async def test_rights_that_come_and_go(clusters: ClusterPool, tmp_path: Path, sp
     async with a_scene(clusters, MIDDLE, spec) as here:
         get = () if spec is OLD_PAIR else (GET,)
         may_send, may_read = (topic(here.topic, *more, SUB, *get) for more in ((PUB,), ()))
-        other, groups = topic(here.other, PUB, SUB, *get), _right(Kind.GROUP, "", SUB)
+        other, groups = topic(here.other, PUB, SUB, *get), right(Kind.GROUP, "", SUB)
         everything: tuple[Rule, ...] = (may_send, other, groups)
         if spec is OLD_PAIR:
             everything = (may_send, other)
@@ -241,9 +161,9 @@ def _may_copy(here: Scene, side: Side, name: str, lacking: str) -> Account:
     rights = frozenset({PUB, SUB, GET, CREATE}) - {lacking}
     return account(
         f"{here.name}-{name}",
-        _right(Kind.TOPIC, "replicator_sys_", PUB, SUB, GET, CREATE),
-        _right(Kind.TOPIC, here.topic, *rights),
-        _right(Kind.GROUP, "", SUB),
+        right(Kind.TOPIC, "replicator_sys_", PUB, SUB, GET, CREATE),
+        right(Kind.TOPIC, here.topic, *rights),
+        right(Kind.GROUP, "", SUB),
         secret=secret,
     )
 
@@ -269,7 +189,3 @@ async def _fill(here: Scene, name: str) -> None:
 
 async def _denied(side: Side, who: Account, name: str) -> bool:
     return not any(await side.takes(who, name))
-
-
-def _without(who: Account, action: str) -> tuple[Rule, ...]:
-    return tuple(dataclasses.replace(rule, actions=rule.actions - {action}) for rule in who.rules)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from acl_sync.model import Secret
-from tests.e2e.test_missing_rights import guarded
 from tests.support.clusters import ClusterPool
+from tests.support.least_rights import guarded
 from tests.support.traffic import judge, produce
 from tests.support.worker import Worker, signing, until
 

@@ -16,13 +16,13 @@ from replicator.client.pull import pull
 from replicator.client.security import Credentials
 from replicator.errors import BrokerRefused
 from replicator.settings.secret_file import write_secret
-from tests.e2e.test_missing_rights import guarded
 from tests.spark.test_archive import export, restore, told
 from tests.spark.test_surroundings import NEW, OLD
 from tests.spark.waiting import settled
 from tests.support.acl_scene import Side
 from tests.support.clusters import ClusterPool
 from tests.support.guarded import access, shown
+from tests.support.least_rights import guarded
 from tests.support.scene import SceneOf
 from tests.support.traffic import create_topic, judge
 from tests.support.worker import signing, until

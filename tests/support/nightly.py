@@ -82,6 +82,7 @@ NIGHTLY: Final = frozenset(
         "tests/e2e/test_group_faults.py::test_what_was_half_sent_before_a_pause_is_not_finished_after_it",
         "tests/e2e/test_interrupted_failover.py::test_killed_at_any_moment_and_repeated_at_another_worker[1]",
         "tests/e2e/test_interrupted_failover.py::test_killed_at_any_moment_and_repeated_at_another_worker[2]",
+        "tests/e2e/test_least_rights.py::test_each_right_is_needed",
         "tests/e2e/test_loops.py::test_a_ring_of_three",
         "tests/e2e/test_loops.py::test_two_clusters_of_one_name_are_told_apart",
         "tests/e2e/test_metadata_sync.py::test_a_message_of_others_is_not_skipped",

@@ -1,0 +1,106 @@
+"""The least rights of the replicator's accounts: with them all crosses, and none of them is for nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from acl_sync.model import Account, Rule
+from replicator.routing.parked import parked_topics
+from replicator.sandbox import Cluster
+from tests.support.clusters import ClusterPool
+from tests.support.least_rights import Guarded, guarded
+from tests.support.offsets import are_at, commit, make_group
+from tests.support.traffic import create_topic, produce, raw_topic
+from tests.support.waiting import send_waiting
+from tests.support.worker import SYNC_QUICKLY, Worker, group_of_test, until
+
+pytestmark = pytest.mark.side_by_side("guarded")
+
+
+async def test_least_rights(clusters: ClusterPool, tmp_path: Path) -> None:
+    """Messages, those that wait, settings of topics, groups and offsets cross, and nothing is refused."""
+    async with guarded(clusters) as here:
+        await send_waiting(here.source.cluster, here.topic, ["of a level"], level=18)
+        due = round(time.time() * 1000) + 3_600_000
+        await send_waiting(here.source.cluster, here.topic, ["of the timer"], deliver_ms=due)
+        await make_group(here.source.cluster, here.group)
+        await commit(here.source.cluster, here.group, here.topic, {("east-a", 0): 10})
+        async with here.worker(tmp_path, "--sync", "topics,groups,offsets,pending") as worker:
+            await worker.caught_up(here.topic, 100)
+            for name in parked_topics(group_of_test(), "route").values():
+                await until(partial(_has_messages, here.target.cluster, name), what=f"a message is in {name}")
+            await until(
+                partial(are_at, here.target.cluster, here.group, here.topic, {("west-a", 0): 10}),
+                what="the group's offset follows",
+            )
+            assert "refused" not in worker.log
+
+
+async def _has_messages(cluster: Cluster, name: str) -> bool:
+    return any((await raw_topic(cluster, name)).values())
+
+
+@pytest.mark.timeout(900)
+async def test_each_right_is_needed(clusters: ClusterPool, tmp_path: Path) -> None:
+    """Without one of them a worker ends, or says which request was refused."""
+    async with guarded(clusters) as here:
+        await make_group(here.source.cluster, here.group)
+        unneeded = []
+        for number, (who, rule, action) in enumerate(_rights(here)):
+            side = here.source if who is here.reader else here.target
+            rules = tuple(
+                dataclasses.replace(each, actions=each.actions - {action}) if each is rule else each
+                for each in who.rules
+            )
+            await side.put(dataclasses.replace(who, rules=rules))
+            if not await _is_noticed(here, number, tmp_path / str(number)):
+                unneeded.append(f"{who.name}: {rule.kind} {rule.name} {action}")
+            await side.put(who)
+        assert unneeded == []
+
+
+def _rights(here: Guarded) -> Iterator[tuple[Account, Rule, str]]:
+    for who in (here.reader, here.writer):
+        for rule in who.rules:
+            for action in sorted(rule.actions):
+                yield who, rule, action
+
+
+async def _is_noticed(here: Guarded, number: int, directory: Path) -> bool:
+    """Whether a worker that comes new to a topic, with a group of its own, misses something."""
+    source, topic, group = here.source.cluster, f"{here.topic}-{number}", f"{group_of_test()}-{number}"
+    await create_topic(source, topic, queues=1)
+    await produce(source, topic, 10)
+    await send_waiting(source, topic, ["of a level"], level=18, queues=1)
+    due = round(time.time() * 1000) + 3_600_000
+    await send_waiting(source, topic, ["of the timer"], deliver_ms=due, queues=1)
+    await commit(source, here.group, topic, {("east-a", 0): 5})
+    own = [f"--{role}-topic=replicator_sys_{role}_{group}" for role in ("source-online", "sink-online", "control")]
+    worker = Worker(
+        *(source, here.target.cluster, directory, "--topics", topic, "--sync-groups", here.group),
+        *(*SYNC_QUICKLY, "--sync", "topics,groups,offsets,pending", *own),
+        environment=here.environment,
+        group=group,
+    )
+    await worker.start(ready=False)
+
+    async def ended() -> bool:
+        return worker.exit_code is not None or "refused" in worker.log or await whole()
+
+    async def whole() -> bool:
+        parked = parked_topics(group, "route").values()
+        return await are_at(here.target.cluster, here.group, topic, {("west-a", 0): 5}) and all(
+            [await _has_messages(here.target.cluster, name) for name in parked]
+        )
+
+    try:
+        await until(ended, seconds=60, what="all has crossed, or the worker says what is missing")
+        return worker.exit_code is not None or "refused" in worker.log
+    finally:
+        await worker.kill()
