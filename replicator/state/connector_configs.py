@@ -19,7 +19,7 @@ from replicator.plugins.registry import CLASS, PluginConfig, configure
 from replicator.plugins.transforms import mistakes_of
 from replicator.routing.task_id import TaskId
 from replicator.settings import RouteSettings, Settings, explain, leaves, valid_id
-from replicator.state.record import Kind, Version
+from replicator.state.record import Kind, Record, Version
 from replicator.state.store import Store
 
 __all__ = ["Connector", "Connectors", "Exists", "State", "Unknown"]
@@ -155,6 +155,8 @@ class Connectors:
         self._store = store
         self._limits = limits or ConnectorLimits()
         self._known: dict[str, tuple[Version, Connector | None]] = {}
+        #: The last change by this worker, until a later one is seen.
+        self._own: dict[str, tuple[Version, Connector]] = {}
 
     def all(self) -> dict[str, Connector]:
         """All connectors that this program can run, by name."""
@@ -165,6 +167,7 @@ class Connectors:
                 new = None if record.value is None else self._read(record.key, record.value)
                 if read is not None and record.version.worker != self._store.state.worker:
                     _log_change(read[1], new, worker=record.version.worker)
+                self._note_overtaken(record, new)
                 read = self._known[record.key] = (record.version, new)
             if read[1] is not None:
                 found[record.key] = read[1]
@@ -201,7 +204,24 @@ class Connectors:
             )
             return None
 
+    def _note_overtaken(self, record: Record, new: Connector | None) -> None:
+        """Logs that a change by this worker is lost, since the author of a later one did not know of it."""
+        version, own = self._own.get(record.key, (record.version, None))
+        if own is None or version == record.version:
+            return
+        del self._own[record.key]
+        after = None if record.value is None else record.value.get("after")
+        if after is not None and tuple(after) < version and new is not None:
+            log.warning(
+                "connector was changed by two workers at once: the other's change is in force, this one's is not",
+                connector=record.key,
+                worker=record.version.worker,
+                state=f"{own.state} -> {new.state}",
+                differ=_differences(own, new),
+            )
+
     def _put(self, connector: Connector, *, unseen: int = 0) -> Connector:
+        before = self._store.state.record(Kind.CONNECTOR, connector.name)
         self._store.put(
             Kind.CONNECTOR,
             connector.name,
@@ -213,9 +233,12 @@ class Connectors:
                 "task_epochs": connector.task_epochs,
                 "failed_over": connector.failed_over,
                 "made": connector.made,
+                "after": None if before is None else [*before.version],
             },
             unseen=unseen,
         )
+        version, _ = self._store.state.table(Kind.CONNECTOR)[connector.name]
+        self._own[connector.name] = version, connector
         return connector
 
     def bring(self, name: str, settings: RouteSettings, state: State = State.RUNNING) -> None:

@@ -54,7 +54,7 @@ Seconds = Annotated[float, Meta(ge=0)]
 
 
 class ConnectorValue(Struct):
-    """A connector: its configuration, and the state it is to have."""
+    """A connector: its configuration, and the state it is to have; it was changed from the version `after`."""
 
     config: dict[Text, Any]
     state: Literal["RUNNING", "PAUSED", "STOPPED"]
@@ -63,6 +63,7 @@ class ConnectorValue(Struct):
     task_epochs: dict[Text, Count] = {}
     failed_over: Count = 0
     made: Count = 0
+    after: tuple[Count, Text] | None = None
 
 
 class Task(Struct):

@@ -200,6 +200,46 @@ def test_what_another_worker_was_asked_for_is_logged_here_too(connectors: Connec
     ]
 
 
+OVERTAKEN = "connector was changed by two workers at once: the other's change is in force, this one's is not"
+
+
+@pytest.mark.parametrize("looked", [True, False], ids=["seen before", "in one go"])
+def test_a_change_that_another_worker_did_not_know_of_is_not_lost_silently(
+    connectors: Connectors, store: Store, looked: bool
+) -> None:
+    """Only if the other's comes later; its author logs that in the other case."""
+    made = connectors.create("one", {"topics": "a"})
+    base = store.state.record(Kind.CONNECTOR, "one")
+    assert base is not None
+    connectors.update("one", {"topics": "b"})
+    if looked:
+        connectors.all()
+    own = store.state.record(Kind.CONNECTOR, "one")
+    assert own is not None
+    assert own.value["after"] == [*base.version]
+    other = own.value | {"config": made.config, "state": "PAUSED"}
+    with capture_logs() as logs:
+        store.state.merge(Record(Kind.CONNECTOR, "one", Version(own.version.counter, "w9"), other))
+        connectors.all()
+        connectors.all()
+    (told,) = [each for each in logs if each["event"] == OVERTAKEN]
+    assert (told["worker"], told["state"], told["differ"]) == ("w9", "RUNNING -> PAUSED", ["topics"])
+
+
+def test_changes_one_after_the_other_are_none_at_once(connectors: Connectors, store: Store) -> None:
+    connectors.create("one", {"topics": "a"})
+    own = store.state.record(Kind.CONNECTOR, "one")
+    assert own is not None
+    with capture_logs() as logs:
+        for counter in (10, 11):
+            after = {"after": [*own.version]} if counter == 10 else {}  # another may run an older program
+            store.state.merge(Record(Kind.CONNECTOR, "one", Version(counter, "w9"), own.value | after))
+            connectors.all()
+        store.state.merge(Record(Kind.CONNECTOR, "one", Version(12, "w9"), None))
+        connectors.all()
+    assert OVERTAKEN not in [each["event"] for each in logs]
+
+
 @pytest.mark.parametrize(
     ("config", "named"),
     [
