@@ -43,6 +43,7 @@ class TargetCheck:
         self.connection: Connection | None = None
         self.suspicious = False
         self.unsettled = not state.progress.clean
+        state.progress.clean = False  # for the next owner: from now on we may send, and this is saved at any moment
         self._state = state
         self._shared = shared
         self._topic = topic
@@ -93,7 +94,7 @@ class TargetCheck:
             await self._refuse_jump(known, tail)
         self._take(tail)
         self.suspicious |= self.unsettled
-        self.unsettled = state.progress.clean = False
+        self.unsettled = False
         self.connection = connection
         self._log.debug("target checked", target_end=tail.end, copies=len(tail.copies))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
@@ -15,6 +16,8 @@ from replicator.routing.recovery import CopyRecord
 from replicator.routing.seal import Sealer
 from replicator.routing.shared import Shared
 from replicator.routing.state import QueueState
+from replicator.state.record import Kind
+from replicator.state.store import Store
 from tests.routing.shown import Shown, check_of, copy_of
 
 
@@ -134,3 +137,25 @@ async def test_what_is_ahead_is_not_asked_about_where_it_says_nothing(make_share
         broker=Shown(*map(copy_of, [*range(5), 30])), sealer=Sealer("k" * 32, "t", accepts_unsealed=True)
     )
     await check_of(copied_to(4), sealed, source).run()
+
+
+def test_an_owner_that_dies_before_its_check_leaves_no_clean_end(
+    make_shared: Callable[..., Shared], tmp_path: Path
+) -> None:
+    """It may wait long, for its broker say; its progress is saved meanwhile, and it sends at any moment."""
+    ended = QueueState("T", Queue("a", 0), Queue("b", 0))
+    ended.progress.position, ended.progress.start, ended.progress.clean = 11, 0, True
+    store = Store(tmp_path)
+    store.update([ended])
+    store.write(store.snapshot())
+    store.close()
+    store = Store(tmp_path)
+    taken = QueueState("T", Queue("a", 0), Queue("b", 0))
+    store.restore(taken)
+    assert taken.progress.clean
+    store.begin([taken])
+    check = check_of(taken, make_shared())
+    store.update([taken])
+    assert store.state.items(Kind.OFFSET)[taken.key]["clean"] is False
+    assert not check.unsettled
+    store.close()
