@@ -11,17 +11,17 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 
-from replicator.client.brokers import max_offset
 from replicator.connector.backfill import Backfill
 from replicator.connector.context import ConnectorContext
 from replicator.connector.interface import Pair
+from replicator.connector.lag import sample_lags
 from replicator.connector.parking import Parking
 from replicator.connector.permissions import refuse_missing_rights
 from replicator.connector.running_pairs import RunningPairs
 from replicator.connector.spark_jobs import Bulk
 from replicator.connector.sync.task import SyncTask
 from replicator.connector.topics import RouteTopics
-from replicator.errors import ClientError, StartupError, Unreachable
+from replicator.errors import StartupError, Unreachable
 from replicator.observe.logging import get_logger
 from replicator.plugins.route_options import route_options
 from replicator.routing.audit_trail import AuditTrail
@@ -337,7 +337,7 @@ class Route:
     def watch(self, now: float, group: asyncio.TaskGroup) -> None:
         """Restarts queues that failed or make no progress; no other is touched."""
         for key, pair in self._pairs:
-            if not isinstance(pair, QueuePair):
+            if not isinstance(pair, QueuePair) and self._pairs.runs(key):
                 continue  # its Spark task watches it
             if self._pairs.is_ending(key) or not self._watchdog.wants_restart(key, pair.state, now):
                 continue
@@ -353,14 +353,7 @@ class Route:
 
     async def sample(self) -> None:
         """The lag of queues that are not being pulled now."""
-        for state in self.states:
-            if state.phase in (Phase.RUNNING, Phase.STARTING, Phase.STOPPED):
-                continue
-            try:
-                reader = self._context.source.cluster.reader(state.source.broker)
-                state.progress.max_offset = await max_offset(reader, state.topic, state.source.queue_id)
-            except ClientError:
-                continue  # the queue's own reason says it already
+        await sample_lags(self._context.source.cluster, self.states)
 
     def share(self, fraction: float) -> None:
         """The part of the route's rate limits that is ours: that of the tasks that run here."""

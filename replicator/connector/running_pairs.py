@@ -71,6 +71,10 @@ class RunningPairs:
         """The tasks that run, each with the phases of its queues."""
         return {task: {self._pairs[queue].state.phase for queue in queues} for task, queues in self._queues.items()}
 
+    def runs(self, queue: MessageQueue) -> bool:
+        """Whether its pair waits or runs: false when that has failed."""
+        return not self._runs[queue].done()
+
     def is_ending(self, queue: MessageQueue) -> bool:
         """Whether it drains, or is being cut off."""
         return queue in self._ending

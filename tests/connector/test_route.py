@@ -53,6 +53,43 @@ def test_a_forgotten_broker_keeps_nobody_from_following_the_others() -> None:
     assert [pair.address for pair in pairs] == ["", "h:1"]
 
 
+class Resident:
+    """A queue that is copied by Spark, and has failed; its asyncio task `runs` or not."""
+
+    topic, from_start = "T", False
+
+    def __init__(self, name: str) -> None:
+        self.state = SimpleNamespace(phase="FAILED", reason=name)
+
+
+def test_a_queue_that_fails_before_spark_has_it_is_tried_again() -> None:
+    """One that Spark has is watched by its task."""
+    ours, sparks = Resident("ours"), Resident("spark's")
+    restarted: list[object] = []
+
+    class Pairs:
+        def __iter__(self) -> Any:
+            return iter([("ours", ours), ("spark's", sparks)])
+
+        def runs(self, key: str) -> bool:
+            return key == "spark's"
+
+        def is_ending(self, _key: str) -> bool:
+            return False
+
+        def restart(self, key: str, pair: object, _group: object) -> None:
+            restarted.append((key, pair))
+
+    route: Any = SimpleNamespace(
+        name="route",
+        _pairs=Pairs(),
+        _watchdog=SimpleNamespace(wants_restart=lambda *_: True),
+        _pair=lambda state, **_: state.reason,
+    )
+    Route.watch(cast("Route", route), 0.0, cast("asyncio.TaskGroup", None))
+    assert restarted == [("ours", "ours")]
+
+
 class Odd:
     """A route that selects a topic which cannot be copied; `known` is what the group says of it."""
 

@@ -92,6 +92,7 @@ async def test_a_bug_ends_its_own_pair() -> None:
             scene.pairs.start(queue, pair, group)
         await until(lambda: broken[1].state.phase is Phase.FAILED)
         assert (broken[1].state.phase, broken[1].state.reason) == (Phase.FAILED, "ValueError: a bug")
+        assert [scene.pairs.runs(queue) for queue, _ in (broken, well)] == [False, True]
         assert "ended two" not in scene.said
         await scene.pairs.cancel()
     assert {"ended two", "forgot one", "forgot two"} <= {*scene.said}
