@@ -68,7 +68,7 @@ class QueuePair:
         self._fault: ReplicatorError | None = None
         self._loss: SourceGap | SourceReset | None = None
         self._log = log.bind(connector=state.route, queue=str(MessageQueue(state.topic, *state.source)))
-        self._target = TargetCheck(state, shared, topic, self.source, self._log)
+        self._target = TargetCheck(state, shared, topic, self.source, self._log, stopping=self._stop)
         self._actions = {
             Step.CHECK_TARGET: self._target.run,
             Step.CHECK_SOURCE: self._check_source,
@@ -155,15 +155,16 @@ class QueuePair:
 
     async def _run(self) -> None:
         step, backoff = Step.CHECK_TARGET, Backoff(_BACKOFF_FIRST, _BACKOFF_MOST)
+        last = self.state.progress.position
         while step not in FINAL:
-            before = self.state.progress.position
             event = await self._do(step)
             transition = TRANSITIONS[step, event]
             self._enter(event, transition)
             step = transition.to
             if transition.pause:
-                if self.state.progress.position != before:
+                if self.state.progress.position != last:  # moved by any step since the last pause
                     backoff.reset()
+                last = self.state.progress.position
                 await self._pause(backoff.next())
 
     async def _do(self, step: Step) -> Event:

@@ -54,8 +54,8 @@ class QueueProgress:
         """Copies at a target queue that was given up, which are not counted as lost there yet."""
 
         self.clean = False
-        """Whether nothing of ours can still be stored after `position`, so that the next owner may rely on it; false
-        from the moment on from which the queue might be sent to."""
+        """Whether nothing of ours can still be stored after `position`, so that the next owner may rely on it.
+        False as soon as this owner may send."""
 
         self.offsets = OffsetMap()
         """Which source offset was stored at which target offset."""

@@ -8,6 +8,7 @@ anything new.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 
 from structlog.stdlib import BoundLogger
@@ -18,7 +19,7 @@ from replicator.client.endpoint import Endpoint
 from replicator.client.pull import message_at, pull
 from replicator.errors import ClientError
 from replicator.routing import provenance
-from replicator.routing.faults import QueueFailed, TargetBlocked
+from replicator.routing.faults import Drained, QueueFailed, TargetBlocked
 from replicator.routing.fork import last_common
 from replicator.routing.provenance import Provenance
 from replicator.routing.recovery import CopyRecord, Tail, first_copy, read_on, read_tail
@@ -32,6 +33,9 @@ __all__ = ["TargetCheck"]
 class TargetCheck:
     """Checks the target queue `topic` of `state`, and makes the state agree with what the queue has.
 
+    Args:
+        stopping: set when the queue is to end: nothing was sent yet, so there is nothing to wait for.
+
     Attributes:
         connection: the one over which the target was checked last; sends go over no other.
         suspicious: another sender's request may still be waiting inside the broker, so that the first answer
@@ -39,7 +43,16 @@ class TargetCheck:
         unsettled: a request of ours, or of the last owner, may still be stored.
     """
 
-    def __init__(self, state: QueueState, shared: Shared, topic: str, source: SourceSide, log: BoundLogger) -> None:
+    def __init__(
+        self,
+        state: QueueState,
+        shared: Shared,
+        topic: str,
+        source: SourceSide,
+        log: BoundLogger,
+        *,
+        stopping: asyncio.Event,
+    ) -> None:
         self.connection: Connection | None = None
         self.suspicious = False
         self.unsettled = not state.progress.clean
@@ -49,6 +62,7 @@ class TargetCheck:
         self._topic = topic
         self._source = source
         self._log = log
+        self._stopping = stopping
 
     def place(self) -> tuple[Endpoint, str, int]:
         """The queue's master, topic and number.
@@ -75,6 +89,7 @@ class TargetCheck:
             Unreachable: no broker answers, or another one than expected.
             TargetBlocked: by `on_target_loss=wait`, or the broker does not show all that it has stored.
             QueueFailed: by `on_target_loss=fail`.
+            Drained: the queue is to end, and what was sent before has not settled.
             ClientError: see there.
         """
         state, shared = self._state, self._shared
@@ -123,7 +138,9 @@ class TargetCheck:
         shared = self._shared
         if shared.options.settle_timeout is None:
             return
-        await asyncio.sleep(shared.options.settle_timeout)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), shared.options.settle_timeout)
+            raise Drained("drained")
         place = self.place()
         async with shared.recovering.at("target", self._state.target.broker):
             await shared.barrier.caught_up(place[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from structlog.testing import capture_logs
 
 from replicator.errors import Unreachable
 from replicator.routing import dispatch_barrier
-from replicator.routing.faults import QueueFailed
+from replicator.routing.faults import Drained, QueueFailed
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import CopyRecord
 from replicator.routing.seal import Sealer
@@ -137,6 +138,23 @@ async def test_what_is_ahead_is_not_asked_about_where_it_says_nothing(make_share
         broker=Shown(*map(copy_of, [*range(5), 30])), sealer=Sealer("k" * 32, "t", accepts_unsealed=True)
     )
     await check_of(copied_to(4), sealed, source).run()
+
+
+async def test_a_queue_that_is_to_end_does_not_wait_for_the_target_to_settle(
+    make_shared: Callable[..., Shared],
+) -> None:
+    """The next owner does: it must not believe that the target has."""
+    state = QueueState("T", Queue("a", 0), Queue("b", 0))
+    state.progress.position, state.progress.start = 3, 0
+    stopping = asyncio.Event()
+    shared = make_shared(broker=Shown(*map(copy_of, range(3))), settle_timeout=60.0)
+    check = check_of(state, shared, stopping=stopping)
+    asyncio.get_running_loop().call_later(0.05, stopping.set)
+    async with asyncio.timeout(10):
+        with pytest.raises(Drained):
+            await check.run()
+    assert check.unsettled
+    assert not state.progress.clean
 
 
 def test_an_owner_that_dies_before_its_check_leaves_no_clean_end(

@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A queue to copy, and what is known of it; `skew` as in `QueueProgress`."""
+    """A queue to copy, and what is known of it."""
 
     route: str
     topic: str
@@ -39,7 +39,6 @@ class Part(msgspec.Struct, frozen=True):
     target: Queue
     from_start: bool
     state: Snapshot
-    skew: float
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -76,12 +75,15 @@ class Drain(msgspec.Struct, frozen=True, tag=True):
 class Grant(msgspec.Struct, frozen=True, tag=True):
     """The answer to a report: the task may send for so many seconds since it sent that.
 
-    `rates` are the messages and bytes per second of each route, 0 for no limit.
+    `rates` are the messages and bytes per second of each route, 0 for no limit. `clock` is the worker's (seconds
+    since the epoch), and `skews` are the seconds that the source's brokers are ahead of it.
     """
 
     sequence: int
     seconds: float
     rates: dict[str, tuple[int, int]]
+    clock: float
+    skews: dict[str, float]
 
 
 class End(msgspec.Struct, frozen=True, tag=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from math import inf
@@ -30,18 +31,21 @@ from replicator.spark.resident.work import RateShares, work_of
 
 __all__ = ["Residents"]
 
-#: Seconds that a task may send after it was allowed to, at most: so long a queue waits for another task.
+#: Seconds that a task may send after it was allowed to, at most: a queue whose task is lost waits as long for
+#: another one.
 _GRANT: Final = 3.0
 #: Seconds within which a task that is not needed any more must end by itself.
 _ENDING: Final = 30.0
-#: Seconds without a report, of which one comes each half a second, after which a task is lost: it hangs, or the
-#: network drops what it says. And seconds that Spark then has to notice that by itself.
+#: Seconds without a report, of which one comes each half a second, after which a task is dropped: it hangs, or the
+#: network drops what it says. And as many again until its job is cancelled, if Spark has not started another task.
 _SILENT: Final = 10.0
+#: Seconds that Spark has to start another task in the place of a lost one, before its slots are counted.
+_REPLACED: Final = 15.0
 #: Seconds within which a new connection must say which job it is of, and bytes that this takes at most.
 _HELLO: Final = 10.0
 _HELLO_BYTES: Final = 4096
 
-_NO_TASK: Final = "waits for a Spark task: Spark has started none for it yet"
+_NO_TASK: Final = "waits for a Spark task: none has started, and reached both clusters, yet"
 _LOST: Final = "its Spark task is gone: waits for Spark to start another one"
 _HANGS: Final = "its Spark task does not report: waits for Spark to start another one"
 
@@ -88,7 +92,6 @@ class Residents:
     def add(self, pair: ResidentPair) -> None:
         """Has a Spark task copy a queue."""
         pair.state.set_phase(Phase.STARTING, _NO_TASK)
-        pair.clean, pair.state.progress.clean = pair.state.progress.clean, False
         self._waiting.append(pair)
         self._wake.set()
         if self._running is None or self._running.done():
@@ -180,7 +183,9 @@ class Residents:
         try:
             while self._waiting or self._slots:
                 self._wake.clear()
-                for slot in self._divide(await in_own_thread(self._jobs.slots)):
+                most = await in_own_thread(self._jobs.slots)
+                self._close_surplus(most)
+                for slot in self._divide(most):
                     begin(self._keep(slot, self._job(number=slot.number, owner=address, key=self._key)))
                 await self._wake.wait()
                 if self._gone:
@@ -195,14 +200,33 @@ class Residents:
     def _take_back(self) -> None:
         """All queues wait again: for another session, when no task of this one may send any more."""
         for slot in self._slots.values():
-            self._disconnect(slot, _LOST)
-            for key, pair in slot.pairs.items():
-                self._busy[key] = slot.granted
-                pair.slot = None
-                if not pair.draining:
-                    pair.given = pair.clean = False
-                    self._waiting.append(pair)
+            self._take_from(slot)
         self._slots.clear()
+
+    def _take_from(self, slot: Slot) -> None:
+        """The queues of a job wait again; none is sent to before the job's task may not send any more."""
+        self._disconnect(slot, _LOST)
+        for key, pair in slot.pairs.items():
+            self._busy[key] = slot.granted
+            pair.slot = None
+            if not pair.draining:
+                pair.given = pair.clean = False
+                self._waiting.append(pair)
+        slot.pairs.clear()
+
+    def _close_surplus(self, most: int) -> None:
+        """Ends jobs that Spark has no slot for any more, after it lost executors: their queues go to the others."""
+        loop = asyncio.get_running_loop()
+        slots = [slot for slot in self._slots.values() if not slot.ending.is_set()]
+        homeless = [slot for slot in slots if slot.attempts and slot.channel is None]
+        if not homeless or all(slot.channel is None for slot in slots):
+            return  # then all of them may come back
+        loop.call_later(_REPLACED, self._wake.set)
+        late = [slot for slot in homeless if slot.granted + _REPLACED < loop.time()]
+        for slot in late[: max(0, len(slots) - most)]:
+            log.warning("Spark has fewer slots: queues go to other tasks", job=slot.number, queues=len(slot.pairs))
+            self._take_from(slot)
+            slot.ending.set()
 
     def _divide(self, most: int) -> list[Slot]:
         """Gives each queue that waits to the job with the fewest; returns jobs that are to be submitted."""
@@ -235,8 +259,15 @@ class Residents:
     async def _keep(self, slot: Slot, job: ResidentJob) -> None:
         """Has Spark run a job, again and again while it has queues."""
         ending = asyncio.create_task(slot.ending.wait())
+        try:
+            await self._submit(slot, job, ending)
+        finally:
+            ending.cancel()
+
+    async def _submit(self, slot: Slot, job: ResidentJob, ending: asyncio.Task[bool]) -> None:
         while not ending.done():
             running = asyncio.create_task(in_own_thread(lambda: self._jobs.run(job)))
+            running.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # also if nobody waits
             await asyncio.wait({running, ending}, return_when=asyncio.FIRST_COMPLETED)
             if ending.done():
                 await self._end(slot, running)
@@ -334,6 +365,7 @@ class Residents:
         if channel is None:
             return
         channel.close()
+        self._wake.set()
         for pair in slot.pairs.values():
             pair.state.set_phase(Phase.WAITING, reason)
             if pair.draining:
@@ -364,4 +396,5 @@ class Residents:
             return
         seconds = max(0.0, min(_GRANT, self._lease_left()))
         slot.granted = asyncio.get_running_loop().time() + seconds
-        channel.send(write(Grant(report.sequence, seconds, self._shares.of(slot))))
+        skews = {pair.state.source.broker: pair.state.progress.skew for pair in slot.pairs.values()}
+        channel.send(write(Grant(report.sequence, seconds, self._shares.of(slot), time.time(), skews)))

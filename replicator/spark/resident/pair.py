@@ -67,8 +67,9 @@ class ResidentPair:
         #: The job that it belongs to, and whether a task was told of the queue.
         self.slot: Slot | None = None
         self.given = False
-        #: What `clean` was; it is false as long as a task may copy.
-        self.clean = False
+        #: Whether nothing of ours can still arrive at the target. Kept here, since the state must say no to
+        #: everybody else from now on: a task may send.
+        self.clean, state.progress.clean = state.progress.clean, False
         self._residents = residents
 
     async def run(self) -> None:

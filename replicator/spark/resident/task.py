@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections import defaultdict
 from collections.abc import Awaitable, Iterable, Mapping
 from contextlib import suppress
@@ -93,7 +94,6 @@ class _Queue:
         self.state = QueueState(part.topic, part.source, part.target, route=part.route)
         put(self.state, part.state)
         self.state.audit.aged = 0.0  # it is audited here from now on
-        self.state.progress.skew = part.skew
         self.state.set_phase(Phase.STARTING)
         self.known = Known()
         self.pair: QueuePair | None = None
@@ -180,11 +180,18 @@ class _Task:
                         self._released[route].know(topic, those)
                 case Drain(keys):
                     self._drain(keys)
-                case Grant(sequence, seconds, rates):
+                case Grant(sequence, seconds, rates, clock, skews):
                     self._lease.grant(sequence, seconds)
                     self._limit(rates)
+                    self._compare(clock, skews)
                 case _:
                     return
+
+    def _compare(self, clock: float, skews: Mapping[str, float]) -> None:
+        """Latency is shown by the worker's clock corrected by the brokers', and this machine has one of its own."""
+        ahead = clock - time.time()
+        for queue in self._queues.values():
+            queue.state.progress.skew = ahead + skews.get(queue.state.source.broker, 0.0)
 
     def _begin(self, routes: Mapping[str, Terms], parts: Iterable[Part]) -> None:
         for name, terms in routes.items():

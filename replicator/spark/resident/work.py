@@ -83,5 +83,4 @@ def _part(pair: ResidentPair) -> Part:
         state.target,
         pair.from_start,
         known,
-        state.progress.skew,
     )

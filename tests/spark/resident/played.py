@@ -91,6 +91,8 @@ class Spark:
     def __init__(self, slots: int) -> None:
         self.most = slots
         self.gone = False
+        #: Jobs find no room.
+        self.full = False
         self.tasks: list[Task] = []
         self.opened = 0
         self.refusal = ""
@@ -110,9 +112,12 @@ class Spark:
         if self.gone:
             raise SparkGone("its JVM has ended")
         task = Task(job)
-        self._loop.call_soon_threadsafe(self.tasks.append, task)
-        running = self.running[job.number] = asyncio.run_coroutine_threadsafe(task.run(), self._loop)
         try:
+            if self.full:
+                self.running[job.number] = Future()
+                self.running[job.number].result()
+            self._loop.call_soon_threadsafe(self.tasks.append, task)
+            running = self.running[job.number] = asyncio.run_coroutine_threadsafe(task.run(), self._loop)
             running.result()
         except CancelledError:
             raise RuntimeError("the job was cancelled") from None
@@ -134,8 +139,9 @@ class Scene:
         self.runs: list[asyncio.Task[None]] = []
         self.route = ResidentRoute("route", RouteSettings(), 1234, lambda: (1000, 0), ReleasedMessages())
 
-    def add(self, number: int) -> ResidentPair:
+    def add(self, number: int, *, clean: bool = False) -> ResidentPair:
         state = QueueState("T", Queue("a", number), Queue("b", number), route="route")
+        state.progress.clean = clean
         pair = ResidentPair(state, self.residents, self.route, topic="T", from_start=False)
         self.runs.append(asyncio.create_task(pair.run()))
         return pair

@@ -9,8 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from replicator.routing.queue_map import Queue
-from replicator.routing.state import Phase, QueueState
+from replicator.routing.state import Phase
 from replicator.spark.resident import owner as under_test
 from replicator.spark.resident import pair as pairs
 from replicator.spark.resident.channel import Channel, ChannelLost
@@ -136,16 +135,14 @@ async def test_drained_while_no_task_has_it(make: Callable[[int], Scene]) -> Non
     """A queue that no task was told of is as it was; one whose task is gone may have been written to since."""
     scene = make(1)
     scene.spark.refusal = "no room"
-    pair = scene.add(0)
-    pair.state.progress.clean = True
+    pair = scene.add(0, clean=True)
     await until(lambda: pair.state.phase is Phase.WAITING)
     assert pair.state.reason == "Spark cannot be used: no room"
     pair.drain()
     await scene.runs[0]
     assert (pair.state.phase, pair.state.progress.clean) == (Phase.STOPPED, True)
     scene.spark.refusal = ""
-    other = scene.add(1)
-    other.state.progress.clean = True
+    other = scene.add(1, clean=True)
     (task,) = await scene.tasks(1)
     task.report()
     await until(lambda: task.grants)
@@ -197,10 +194,8 @@ async def test_a_session_that_ends_is_replaced(make: Callable[[int], Scene]) -> 
 async def test_clean_is_given_out_once(make: Callable[[int], Scene]) -> None:
     """A second task must not rely on what the first one was told: it may have sent something. Nor may others."""
     scene = make(1)
-    state = QueueState("T", Queue("a", 0), Queue("b", 0), route="route")
-    state.progress.clean = True
-    pair = ResidentPair(state, scene.residents, scene.route, topic="T", from_start=False)
-    scene.runs.append(asyncio.create_task(pair.run()))
+    state = scene.add(0, clean=True).state
+    assert not state.progress.clean  # it is saved at any moment
     (task,) = await scene.tasks(1)
     assert task.parts[state.key].state.progress.clean
     assert not state.progress.clean
@@ -312,3 +307,50 @@ def test_types() -> None:
 
     jobs: SparkJobs = ResidentJobs(None)
     assert cast("Any", jobs)
+
+
+async def test_queues_of_a_lost_executor_go_to_the_tasks_that_are_left(
+    make: Callable[[int], Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If it does not come back: Spark has a slot less then, and the job would wait for it for ever."""
+    monkeypatch.setattr(under_test, "_REPLACED", 0.3)
+    scene = make(2)
+    there = [scene.add(i) for i in range(4)]
+    lost, left = await scene.tasks(2)
+    await until(lambda: [len(task.parts) for task in (lost, left)] == [2, 2])
+    for task in (lost, left):
+        task.report(*(task.state(key, 7) for key in task.parts))
+    await until(lambda: lost.grants and left.grants)
+    scene.spark.full, scene.spark.most = True, 1
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    lost.channel.close()
+    await until(lambda: len(left.parts) == 4)
+    assert clock() - began > GRANT * 0.8
+    assert {left.parts[key].state.progress.position for key in lost.parts} == {7}
+    assert left.parts.keys() == {pair.state.key for pair in there}
+    await until(lambda: len(scene.spark.running) == 2 and scene.spark.running[lost.job.number].done())
+    for pair in there:
+        pair.drain()
+    left.report(*(left.state(key, 7) for key in left.parts), ended=True)
+    await asyncio.wait(scene.runs)
+
+
+async def test_queues_wait_for_executors_that_may_come_back(
+    make: Callable[[int], Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where none is left, or Spark still has as many slots, each job keeps its queues."""
+    monkeypatch.setattr(under_test, "_REPLACED", 0.1)
+    scene = make(2)
+    for number in range(4):
+        scene.add(number)
+    tasks = await scene.tasks(2)
+    for task in tasks:
+        task.report()
+    await until(lambda: all(task.grants for task in tasks))
+    scene.spark.most = 1
+    for task in tasks:
+        task.channel.close()
+    again = await scene.tasks(2)
+    assert sorted(len(task.parts) for task in again) == [2, 2]
+    assert {task.job.number for task in again} == {task.job.number for task in tasks}

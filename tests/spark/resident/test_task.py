@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from types import SimpleNamespace
 from typing import Any
@@ -62,7 +63,7 @@ def work(number: int, settings: RouteSettings, rates: Rates) -> Work:
 
 async def test_a_route_has_its_limit_at_once(make: Callable[..., _Task]) -> None:
     """In a task that runs already, before the next grant says it."""
-    task = make(Grant(1, 1.0, {}), work(0, RouteSettings(rate_messages=70), {"route": (70, 0)}))
+    task = make(Grant(1, 1.0, {}, 0.0, {}), work(0, RouteSettings(rate_messages=70), {"route": (70, 0)}))
     await task._listen()
     assert task._shared("route").limiter.messages == 70
 
@@ -77,9 +78,18 @@ async def test_queues_before_and_after_a_change_of_rates_share_a_limit(make: Cal
     await task._listen()
     assert task._shared("route") is before
     assert before.limiter.messages == 50
-    task._channel = Channel(Grant(1, 1.0, {"route": (30, 0)}))  # type: ignore[assignment]
+    task._channel = Channel(Grant(1, 1.0, {"route": (30, 0)}, 0.0, {}))  # type: ignore[assignment]
     await task._listen()
     assert before.limiter.messages == 30
+
+
+async def test_latency_does_not_depend_on_the_clock_of_the_executors_machine(make: Callable[..., _Task]) -> None:
+    """The worker's is five seconds ahead of this one, and the source broker's two ahead of the worker's."""
+    grant = Grant(1, 1.0, {}, time.time() + 5.0, {"a": 2.0})
+    task = make(work(0, RouteSettings(), {}), grant)
+    await task._listen()
+    (queue,) = task._queues.values()
+    assert queue.state.progress.skew == pytest.approx(7.0, abs=0.5)
 
 
 async def test_what_was_released_is_not_copied(make: Callable[..., _Task]) -> None:
