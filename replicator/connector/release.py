@@ -45,9 +45,10 @@ _SOON: Final = 1.0
 _PAUSE_FIRST: Final = 0.2
 _PAUSE_MOST: Final = 1.0
 _BUSY_MOST: Final = 4
-#: Milliseconds by which a broker's timer delivers earlier than it is told to.
+#: Milliseconds by which a broker's timer delivers a message earlier that is due at a whole second: it works in
+#: ticks of that length.
 _EARLY: Final = 1000
-#: Plans in each of which a message is refused until it is left where it is.
+#: How often a message may be refused, once per plan, before it is left where it is.
 _ROUNDS: Final = 3
 
 log = get_logger(__name__)
@@ -96,6 +97,9 @@ class Released:
 class Release:
     """Releases what the connector `name` has parked.
 
+    Its requests need no lease: that one worker of the group releases at a time is decided by the ledger of the
+    failover, which `may_go_on` asks before each message.
+
     Args:
         concerns: whether messages for a topic of the source are released.
         tags: only messages with one of these; empty for all.
@@ -112,13 +116,13 @@ class Release:
         self.done = Released()
         self._name = name
         self._context = context
-        #: A failover with the source dead has no lease.
+        #: A lease needs the source, which may be dead.
         self._target = context.unleased or context.target.cluster
         self._concerns = concerns
         self._tags = tags
         #: Per target broker for how many seconds its timer takes messages; 0: it has none.
         self._timers: dict[str, int] = {}
-        #: Per target broker; whoever pauses has none.
+        #: Limits the requests per target broker; not held during a pause.
         self._slots = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(_AT_ONCE))
         #: How often a message was refused, by its id.
         self._refusals: Counter[str] = Counter()
@@ -142,8 +146,8 @@ class Release:
     async def begin(self, plan: ReleasePlan, may_go_on: Callable[[], bool]) -> None:
         """Sends what is overdue, and what timers take; `go_on` sends the rest. Ends early when `may_go_on` says no.
 
-        A failure ends the queue that it is of, and is raised when all others are at their ends: what was sent after
-        that would be planned, and sent, once more.
+        A failure stops its own queue. It is raised only when all others are at their ends, since what was sent
+        after the next plan was made would be sent again by that plan.
 
         Raises:
             OutcomeUnknown: it is not known whether a message was stored: a new plan shows it.

@@ -34,7 +34,7 @@ class Lanes:
     nothing more is sent.
 
     Args:
-        messages: by due time.
+        messages: by due time, as `plan_release` orders them.
         send: sends one that is due. It is called for all lanes at once: how many may send at a time is up to it.
     """
 

@@ -248,7 +248,7 @@ class Store:
         return known[1]
 
     def target_topic(self, route: str, topic: str) -> str:
-        """The name at the target of a topic that has a queue map."""
+        """The name at the target of a topic that has a queue map; callers have asked whether it has."""
         return str(self.state.get(Kind.TASK, str(TaskId(route, topic)))["target_topic"])
 
     def begins_late(self, route: str, topic: str, queue: Queue) -> bool:
@@ -261,8 +261,8 @@ class Store:
         record = self._topic(route, topic)
         return frozenset() if record is None else record.left
 
-    def made(self, route: str, topic: str) -> set[str]:
-        """The target brokers at which a topic was made for the route."""
+    def created_at(self, route: str, topic: str) -> set[str]:
+        """The target brokers at which a topic was created for the route."""
         record = self._topic(route, topic)
         fresh = frozenset() if record is None else record.fresh
         return {target.broker for source, target in self.queue_map(route, topic).items() if source in fresh}
@@ -360,7 +360,7 @@ class Store:
         return changed
 
     def write(self, snapshot: Mapping[str, msgspec.Raw]) -> None:
-        """Writes what `snapshot` gave; in a thread, while records go on changing.
+        """Writes what `snapshot` gave; in a thread, while records go on changing. One call at a time.
 
         Raises:
             OSError: the directory cannot be written now; what is in memory stays, and is written next time.

@@ -98,7 +98,7 @@ class SyncTask:
         def copied(topic: str, source: Queue) -> CopiedQueue | None:
             return self._copied(topic, source) if concerns(topic) else None
 
-        return ReplicationSnapshot(plans, copied, brokers, partial(store.made, name), self._topics.is_copied)
+        return ReplicationSnapshot(plans, copied, brokers, partial(store.created_at, name), self._topics.is_copied)
 
     def _copied(self, topic: str, source: Queue) -> CopiedQueue | None:
         store = self._context.store

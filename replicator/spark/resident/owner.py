@@ -31,8 +31,7 @@ from replicator.spark.resident.work import RateShares, work_of
 
 __all__ = ["Residents"]
 
-#: Seconds that a task may send after it was allowed to, at most: a queue whose task is lost waits as long for
-#: another one.
+#: Seconds that a task may send after it was allowed to, at most: so long a queue of a lost task waits for another.
 _GRANT: Final = 3.0
 #: Seconds within which a task that is not needed any more must end by itself.
 _ENDING: Final = 30.0
@@ -290,7 +289,7 @@ class Residents:
 
     async def _end(self, slot: Slot, running: asyncio.Task[None]) -> None:
         """Returns when a job without queues has ended."""
-        # One that has not begun would wait for room, to be told that it is not needed.
+        # One that has not begun would queue for a slot only to be told to end.
         if slot.channel is None or not (await asyncio.wait({running}, timeout=_ENDING))[0]:
             with suppress(Exception):  # then it has ended
                 await in_own_thread(lambda: self._jobs.cancel(slot.number))
@@ -329,11 +328,7 @@ class Residents:
                 self._disconnect(slot, _LOST)
 
     async def _heard(self, channel: Channel) -> bytes:
-        """What a task reports.
-
-        Raises:
-            ChannelLost: it is gone, or does not report.
-        """
+        """What a task reports; `ChannelLost` if it is gone, or does not report."""
         try:
             async with asyncio.timeout(_SILENT):
                 return await channel.receive()
@@ -395,6 +390,8 @@ class Residents:
         if slot.channel is not channel:
             return
         seconds = max(0.0, min(_GRANT, self._lease_left()))
+        # Not before the task's own end of it, which counts from its question; nor before that of an earlier grant,
+        # since what is left of the lease only falls with time.
         slot.granted = asyncio.get_running_loop().time() + seconds
         skews = {pair.state.source.broker: pair.state.progress.skew for pair in slot.pairs.values()}
         channel.send(write(Grant(report.sequence, seconds, self._shares.of(slot), time.time(), skews)))

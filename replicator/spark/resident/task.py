@@ -15,7 +15,6 @@ from contextlib import suppress
 from itertools import count
 from typing import Any, Final
 
-from replicator.aio.clock import now
 from replicator.client.brokers import DEFAULT_MAX_MESSAGE, read_config
 from replicator.client.cluster import Cluster
 from replicator.errors import ConfigError, ReplicatorError
@@ -24,6 +23,7 @@ from replicator.plugins.route_options import route_options
 from replicator.ranges.auditor import StreamAuditor
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.dead_letter import DeadLetters
+from replicator.routing.dispatch_barrier import DispatchBarrier
 from replicator.routing.foreign_writes import ForeignWriteInspector
 from replicator.routing.limiter import RateLimiter
 from replicator.routing.pair import QueuePair
@@ -87,7 +87,7 @@ async def reside(job: ResidentJob) -> None:
 
 
 class _Queue:
-    """A queue that is copied here; `wanted` is set when a failed one is to be tried again, or to be drained."""
+    """A queue that is copied here; `wake_up` ends the wait of a failed one: it is tried again, or drained."""
 
     def __init__(self, part: Part) -> None:
         self.part = part
@@ -98,7 +98,7 @@ class _Queue:
         self.known = Known()
         self.pair: QueuePair | None = None
         self.run: asyncio.Task[None] | None = None
-        self.wanted = asyncio.Event()
+        self.wake_up = asyncio.Event()
         self.draining = False
         self.ended = False
         self.told: tuple[object, ...] = ()
@@ -139,6 +139,7 @@ class _Task:
         self._watch = TargetWatch()
         self._auditor = StreamAuditor(self._events.append)
         self._recovering = RecoverySlots()
+        self._barrier = DispatchBarrier()
         self._watchdog = Watchdog(job.stall_timeout)
         self._limits: dict[str, int] = {}
         self._learning: dict[str, asyncio.Task[None]] = {}
@@ -231,6 +232,7 @@ class _Task:
             dead_letters=DeadLetters.of(self._target, options, self._limit_of),
             inspector=self._inspector,
             recovering=self._recovering,
+            barrier=self._barrier,
             message_limit=self._limit_of,
             may_send=self._lease.holds,
             watch=self._watch,
@@ -251,7 +253,7 @@ class _Task:
             queue = self._queues.get(key)
             if queue is not None:
                 queue.draining = True
-                queue.wanted.set()
+                queue.wake_up.set()
                 if queue.pair is not None:
                     queue.pair.drain()
 
@@ -262,8 +264,8 @@ class _Task:
         state, part = queue.state, queue.part
         await self._know_limit(part.target.broker)
         while not queue.draining:
-            await _first(self._lease.granted(), queue.wanted.wait())
-            queue.wanted.clear()
+            await _first(self._lease.granted(), queue.wake_up.wait())
+            queue.wake_up.clear()
             if queue.draining:
                 state.set_phase(Phase.STOPPED)
                 break
@@ -278,7 +280,7 @@ class _Task:
                 log.exception("queue failed", connector=part.route, queue=state.key)
             queue.pair = None
             if state.phase is Phase.FAILED and not queue.draining:
-                await queue.wanted.wait()
+                await queue.wake_up.wait()
         queue.ended = True
         self._soon.set()
 
@@ -287,11 +289,11 @@ class _Task:
         while True:
             await asyncio.sleep(_LOOK)
             for key, queue in list(self._queues.items()):
-                if queue.draining or not self._watchdog.wants_restart(key, queue.state, now()):
+                if queue.draining or not self._watchdog.wants_restart(key, queue.state, time.monotonic()):
                     continue
                 log.warning("queue restarted", queue=key, state=str(queue.state.phase), reason=queue.state.reason)
                 if queue.state.phase is Phase.FAILED:
-                    queue.wanted.set()
+                    queue.wake_up.set()
                 elif queue.run is not None:
                     queue.run.cancel()
                     queue.run = asyncio.create_task(self._again(queue.run, queue), name=key)
