@@ -54,11 +54,9 @@ async def test_each_right_is_needed(clusters: ClusterPool, tmp_path: Path) -> No
         unneeded = []
         for number, (who, rule, action) in enumerate(_rights(here)):
             side = here.source if who is here.reader else here.target
-            rules = tuple(
-                dataclasses.replace(each, actions=each.actions - {action}) if each is rule else each
-                for each in who.rules
-            )
-            await side.put(dataclasses.replace(who, rules=rules))
+            less = dataclasses.replace(rule, actions=rule.actions - {action})
+            rules = (less if each is rule else each for each in who.rules)
+            await side.put(dataclasses.replace(who, rules=tuple(each for each in rules if each.actions)))
             if not await _is_noticed(here, number, tmp_path / str(number)):
                 unneeded.append(f"{who.name}: {rule.kind} {rule.name} {action}")
             await side.put(who)

@@ -44,7 +44,7 @@ VIEWS = {
     "/page/topic?connector=route&topic={orders}": "east-a/0",
     "/page/workers": "leader",
     "/page/readiness": "{group}",
-    "/page/metadata": "topic {orders}",
+    "/page/metadata": "group {group}",
     "/page/errors": "Connector route writes no dead letters now",
     "/page/dead-letters?connector=route": "{payments}/east-a/0 offset 3",
     "/page/events": "connector created",
@@ -306,7 +306,7 @@ async def test_a_dead_letter_is_sent_again(stage: Stage) -> None:
         await expect(page.get_by_role("button")).to_have_count(0)
     async with stage.page() as page:
         await page.goto("/page/dead-letters")
-        await page.get_by_role("button", name=f"Send {stage.payments}/east-a/0 offset 3 again").first.click()
+        await page.get_by_role("button", name=f"Send again {stage.payments}/east-a/0 offset 3").first.click()
         await expect(page.get_by_text(f"Done: sent to {stage.payments}/west-a/0 offset")).to_be_visible()
         assert await violations(page) == []
         await expect(page.get_by_role("row").filter(has_text="too large").first).to_contain_text("sent")
